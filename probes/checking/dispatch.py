@@ -5,6 +5,7 @@ The reference decides after that: arrays for a forward pass, tokens for generate
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -120,60 +121,54 @@ def measure_workload(
     )
 
 
-def check_outputs(
-    workflow: Any,
-    program: Any,
-    device_inputs: Sequence[Any],
-    reference: AnyReference,
-    rules: Rules,
-    shape: Shape,
-    *,
-    with_logprobs: bool = True,
-) -> tuple[checks.Checked, str | None]:
-    """Run the program and compare its outputs; return the record and a reason if they are wrong.
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """The program for a shape, and what its outputs are compared with."""
 
-    The log probabilities of generated text are optional, because the timed calls do not compute
-    them.
-    """
-    produced = run_program(workflow, program, device_inputs)
-    if isinstance(reference, stored_reference.Reference):
-        return correctness.check_outputs(reference, produced, rules, shape)
-    score = getattr(program, "score", None) if with_logprobs else None
-    scored = (
-        (
-            score(value, tokens, reference.rows)
-            for value, tokens in zip(device_inputs, reference.tokens, strict=True)
-        )
-        if score
-        else ()
-    )
-    return text_correctness.check_tokens(reference, produced, scored, rules, shape)
+    workflow: Any
+    shape: Shape
+    #: A `probes.adapter.Program`, or a `TextProgram`.
+    program: Any
+    #: The program's inputs, one entry for each input set.
+    device_inputs: list[Any]
+    reference: AnyReference
+    rules: Rules
+    #: Whether the outputs are close and not exact.
+    is_close: bool = False
 
+    def check(self, *, with_logprobs: bool = True) -> tuple[checks.Checked, str | None]:
+        """Run the program and compare its outputs; return a reason if they are wrong.
 
-def check_repeats(
-    workflow: Any,
-    program: Any,
-    device_inputs: Sequence[Any],
-    reference: AnyReference,
-    rules: Rules,
-    limits: Mapping[str, Any],
-) -> tuple[int, str | None]:
-    """Call the program again with the first input set.
+        The log probabilities of generated text are optional, because the timed calls do not compute
+        them.
+        """
+        reference, rules = self.reference, self.rules
+        produced = run_program(self.workflow, self.program, self.device_inputs)
+        if isinstance(reference, stored_reference.Reference):
+            return correctness.check_outputs(reference, produced, rules, self.shape)
+        score = getattr(self.program, "score", None) if with_logprobs else None
+        pairs = zip(self.device_inputs, reference.tokens, strict=True) if score else ()
+        scored = (score(value, tokens, reference.rows) for value, tokens in pairs)  # type: ignore[misc]
+        return text_correctness.check_tokens(reference, produced, scored, rules, self.shape)
 
-    Return the number of calls and, if their results differ by more than rounding, how. A model
-    whose outputs cannot be compared is not called again.
-    """
-    if isinstance(reference, stored_reference.Reference):
-        if len(reference.uncompared) == len(reference.outputs[0]):
-            return 0, None
-        compare = output_check.compare_arrays(reference, rules)
-    else:
-        compare = text_correctness.compare_texts(reference, rules)
+    def check_repeats(self, limits: Mapping[str, Any]) -> tuple[int, str | None]:
+        """Call the program again with the first input set.
 
-    def call() -> list[Any]:
-        return next(run_program(workflow, program, device_inputs[:1]))
+        Return the number of calls and, if their results differ by more than rounding, how. A model
+        whose outputs cannot be compared is not called again.
+        """
+        reference = self.reference
+        if isinstance(reference, stored_reference.Reference):
+            if len(reference.uncompared) == len(reference.outputs[0]):
+                return 0, None
+            compare = output_check.compare_arrays(reference, self.rules)
+        else:
+            compare = text_correctness.compare_texts(reference, self.rules)
 
-    return output_check.repeat(call, compare, limits)
+        def call() -> list[Any]:
+            return next(run_program(self.workflow, self.program, self.device_inputs[:1]))
+
+        return output_check.repeat(call, compare, limits)
 
 
 def eager_allowance(

@@ -18,6 +18,7 @@ from typing import Any
 from probes.adapter import Program
 from probes.checking import dispatch, text_correctness
 from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
+from probes.checking.dispatch import Cell
 from probes.checking.output_check import allowed_difference
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.stored_reference import Reference
@@ -78,13 +79,12 @@ def has_coupled_rows(request: Request) -> bool | None:
     return json.loads(file.read_text()) if file.exists() else None
 
 
-def record_coupled_rows(
-    workflow: Any, program: Program, reference: Reference, rules: Rules, request: Request
-) -> None:
+def record_coupled_rows(cell: Cell, reference: Reference, request: Request) -> None:
     """Record for the other workers whether rows depend on each other, or outputs have no rows.
 
-    `program` is eager PyTorch's for the largest batch size.
+    The cell is that of eager PyTorch for the largest batch size.
     """
+    workflow, program = cell.workflow, cell.program
     size = len(reference.inputs[0][0])
     _, output = _time_call(workflow, program, program.feed(reference.inputs[0]))
     known = program.collect(output)
@@ -93,12 +93,7 @@ def record_coupled_rows(
         device_inputs = program.feed(take_rows(reference.inputs[0], other))
         found = program.collect(_time_call(workflow, program, device_inputs)[1])
         is_coupled = is_coupled or bool(
-            find_difference(
-                [sample(array) for array in found],
-                [sample(array) for array in take_rows(known, other)],
-                reference,
-                rules,
-            )
+            find_difference(found, take_rows(known, other), reference, cell.rules)
         )
     with replace_when_complete(_coupled_rows_file(request)) as partial:
         partial.write_text(json.dumps(is_coupled))
@@ -108,38 +103,22 @@ def _coupled_rows_file(request: Request) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / "coupled-rows.json"
 
 
-def try_batch_size(
-    workflow: Any,
-    program: Program,
-    reference: Reference | TokenReference,
-    rules: Rules,
-    batch_size: int,
-) -> NewShapeResult:
-    """Call `program`, which was built for the shapes of `reference`, with another batch size.
+def try_batch_size(cell: Cell, batch_size: int) -> NewShapeResult:
+    """Call the program with another batch size.
 
     An exception of the stack is a refusal; it is left to the caller.
     """
+    workflow, program, reference = cell.workflow, cell.program, cell.reference
     _, known_output = _time_call(workflow, program, program.feed(reference.inputs[0]))
     expected = take_rows(program.collect(known_output), batch_size)
     device_inputs = program.feed(take_rows(reference.inputs[0], batch_size))
     first_seconds, steady_seconds, outputs = time_new_shape(workflow, program, device_inputs)
     if isinstance(reference, TokenReference):
-        reason = text_correctness.find_fault(outputs[0], reference, batch_size, rules)
+        reason = text_correctness.find_fault(outputs[0], reference, batch_size, cell.rules)
     else:
-        reason = find_difference(
-            [sample(array) for array in outputs],
-            [sample(array) for array in expected],
-            reference,
-            rules,
-        )
+        reason = find_difference(outputs, expected, reference, cell.rules)
     outcome = outcome_of(first_seconds, steady_seconds, reason)
-    return NewShapeResult(
-        Shape(batch_size),
-        outcome,
-        first_call_seconds=first_seconds,
-        steady_seconds=steady_seconds,
-        reason=reason,
-    )
+    return NewShapeResult(Shape(batch_size), outcome, first_seconds, steady_seconds, reason)
 
 
 def time_new_shape(
@@ -176,8 +155,9 @@ def find_difference(
 ) -> str | None:
     """Return how `outputs` differ from `expected`; None if by no more than twice the allowed error.
 
-    Both are, by output, `(elements,) float64`.
+    Both are numpy arrays by output.
     """
+    outputs, expected = ([sample(each) for each in every] for every in (outputs, expected))
     outputs, expected = map(reference.keep_compared, (outputs, expected))
     reference = reference.compared()
     if [array.size for array in outputs] != [array.size for array in expected]:
@@ -251,24 +231,19 @@ def has_reference(request: Request) -> bool:
     return dispatch.reference_file(changed, changed.shapes[0]).exists()
 
 
-def try_length(workflow: Any, program: Program, rules: Rules, request: Request) -> NewShapeResult:
-    """Call `program`, which was built for the smallest batch size, with the new length.
+def try_length(cell: Cell, request: Request) -> NewShapeResult:
+    """Call the program, which was built for the smallest batch size, with the new length.
 
     An exception of the stack is a refusal; it is left to the caller.
     """
     changed = at_new_length(request)
     (shape,) = changed.shapes
     reference = dispatch.load_reference(changed, shape)
-    device_inputs = program.feed(reference.inputs[0])
-    first_seconds, steady_seconds, _ = time_new_shape(workflow, program, device_inputs)
-    _, reason = dispatch.check_outputs(
-        workflow, program, [device_inputs], reference, rules, shape, with_logprobs=False
+    device_inputs = cell.program.feed(reference.inputs[0])
+    first_seconds, steady_seconds, _ = time_new_shape(cell.workflow, cell.program, device_inputs)
+    tried = dataclasses.replace(
+        cell, shape=shape, device_inputs=[device_inputs], reference=reference
     )
+    _, reason = tried.check(with_logprobs=False)
     outcome = outcome_of(first_seconds, steady_seconds, reason)
-    return NewShapeResult(
-        tried_shape(request),
-        outcome,
-        first_call_seconds=first_seconds,
-        steady_seconds=steady_seconds,
-        reason=reason,
-    )
+    return NewShapeResult(tried_shape(request), outcome, first_seconds, steady_seconds, reason)

@@ -10,7 +10,8 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Program, Subject, UnsupportedError
 from probes.checking import dispatch
-from probes.checking.rules import Rules, rules_for
+from probes.checking.dispatch import Cell
+from probes.checking.rules import rules_for
 from probes.measuring import sync_check, timing
 from probes.runtime import failures
 from probes.runtime.channel import Channel
@@ -28,20 +29,6 @@ MAX_FIRST_TOKEN_CALLS = 3
 UNREPEATABLE = {"shape", "not-finite"}
 #: Kinds of models that are not cast.
 FIXED_PRECISION = {"exported", "onnx"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """A shape whose program is built and correct."""
-
-    #: A `probes.adapter.Program`, or a `TextProgram`.
-    program: Any
-    #: The program's inputs, one entry for each input set.
-    device_inputs: list[Any]
-    reference: dispatch.AnyReference
-    rules: Rules
-    #: Whether the outputs are close and not exact.
-    is_close: bool = False
 
 
 def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> Subject:
@@ -133,51 +120,40 @@ def build_cell(
     )
     channel.start_phase("correctness", shape)
     reference = dispatch.wait_for_reference(request, shape)
-    cell = Cell(program, device_inputs, reference, rules_for(request.accuracy, subject.dtype))
-    record = check_cell(workflow, cell, shape, request, channel)
+    rules = rules_for(request.accuracy, subject.dtype)
+    cell = Cell(workflow, shape, program, device_inputs, reference, rules)
+    record = check_cell(cell, request, channel)
     return dataclasses.replace(cell, is_close=record.accuracy_class == "close")
 
 
-def check_cell(
-    workflow: Any, cell: Cell, shape: Shape, request: protocol.Request, channel: Channel
-) -> checks.Checked:
+def check_cell(cell: Cell, request: protocol.Request, channel: Channel) -> checks.Checked:
     """Report the accuracy and return it.
 
     Raise `FailureError` for outputs that are wrong, and for outputs that vary.
     """
-    record, reason = dispatch.check_outputs(
-        workflow, cell.program, cell.device_inputs, cell.reference, cell.rules, shape
-    )
+    record, reason = cell.check()
     accuracy, difference = record.accuracy, None
     if request.checks_repeats and accuracy.fault not in UNREPEATABLE:
-        repeats, difference = dispatch.check_repeats(
-            workflow,
-            cell.program,
-            cell.device_inputs,
-            cell.reference,
-            cell.rules,
-            repeat_limits(racing_operators(workflow, cell.program), request),
-        )
+        racing = racing_operators(cell.workflow, cell.program)
+        repeats, difference = cell.check_repeats(repeat_limits(racing, request))
         accuracy = dataclasses.replace(accuracy, repeats=repeats)
         record = dataclasses.replace(record, accuracy=accuracy)
     channel.send(record)
     if difference is not None:
-        raise FailureError(nondeterministic(workflow, cell, "correctness", shape, difference))
+        raise FailureError(nondeterministic(cell, "correctness", difference))
     if reason is not None:
         because, fix = why_drawn(cell)
-        reason = f"{shape.description}: {reason}{because}"
+        reason = f"{cell.shape.description}: {reason}{because}"
         raise FailureError(Failure("incorrect", "correctness", reason, fix))
     return record
 
 
-def nondeterministic(
-    workflow: Any, cell: Cell, phase: Phase, shape: Shape, difference: str
-) -> Failure:
+def nondeterministic(cell: Cell, phase: Phase, difference: str) -> Failure:
     """Return the outcome of a program whose results vary, with the operators that may race."""
-    operators = racing_operators(workflow, cell.program)
+    operators = racing_operators(cell.workflow, cell.program)
     suspects = f"; operators that may race: {', '.join(operators)}" if operators else ""
     because, fix = why_drawn(cell)
-    reason = f"{shape.description}: {difference}{suspects}{because}"
+    reason = f"{cell.shape.description}: {difference}{suspects}{because}"
     return Failure("nondeterministic", phase, reason, fix)
 
 
@@ -206,34 +182,30 @@ def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any
     return {**limits, "calls": calls, "most_calls": calls, "most_seconds": seconds}
 
 
-def check_engagement(
-    workflow: Any, cell: Cell, request: protocol.Request, channel: Channel
-) -> None:
+def check_engagement(cell: Cell, request: protocol.Request, channel: Channel) -> None:
     """Report the engaged share; raise `FailureError` if it is too small."""
-    engagement = workflow.engagement(cell.program, cell.device_inputs[0])
+    engagement = cell.workflow.engagement(cell.program, cell.device_inputs[0])
     channel.send(engagement)
     if engagement.share < request.minimum_engaged_share:
         raise FailureError(Failure("not-engaged", "correctness", engagement.proof))
 
 
-def warm_up_cell(
-    workflow: Any, shape: Shape, cell: Cell, request: protocol.Request, channel: Channel
-) -> timing.Block:
+def warm_up_cell(cell: Cell, request: protocol.Request, channel: Channel) -> timing.Block:
     """Warm up one cell and return the size of its blocks.
 
     Raise `FailureError` if its calls return before their work is done.
     """
-    channel.start_phase("warmup", shape)
-    late_share = measure_late_share(workflow, cell)
+    channel.start_phase("warmup", cell.shape)
+    late_share = measure_late_share(cell)
     if late_share > MAX_LATE_SHARE:
         reason = (
             "its calls return before their work is done, which goes on for"
             f" {late_share * 100:.0f} % of a call"
         )
         raise FailureError(Failure("incorrect", "warmup", reason))
-    times_first_token = request.task == protocol.GENERATE and warm_up_first_token(workflow, cell)
+    times_first_token = request.task == protocol.GENERATE and warm_up_first_token(cell)
     found = timing.warm_up(
-        cell.program, cell.device_inputs, workflow.synchronise, request.warmup_seconds
+        cell.program, cell.device_inputs, cell.workflow.synchronise, request.warmup_seconds
     )
     block = timing.size_block(found.typical_seconds, request.block_seconds)
     if times_first_token:
@@ -241,7 +213,7 @@ def warm_up_cell(
         block = dataclasses.replace(block, first_token_calls=count)
     channel.send(
         events.WarmedUp(
-            shape,
+            cell.shape,
             typical_seconds=found.typical_seconds,
             warmup_calls=found.calls,
             calls_until_steady=found.calls_until_steady,
@@ -251,7 +223,7 @@ def warm_up_cell(
     return block
 
 
-def warm_up_first_token(workflow: Any, cell: Cell) -> bool:
+def warm_up_first_token(cell: Cell) -> bool:
     """Call for the first token of each input set, so that no visit compiles for it.
 
     Return False where prompts run one after the other.
@@ -259,21 +231,18 @@ def warm_up_first_token(workflow: Any, cell: Cell) -> bool:
     try:
         for inputs in cell.device_inputs:
             cell.program.first_token(inputs)
-            workflow.synchronise()
+            cell.workflow.synchronise()
     except UnsupportedError:
         return False
     return True
 
 
-def measure_late_share(workflow: Any, cell: Cell) -> float:
+def measure_late_share(cell: Cell) -> float:
     """Return the share of a call's duration that `synchronise` does not cover."""
-    program, inputs = cell.program, cell.device_inputs[0]
-    device_synchronise = find_device_synchronise()
-    if device_synchronise is not None:
-        return sync_check.late_share_on_device(
-            program, inputs, workflow.synchronise, device_synchronise
-        )
-    return sync_check.late_share_of_output(program, program.collect, inputs, workflow.synchronise)
+    program, inputs, synchronise = cell.program, cell.device_inputs[0], cell.workflow.synchronise
+    if device_synchronise := find_device_synchronise():
+        return sync_check.late_share_on_device(program, inputs, synchronise, device_synchronise)
+    return sync_check.late_share_of_output(program, program.collect, inputs, synchronise)
 
 
 def find_device_synchronise() -> Callable[[], None] | None:

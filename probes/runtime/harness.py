@@ -19,9 +19,10 @@ from typing import Any, TypeVar
 from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
+from probes.checking.dispatch import Cell
 from probes.measuring import flexibility, host_probe
 from probes.runtime import environment, losses, memory, reference, sandbox
-from probes.runtime.cells import Cell, build_cell, check_engagement, load_subject, warm_up_cell
+from probes.runtime.cells import build_cell, check_engagement, load_subject, warm_up_cell
 from probes.runtime.channel import Channel
 from probes.runtime.failures import classify, exception_summary
 from probes.runtime.memory import keep_freed_blocks
@@ -199,19 +200,16 @@ def run_measured_role(
         shape: build_cell(workflow, subject, shape, request, channel) for shape in request.shapes
     }
     channel.send(events.Caches(bytes_before, count_bytes(scratch), count_hits()))
-    check_engagement(workflow, cells[request.shapes[-1]], request, channel)
+    check_engagement(cells[request.shapes[-1]], request, channel)
     report_recipe_facts(workflow, subject, cells, request, channel)
-    losses.report_losses(workflow, cells, request, channel, attempt)
+    losses.report_losses(cells, request, channel, attempt)
     if request.role == "serve":
         channel.send(workflow.address())
     if hold:
         channel.send(events.Prepared())
         if channel.read_token()[0] != "warm":
             return
-    blocks = {
-        shape: warm_up_cell(workflow, shape, cell, request, channel)
-        for shape, cell in cells.items()
-    }
+    blocks = {shape: warm_up_cell(cell, request, channel) for shape, cell in cells.items()}
     channel.send(read_memory(workflow))
     # The stack's objects stay alive. Without this, the garbage collection before each block would
     # walk all of them and take longer than the block.

@@ -10,7 +10,7 @@ from typing import Any
 
 from probes import protocol
 from probes.checking import long_text
-from probes.runtime.cells import Cell
+from probes.checking.dispatch import Cell, run_program
 from probes.runtime.channel import Channel
 from probes.runtime.failures import exception_summary
 from probes.wire import checks
@@ -20,11 +20,7 @@ Attempt = Callable[[Callable[[], Any], Callable[[BaseException], Any]], Any]
 
 
 def report_losses(
-    workflow: Any,
-    cells: dict[Shape, Cell],
-    request: protocol.Request,
-    channel: Channel,
-    attempt: Attempt,
+    cells: dict[Shape, Cell], request: protocol.Request, channel: Channel, attempt: Attempt
 ) -> None:
     """Send the scores along the long text and the user's metric; what fails is not sent."""
     shape = max(cells)
@@ -39,7 +35,7 @@ def report_losses(
             channel.send(scores)
     if request.metric:
         channel.start_phase("correctness", shape)
-        model = MeasuredModel(workflow, program, shape.batch_size)
+        model = MeasuredModel(cells[shape])
         channel.send(
             attempt(
                 lambda: call_metric(request.metric, model),
@@ -55,16 +51,13 @@ class MeasuredModel:
     tokens) int64`, and new tokens, `(batch_size, output tokens) int64`.
     """
 
-    def __init__(self, workflow: Any, program: Any, batch_size: int) -> None:
-        self.batch_size = batch_size
-        self._workflow = workflow
-        self._program = program
+    def __init__(self, cell: Cell) -> None:
+        self.batch_size = cell.shape.batch_size
+        self._cell = cell
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        output = self._program(self._program.feed(list(arrays)))
-        self._workflow.synchronise()
-        collected: list[Any] = self._program.collect(output)
-        return collected
+        program = self._cell.program
+        return next(run_program(self._cell.workflow, program, [program.feed(list(arrays))]))
 
 
 def call_metric(target: str, model: MeasuredModel) -> checks.UserMetric:

@@ -10,6 +10,7 @@ from typing import Any
 from probes import protocol
 from probes.adapter import ModelError, Program, Subject
 from probes.checking import arrays, dispatch
+from probes.checking.dispatch import Cell
 from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
 from probes.measuring import flexibility
@@ -53,7 +54,8 @@ def record_coupled_rows(workflow: Any, subject: Subject, request: protocol.Reque
         return
     program: Program = workflow.build(subject, found.inputs[0], request)
     rules = rules_for(request.accuracy, subject.dtype)
-    flexibility.record_coupled_rows(workflow, program, found, rules, request)
+    cell = Cell(workflow, shape, program, [], found, rules)
+    flexibility.record_coupled_rows(cell, found, request)
 
 
 def make_length_reference(

@@ -10,7 +10,7 @@ from typing import Any
 
 from probes import protocol
 from probes.checking import text_correctness
-from probes.runtime.cells import Cell
+from probes.checking.dispatch import Cell
 from probes.runtime.failures import exception_summary
 from probes.runtime.served import REQUEST_ERRORS, ServedProgram
 from probes.wire import events

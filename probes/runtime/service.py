@@ -11,8 +11,9 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Subject
 from probes.checking import dispatch
+from probes.checking.dispatch import Cell
 from probes.measuring import flexibility, host_probe, sync_check, timing
-from probes.runtime.cells import Cell, nondeterministic
+from probes.runtime.cells import nondeterministic
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError
 from probes.wire import events
@@ -208,9 +209,7 @@ class Service:
     def try_batch_size(self, cell: Cell, size: int) -> events.NewShapeResult:
         """Return the result of one new batch size; an exception of the stack is a refusal."""
         result: events.NewShapeResult | str = self.attempt(
-            lambda: flexibility.try_batch_size(
-                self.workflow, cell.program, cell.reference, cell.rules, size
-            ),
+            lambda: flexibility.try_batch_size(cell, size)
         )
         if isinstance(result, str):
             return events.NewShapeResult(Shape(size), "refused", reason=result)
@@ -225,7 +224,7 @@ class Service:
             return events.NewShapeResult(tried, "skipped", reason="too little time")
         cell = self.cells[self.request.shapes[0]]
         result: events.NewShapeResult | str = self.attempt(
-            lambda: flexibility.try_length(self.workflow, cell.program, cell.rules, self.request)
+            lambda: flexibility.try_length(cell, self.request)
         )
         if isinstance(result, str):
             return events.NewShapeResult(tried, "refused", reason=result)
@@ -252,26 +251,11 @@ class Service:
             return
         self.is_checked = True
         for shape, cell in self.cells.items():
-            _, reason = dispatch.check_outputs(
-                self.workflow,
-                cell.program,
-                cell.device_inputs,
-                cell.reference,
-                cell.rules,
-                shape,
-                with_logprobs=False,
-            )
+            _, reason = cell.check(with_logprobs=False)
             if reason is None:
                 continue
-            _, difference = dispatch.check_repeats(
-                self.workflow,
-                cell.program,
-                cell.device_inputs,
-                cell.reference,
-                cell.rules,
-                self.request.accuracy["repeats"],
-            )
+            _, difference = cell.check_repeats(self.request.accuracy["repeats"])
             if difference is not None:
-                raise FailureError(nondeterministic(self.workflow, cell, "done", shape, difference))
+                raise FailureError(nondeterministic(cell, "done", difference))
             reason = f"{shape.description}, after the measurement: {reason}"
             raise FailureError(Failure("incorrect", "done", reason))

@@ -14,8 +14,10 @@ from forks import ForkServer
 from workers import rules
 
 from probes.checking.array_reference import create_reference
+from probes.checking.dispatch import Cell
 from probes.checking.stored_reference import Reference
 from probes.measuring import flexibility
+from probes.wire.shape import Shape
 
 MATRIX = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
 BUILT = 4
@@ -67,7 +69,8 @@ def test_an_index_at_a_near_tie_is_no_wrong_output_of_a_new_size(
 
 
 def try_size(size: int, change: Callable[[Any], Any] = lambda output: output) -> Any:
-    return flexibility.try_batch_size(Workflow, Program(change), reference(), rules(), size)
+    cell = Cell(Workflow, Shape(BUILT), Program(change), [], reference(), rules())
+    return flexibility.try_batch_size(cell, size)
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,11 @@ def ask(directory: pathlib.Path, function: str) -> list[Any]:
     request: Any = types.SimpleNamespace(
         batch_sizes=[1, 4], long_text={}, metric=f"{file}:{function}"
     )
-    cell: Any = types.SimpleNamespace(program=Doubling())
     workflow = types.SimpleNamespace(synchronise=lambda: None)
+    cells: Any = {
+        shape: types.SimpleNamespace(program=Doubling(), workflow=workflow, shape=shape)
+        for shape in (Shape(1), Shape(4))
+    }
 
     def attempt(work: Any, on_failure: Any) -> Any:
         try:
@@ -54,7 +57,7 @@ def ask(directory: pathlib.Path, function: str) -> list[Any]:
         except ValueError as problem:
             return on_failure(problem)
 
-    losses.report_losses(workflow, {Shape(1): cell, Shape(4): cell}, request, channel, attempt)
+    losses.report_losses(cells, request, channel, attempt)
     return sent
 
 
@@ -79,5 +82,5 @@ def test_without_text_and_metric_nothing_is_sent(
         batch_sizes=[1], long_text=tokens, metric="", shared_directory=str(tmp_path)
     )
     cell: Any = types.SimpleNamespace(program=None)
-    losses.report_losses(None, {Shape(1): cell}, request, channel, lambda work, _: work())
+    losses.report_losses({Shape(1): cell}, request, channel, lambda work, _: work())
     assert sent == []

@@ -11,8 +11,9 @@ import workers
 from workers import WorkerResult, rules
 
 from probes.adapter import UnsupportedError
+from probes.checking.dispatch import Cell
 from probes.measuring.timing import Block
-from probes.runtime.cells import Cell, warm_up_first_token
+from probes.runtime.cells import warm_up_first_token
 from probes.runtime.service import Service
 from probes.wire.shape import Shape
 
@@ -123,7 +124,7 @@ def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
 
 
 def text_cell(program: TextProgram) -> Cell:
-    return Cell(cast("Any", program), ["prompts"], cast("Any", None), rules())
+    return Cell(SYNCHRONOUS, Shape(1), program, ["prompts"], cast("Any", None), rules())
 
 
 def text_service(
@@ -155,7 +156,7 @@ def test_a_visit_of_text_times_the_first_token_after_the_block() -> None:
 def test_prompts_that_run_one_after_the_other_have_no_first_token(
     kind: type[TextProgram], has_one: bool
 ) -> None:
-    assert warm_up_first_token(SYNCHRONOUS, text_cell(kind())) is has_one
+    assert warm_up_first_token(text_cell(kind())) is has_one
 
 
 @pytest.mark.parametrize(("task", "profiled"), [("forward", [1, 4, 16]), ("generate", [1, 16])])
