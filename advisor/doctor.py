@@ -21,7 +21,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine
 from advisor.errors import MigEnabledError
 from advisor.probing.environments import health, registry
-from advisor.system.number_format import format_share
+from advisor.text_format import format_share
 from advisor.version import how_to_install
 from probes.measuring import host_probe
 

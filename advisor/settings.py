@@ -21,7 +21,7 @@ import msgspec
 import platformdirs
 
 from advisor.errors import SettingsError, choose_among
-from advisor.system.files import write_atomically
+from advisor.system import write_atomically
 
 #: Actions that `[keys]` can rebind: the ids of the bindings.
 ACTIONS = {

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 import psutil
 
+from advisor.cgroups import PROC, Cgroups
 from advisor.domain.machine import (
     THROTTLE_BITS,
     Cpu,
@@ -27,8 +28,7 @@ from advisor.domain.machine import (
     MachineActivity,
 )
 from advisor.errors import InterpreterError
-from advisor.system.cgroups import PROC, Cgroups
-from advisor.system.import_path import WITHOUT_CURRENT_DIRECTORY, without_current_directory
+from advisor.system import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 
 #: Runs in the inspected interpreter with its standard library only. It reads torch's version file
 #: and does not import torch.

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from advisor.errors import FormatError, OutputFileError
-from advisor.system.terminal_text import escape_control_chars
+from advisor.text_format import escape_control_chars
 
 if TYPE_CHECKING:
     from advisor.context import Context

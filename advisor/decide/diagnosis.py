@@ -18,7 +18,7 @@ from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Dtype
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.system.number_format import format_share
+from advisor.text_format import format_share
 from probes.wire.events import Diagnosed, InputFacts, Peaks, Workload
 from probes.wire.shape import Shape
 

@@ -14,7 +14,7 @@ from advisor.domain.model import has_random_weights, name_own_shapes, short_name
 from advisor.domain.recommendation import Decision, Recommendation, ShapeAdvice
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm, ServingResults
-from advisor.system.number_format import (
+from advisor.text_format import (
     format_count,
     format_interval,
     format_mebibytes,

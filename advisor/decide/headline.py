@@ -34,7 +34,7 @@ from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
 from advisor.domain.rubric import LETTERS
 from advisor.errors import MachineUnfitError
-from advisor.system.number_format import (
+from advisor.text_format import (
     format_bound,
     format_number,
     format_share,

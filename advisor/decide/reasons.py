@@ -18,7 +18,7 @@ from advisor.domain.recommendation import (
 from advisor.domain.results import Rating, Results, ScoredArm, StoppedBuild
 from advisor.domain.rubric import LETTERS, name_fact
 from advisor.domain.workflow import Workflow
-from advisor.system.number_format import format_fact, format_share
+from advisor.text_format import format_fact, format_share
 from probes.wire.shape import Shape
 
 #: The measured peak may be too low by less than this factor.

@@ -17,7 +17,7 @@ from advisor.domain.recommendation import (
     Trust,
 )
 from advisor.domain.results import Results
-from advisor.system.number_format import format_share
+from advisor.text_format import format_share
 from probes.wire.shape import Shape
 
 #: Difference between two equal workers above which the machine does not count as steady, and above

@@ -23,7 +23,7 @@ from advisor.domain.run_state import Header, RunState, resume_command, varying_s
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.errors import MachineUnfitError, NothingViableError, UserError
-from advisor.system.number_format import format_number, format_share
+from advisor.text_format import format_number, format_share
 from probes.wire.outcome import Failure
 
 ANOTHER_NAME = "or the package that provides this module under another name"

@@ -18,7 +18,7 @@ from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.errors import RunFileError
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store
-from advisor.system.number_format import format_number
+from advisor.text_format import format_number
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 

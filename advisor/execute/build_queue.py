@@ -26,7 +26,7 @@ from advisor.execute import build_limits, racing, remaining
 from advisor.execute.recorder import Recorder
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import NextBuild
-from advisor.system.number_format import format_number
+from advisor.text_format import format_number
 from probes.wire.outcome import Failure
 
 #: What a user can do about an arm that was not reached.

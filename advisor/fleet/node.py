@@ -22,7 +22,7 @@ from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.system.files import read_tail
+from advisor.system import read_tail
 from advisor.version import __version__
 
 #: Only the end of a log is sent; a whole log may have megabytes.

@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
+from advisor.cgroups import PROC, Cgroups
 from advisor.domain.machine import THROTTLE_BITS
 from advisor.domain.run_events import Conditions
 from advisor.probing.device_memory import increase
-from advisor.system.cgroups import PROC, Cgroups
 
 NANOSECONDS, MILLI = 1e-9, 1e-3
 PERIOD_SECONDS = 0.1

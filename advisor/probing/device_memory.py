@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import psutil
 from typing_extensions import Self
 
+from advisor.cgroups import PROC, Cgroups
 from advisor.domain.run_events import DeviceMemory, RunEvent, WorkerReported
-from advisor.system.cgroups import PROC, Cgroups
 from probes.wire.events import MemoryRead
 
 PERIOD_SECONDS = 0.02

@@ -31,7 +31,7 @@ from advisor.probing.request_blocks import (
 )
 from advisor.probing.supervisor import require_writable
 from advisor.probing.termination import kill_worker
-from advisor.system.import_path import SAFE_PATH
+from advisor.system import SAFE_PATH
 from probes import protocol
 from probes.wire.events import Serving
 

@@ -6,7 +6,7 @@ import pathlib
 import re
 from collections.abc import Iterable, Sequence
 
-from advisor.system.files import read_tail
+from advisor.system import read_tail
 
 #: Longest piece of a log that is quoted as a reason.
 MAX_REASON_CHARS = 300

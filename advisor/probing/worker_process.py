@@ -20,7 +20,7 @@ from advisor.domain.wire import decode
 from advisor.probing.idle import continue_processes, suspend_processes
 from advisor.probing.termination import SKIPPED_FILE
 from advisor.probing.worker_log import failure_reason
-from advisor.system.files import open_regular
+from advisor.system import open_regular
 from probes import protocol
 from probes.wire.events import BlockTimed, Built, Event, Imported, PhaseStarted, Prepared, Ready
 from probes.wire.outcome import Failure, Outcome, Phase

@@ -12,7 +12,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
 from advisor.domain.results import ScoredArm
 from advisor.report.formatting import Table, format_error
-from advisor.system.number_format import (
+from advisor.text_format import (
     MISSING,
     format_mebibytes,
     format_number,

@@ -13,7 +13,7 @@ from advisor.domain.results import Adoption
 from advisor.domain.rubric import LETTERS
 from advisor.domain.run_state import resume_command
 from advisor.errors import MachineUnfitError
-from advisor.system.number_format import (
+from advisor.text_format import (
     format_bound,
     format_mebibytes,
     format_number,

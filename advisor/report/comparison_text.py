@@ -9,7 +9,7 @@ from advisor.domain.plan import BASELINE
 from advisor.report.comparison import Change, Comparison
 from advisor.report.formatting import markdown_table, plain_table
 from advisor.report.markdown import escape
-from advisor.system.number_format import (
+from advisor.text_format import (
     format_interval,
     format_milliseconds,
     format_number,

@@ -16,7 +16,7 @@ from advisor.report.answer import cost_line
 from advisor.report.formatting import accuracy_line
 from advisor.report.ranking import ranking_columns
 from advisor.report.setup_facts import describe_shapes
-from advisor.system.number_format import (
+from advisor.text_format import (
     format_fact,
     format_interval,
     format_milliseconds,

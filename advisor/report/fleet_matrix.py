@@ -18,7 +18,7 @@ from advisor.report.answer_files import encode_rows
 from advisor.report.figures import Kind, Value, rows
 from advisor.report.formatting import plain_table
 from advisor.store.store import Store
-from advisor.system.number_format import MISSING, format_number, format_speedup
+from advisor.text_format import MISSING, format_number, format_speedup
 
 RUN_MISSING, RUN_UNFINISHED = "its run is missing or cannot be read", "its run did not finish"
 

@@ -8,7 +8,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
 from advisor.report.formatting import Table, format_error
-from advisor.system.number_format import (
+from advisor.text_format import (
     MISSING,
     format_count,
     format_interval,

@@ -18,6 +18,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup
 
+from advisor import text_format
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.recommendation import Recommendation
@@ -29,7 +30,6 @@ from advisor.report.charts.pictures import Pictures
 from advisor.report.formatting import LEGEND, Table, accuracy_cell, accuracy_line
 from advisor.report.ranking import CRITERION_HEADS, ranking_columns
 from advisor.report.setup_facts import setup_facts
-from advisor.system import number_format
 
 #: Characters that could end a script element, or begin one inside it.
 SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -115,9 +115,7 @@ def _payback(advice: Recommendation) -> str:
         sizes = [each.shape for each in advice.break_even if each.requests == requests]
         of_several = len(advice.break_even) > 1 and len(sizes) == 1
         where = f" of {sizes[0].description}" if of_several else ""
-        return (
-            f"paid back after {number_format.format_number(requests, decimals=0)} requests{where}"
-        )
+        return f"paid back after {text_format.format_number(requests, decimals=0)} requests{where}"
     never = [str(each.shape) for each in advice.break_even if each.requests is None]
     if never and len(never) == len(advice.break_even):
         return "never paid back"
@@ -195,18 +193,18 @@ def _template() -> jinja2.Template:
     environment.filters |= {
         "accuracy": accuracy_cell,
         "accuracy_line": accuracy_line,
-        "call_milliseconds": number_format.format_call_milliseconds,
-        "fact": number_format.format_fact,
-        "interval": number_format.format_interval,
-        "mebibytes": number_format.format_mebibytes,
-        "milliseconds": number_format.format_milliseconds,
+        "call_milliseconds": text_format.format_call_milliseconds,
+        "fact": text_format.format_fact,
+        "interval": text_format.format_interval,
+        "mebibytes": text_format.format_mebibytes,
+        "milliseconds": text_format.format_milliseconds,
         "new_shape": shortcomings.describe_new_shape,
-        "number": number_format.format_number,
-        "seconds": number_format.format_seconds,
-        "share": number_format.format_share,
-        "speedup": number_format.format_speedup,
+        "number": text_format.format_number,
+        "seconds": text_format.format_seconds,
+        "share": text_format.format_share,
+        "speedup": text_format.format_speedup,
     }
-    environment.globals["MISSING"] = number_format.MISSING
+    environment.globals["MISSING"] = text_format.MISSING
     environment.globals["accuracy_legend"] = LEGEND
     return environment.from_string(package_file("report.html.jinja"))
 

@@ -12,7 +12,7 @@ from advisor.report import accuracy, generation
 from advisor.report.answer import flip_lines
 from advisor.report.formatting import Section, Table
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
-from advisor.system.number_format import (
+from advisor.text_format import (
     format_interval,
     format_mebibytes,
     format_milliseconds,

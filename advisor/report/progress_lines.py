@@ -22,7 +22,7 @@ from advisor.domain.run_events import (
     WorkerReported,
 )
 from advisor.report.formatting import describe_check
-from advisor.system.number_format import format_speedup
+from advisor.text_format import format_speedup
 from probes.wire.events import PhaseStarted
 from probes.wire.outcome import Failure, Outcome
 

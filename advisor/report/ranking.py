@@ -18,7 +18,7 @@ from advisor.domain.rubric import LETTERS
 from advisor.report.answer import has_unfit_problem
 from advisor.report.figures import checks_of
 from advisor.report.formatting import accuracy_cell
-from advisor.system.number_format import (
+from advisor.text_format import (
     MISSING,
     format_interval,
     format_mebibytes,

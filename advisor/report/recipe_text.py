@@ -26,7 +26,7 @@ from advisor.report.recipes.snippet import compose_snippet
 from advisor.report.recipes.starts import compose_starts
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
-from advisor.system.number_format import format_interval, format_seconds
+from advisor.text_format import format_interval, format_seconds
 from probes.wire.shape import Shape
 
 #: Builds of torch that an index has.

@@ -16,7 +16,7 @@ from advisor.domain.model import (
 )
 from advisor.domain.question import LoadQuestion, Question
 from advisor.report.formatting import describe_problem
-from advisor.system.number_format import format_mebibytes
+from advisor.text_format import format_mebibytes
 from probes.wire.shape import Shape
 
 #: Most shapes of inputs in a line.

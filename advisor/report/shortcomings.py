@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.plan import ArmName
 from advisor.report.formatting import Section
-from advisor.system.number_format import format_milliseconds, format_seconds, format_share
+from advisor.text_format import format_milliseconds, format_seconds, format_share
 from probes.wire.events import NewShapeResult
 
 PARTLY_USED = "Used for less than half of the work, the rest ran as without it"

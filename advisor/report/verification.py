@@ -23,7 +23,7 @@ from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.recipe_text import render_snippet, snippet_cell
 from advisor.report.recipes.snippet import EACH_CALL, MAIN_GUARD
 from advisor.store.runs import Run
-from advisor.system.number_format import format_interval, format_milliseconds
+from advisor.text_format import format_interval, format_milliseconds
 from probes.wire.shape import Shape
 
 SCHEMA: Final = "p3-advisor/verification/2"

@@ -11,7 +11,7 @@ import os
 import pathlib
 
 from advisor.errors import RunNotControllableError
-from advisor.system.files import open_regular, write_atomically
+from advisor.system import open_regular, write_atomically
 
 COMMANDS, STATE = "control", "state"
 PAUSED = "paused"

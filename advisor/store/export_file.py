@@ -30,7 +30,7 @@ from advisor.store import decoders
 from advisor.store.decoders import DECODE_ERRORS
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.system.files import HOME_VARIABLE, report_unwritable, write_atomically
+from advisor.system import HOME_VARIABLE, report_unwritable, write_atomically
 from probes.wire.events import Environment, Imported
 
 SCHEMA: Final = "p3-advisor/export/1"

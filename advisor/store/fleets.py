@@ -9,7 +9,7 @@ import msgspec
 from advisor.domain.answer import FleetRecord
 from advisor.errors import RunFileError, UnknownRunError
 from advisor.store.decoders import DECODE_ERRORS, DECODING
-from advisor.system.files import report_unwritable, write_atomically
+from advisor.system import report_unwritable, write_atomically
 
 LATEST = "latest"
 

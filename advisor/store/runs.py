@@ -26,7 +26,7 @@ from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
 from advisor.store import decoders
 from advisor.store.control import RunControl
 from advisor.store.decoders import DECODE_ERRORS
-from advisor.system.files import (
+from advisor.system import (
     HOME_VARIABLE,
     open_regular,
     read_regular,

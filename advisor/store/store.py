@@ -16,7 +16,7 @@ from advisor.domain.run_state import Header, RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.fleets import LATEST, Fleets
 from advisor.store.runs import HistoryEntry, Run, load_entry, save_entry
-from advisor.system.files import HOME_VARIABLE, named_home, report_unwritable, write_atomically
+from advisor.system import HOME_VARIABLE, named_home, report_unwritable, write_atomically
 
 #: Runs that an error names when a prefix has several.
 MOST_NAMED = 5

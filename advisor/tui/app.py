@@ -24,7 +24,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
 from advisor.settings import Settings, read, save_theme
-from advisor.system.import_path import ADVISOR_COMMAND
+from advisor.system import ADVISOR_COMMAND
 from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter
 from advisor.tui.launch import BackgroundTasks, LaunchOptions

@@ -16,8 +16,8 @@ from textual.widgets import Input, Static
 from advisor.domain.machine import QuietProblem
 from advisor.errors import UserError
 from advisor.store.runs import HistoryEntry
-from advisor.system.files import write_atomically
-from advisor.system.terminal_text import escape_control_chars
+from advisor.system import write_atomically
+from advisor.text_format import escape_control_chars
 from advisor.tui import text
 from advisor.tui.widgets import KeyFooter
 

@@ -17,7 +17,7 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import LoggedEvent, WorkerReported
 from advisor.domain.run_state import Header, RunState
 from advisor.store.runs import Run
-from advisor.system.import_path import ADVISOR_COMMAND, without_current_directory
+from advisor.system import ADVISOR_COMMAND, without_current_directory
 from probes.wire.events import PhaseStarted
 
 #: Seconds between two refreshes: while arms compile, while they are timed (drawing must not

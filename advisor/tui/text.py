@@ -8,10 +8,9 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from advisor.system import number_format
-from advisor.system.files import open_regular
-from advisor.system.number_format import MISSING
-from advisor.system.terminal_text import escape_char
+from advisor import text_format
+from advisor.system import open_regular
+from advisor.text_format import MISSING, escape_char
 
 MAX_CHARACTERS = 4000
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
@@ -58,7 +57,7 @@ def format_duration(seconds: float) -> str:
 
 def format_number(value: float | None) -> str:
     """Format a number with three significant digits, for the narrow columns of the screens."""
-    return number_format.format_number(value, digits=DIGITS, keeps_zeros=True)
+    return text_format.format_number(value, digits=DIGITS, keeps_zeros=True)
 
 
 def format_milliseconds(seconds: float | None) -> str:

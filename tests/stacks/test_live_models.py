@@ -14,7 +14,7 @@ import pytest
 from lazy import lazy
 
 import advisor
-from advisor.api.functions import save_live_model
+from advisor.api import save_live_model
 from advisor.errors import ModelRefusedError
 
 torch = lazy("torch")

@@ -18,7 +18,7 @@ from textual._compositor import Compositor
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.system.files import HOME_VARIABLE
+from advisor.system import HOME_VARIABLE
 from advisor.tui import actions
 from advisor.tui.session import HostProcess
 

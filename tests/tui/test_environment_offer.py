@@ -21,7 +21,7 @@ from onscreen import (
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.store.store import Store
-from advisor.system.files import HOME_VARIABLE
+from advisor.system import HOME_VARIABLE
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import CommandDialog

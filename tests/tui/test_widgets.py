@@ -24,7 +24,7 @@ from advisor.context import Context
 from advisor.errors import SizeError, UserError
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.system.files import HOME_VARIABLE
+from advisor.system import HOME_VARIABLE
 from advisor.tui import launch
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import BackgroundTasks, LaunchOptions

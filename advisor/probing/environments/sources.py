@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from advisor.probing.environments.variables import without_python_paths
-from advisor.system.import_path import WITHOUT_CURRENT_DIRECTORY, without_current_directory
+from advisor.system import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 
 #: Settings of pip, each with uv's variables for it. A variable that the user has set has
 #: precedence over pip's setting.

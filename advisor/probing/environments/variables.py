@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from advisor.domain.plan import MEMORY_ON_DEMAND, THREAD_COUNTS
 from advisor.domain.question import Question
-from advisor.system.import_path import SAFE_PATH, without_current_directory
+from advisor.system import SAFE_PATH, without_current_directory
 
 #: Caches of compilers and drivers, each with its folder. Every arm has caches of its own, so that
 #: its first build runs with cold caches.

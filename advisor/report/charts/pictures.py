@@ -15,7 +15,7 @@ from advisor.report.charts.speedups import speedup_chart, speedup_curves
 from advisor.report.charts.svg import Mark, Picture, marks_of, place, short_names
 from advisor.report.charts.weight_map import weight_map
 from advisor.report.formatting import format_error
-from advisor.system.number_format import format_interval, format_seconds, format_share
+from advisor.text_format import format_interval, format_seconds, format_share
 from probes.wire.shape import Shape
 
 #: The shortest build that the logarithmic axis shows.

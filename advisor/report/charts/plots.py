@@ -22,7 +22,7 @@ from advisor.report.charts.svg import (
     spread,
     text,
 )
-from advisor.system.number_format import format_number
+from advisor.text_format import format_number
 
 LEFT, RIGHT, TOP = 66, 530, 26
 #: Where the marks and the names of the arms begin.

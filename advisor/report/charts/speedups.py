@@ -31,7 +31,7 @@ from advisor.report.charts.svg import (
     row_name,
     text,
 )
-from advisor.system.number_format import format_interval, format_share, format_speedup
+from advisor.text_format import format_interval, format_share, format_speedup
 from probes.wire.shape import Shape
 
 #: Intervals are cut off at this factor beyond the smallest and the largest speed-up, in rows and in

@@ -21,7 +21,7 @@ from advisor.report.charts.svg import (
     polygon,
     text,
 )
-from advisor.system.number_format import format_number, format_share
+from advisor.text_format import format_number, format_share
 
 #: Corners of the map: all weight on performance, productivity or portability.
 CORNERS: tuple[Place, ...] = ((215.0, 34.0), (40.0, 310.0), (390.0, 310.0))

@@ -15,8 +15,8 @@ from advisor.domain.constraints import CRITERIA
 from advisor.errors import NoRecipeError
 from advisor.report import explanation, found_recipe, recipe_text
 from advisor.store.runs import Run
-from advisor.system.files import read_tail
-from advisor.system.number_format import format_interval
+from advisor.system import read_tail
+from advisor.text_format import format_interval
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
 from advisor.tui.screens.advisor_screen import AdvisorScreen

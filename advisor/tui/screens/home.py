@@ -19,7 +19,7 @@ from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.machine import Machine
 from advisor.store.runs import HistoryEntry, Run, RunStatus, state_of
 from advisor.store.store import Store
-from advisor.system.number_format import format_speedup
+from advisor.text_format import format_speedup
 from advisor.tui import text
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.table import Column, SelectableTable, Table

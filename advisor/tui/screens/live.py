@@ -14,7 +14,7 @@ from textual.widgets import RichLog, Static
 from advisor.domain.answer import Answer
 from advisor.domain.plan import REFERENCE
 from advisor.errors import UserError
-from advisor.system.number_format import format_interval
+from advisor.text_format import format_interval
 from advisor.tui import text
 from advisor.tui.progress import (
     ProcessRow,

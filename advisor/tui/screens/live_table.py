@@ -9,7 +9,7 @@ from advisor.domain.measurement import Interval
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
-from advisor.system.number_format import MISSING, format_number, format_share
+from advisor.text_format import MISSING, format_number, format_share
 from advisor.tui import text
 from advisor.tui.progress import GenerationFigures, ProcessRow, RowStatus
 from advisor.tui.table import Column, Row

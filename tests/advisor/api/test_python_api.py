@@ -16,11 +16,11 @@ import pytest
 
 import advisor
 from advisor import api, errors, schemas
-from advisor.api import functions
-from advisor.api.functions import make_answers
+from advisor.api import make_answers
 from advisor.context import Context
 from advisor.domain.answer import Answer, without_rounds
 from advisor.domain.run_events import Finished, LoggedEvent, Planned
+from advisor.report.notebook import Report
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
 DOCUMENTATION = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
@@ -42,12 +42,12 @@ def simulated(
 ) -> None:
     """Make the interface use simulated workflows and a store of this test."""
     monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
-    real = functions._context
+    real = api._context
 
     def context() -> Context:
         return dataclasses.replace(real(), probes=fake_probes, rubric=fake_rubric)
 
-    monkeypatch.setattr(functions, "_context", context)
+    monkeypatch.setattr(api, "_context", context)
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
     run = advisor.load(EVIDENCE)
     hostile = msgspec.structs.replace(run.answer.scores[0], arm="<script>alert(1)</script>")
     answer = msgspec.structs.replace(run.answer, scores=(hostile, *run.answer.scores[1:]))
-    shown = api.Report(answer)._repr_html_()
+    shown = Report(answer)._repr_html_()
     assert "<script>" not in shown
     assert shown.count("<tr>") == 1 + len(answer.scores)
     assert html.escape(run.answer.headline[0].text) in shown

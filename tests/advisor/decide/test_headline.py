@@ -26,7 +26,7 @@ from advisor.domain.recommendation import SpeedRegret
 from advisor.domain.results import MeasuredInputs, StoppedBuild
 from advisor.domain.serving import RateLevel
 from advisor.domain.workflow import Workflow
-from advisor.system.number_format import format_share_of_draws, format_weight
+from advisor.text_format import format_share_of_draws, format_weight
 from probes.wire.checks import Accuracy, AccuracyClass
 
 #: By how much a measured arm has to be faster to be named in every output.

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from report_runs import advice_of, with_advice, with_results, without_advice
 
+from advisor import text_format
 from advisor.decide import performance_portability
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import CRITERIA
@@ -20,8 +21,7 @@ from advisor.domain.recommendation import BreakEven, ShapeAdvice
 from advisor.domain.results import Efficiency, Platform
 from advisor.domain.workflow import Integration
 from advisor.report import page, parts
-from advisor.system import number_format
-from advisor.system.number_format import MISSING
+from advisor.text_format import MISSING
 from probes.wire.shape import Shape
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
@@ -154,7 +154,7 @@ def test_the_page_begins_with_the_figures_of_the_answer() -> None:
         "".join(each.itertext()) for each in elements(tiles, "span") if each.get("class") == "value"
     ]
     assert len(names) == len(values) >= 3
-    assert values[0] == number_format.format_speedup(built_answers.answer().ranked[0].speedup)
+    assert values[0] == text_format.format_speedup(built_answers.answer().ranked[0].speedup)
 
 
 def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:

@@ -23,7 +23,7 @@ from advisor.errors import NoRecipeError
 from advisor.report import found_recipe, recipe_text
 from advisor.report.answer import caveats
 from advisor.report.found_recipe import pin
-from advisor.system.number_format import format_interval
+from advisor.text_format import format_interval
 from probes.runtime.environment import read_environment
 from probes.wire.events import Environment, Imported, RecipeFacts
 from probes.wire.shape import Shape

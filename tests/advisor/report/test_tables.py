@@ -15,14 +15,14 @@ import pytest
 import tabulate
 from pyarrow import parquet
 
-from advisor.api.report import render_summary
 from advisor.ask import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import CRITERIA
 from advisor.report import answer_files, explanation, figures, markdown, page, text_report
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
+from advisor.report.notebook import render_summary
 from advisor.report.ranking import ranking_columns, ranking_rows
-from advisor.system.number_format import MISSING
+from advisor.text_format import MISSING
 from advisor.tui.answer import RunAnswer
 from advisor.tui.screens.results_panes import ranking_table
 from probes.wire.checks import Accuracy

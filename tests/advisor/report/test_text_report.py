@@ -34,7 +34,7 @@ from advisor.report.answer import (
 )
 from advisor.report.ranking import ranking_rows
 from advisor.report.shortcomings import partly_used, unranked
-from advisor.system.number_format import MISSING
+from advisor.text_format import MISSING
 
 NONE = without_advice(
     built_answers.answer(),

@@ -34,7 +34,7 @@ from advisor.errors import (
 from advisor.store import runs
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
-from advisor.system.files import HOME_VARIABLE
+from advisor.system import HOME_VARIABLE
 from probes.wire.events import Ready
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from advisor import cli
 from advisor.cli import execution
-from advisor.system.terminal_text import SUSPICIOUS, escape_char
+from advisor.text_format import SUSPICIOUS, escape_char
 
 #: Documented exit codes, and 130 and above for signals.
 EXIT_CODES = {0, 1, 2, 3, 4}

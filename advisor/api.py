@@ -1,9 +1,23 @@
-"""The functions of the Python interface.
+"""The Python interface: `advisor.recommend`, `prepare` and `load`.
+
+    import advisor
+
+    run = advisor.recommend(
+        module,                                  # or a name, as in --model
+        inputs=(torch.randn(1, 3, 224, 224),),
+        priorities={"performance": 60, "productivity": 25, "portability": 15},
+        batch_sizes=(1, 16),
+    )
+    if run.recommendation:  # None without advice; run.problem has the reason
+        run.recommendation.arm
+    run.to_dataframe()
+
+Nothing is printed; a notebook shows a line of progress. Errors that the user can correct are
+`advisor.errors.UserError`.
 
 A live module is saved by `probes.live_models`, in the process of the caller and with its torch, so
-that the advisor itself never imports torch.
-
-IPython is used only where the caller runs in it; all text is escaped.
+that the advisor itself never imports torch. IPython is used only where the caller runs in it; all
+text is escaped.
 """
 
 from __future__ import annotations
@@ -18,7 +32,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from advisor.api.report import Report, Session, format_priorities, reports_errors
 from advisor.ask.answers import SPELLINGS, Answers
 from advisor.context import Context
 from advisor.decide.absent_gpu import answer_without_measurement
@@ -34,8 +47,9 @@ from advisor.errors import (
 )
 from advisor.execute.drafts import prepare as prepare_run
 from advisor.report import answer_files, progress_lines
+from advisor.report.notebook import Report, Session, format_priorities, reports_errors
 from advisor.store.store import Store, default_home
-from advisor.system.terminal_text import escape_control_chars
+from advisor.text_format import escape_control_chars
 from probes.wire.events import PhaseStarted
 
 #: A function that is called with every event of a run, after it is stored.

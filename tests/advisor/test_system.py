@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
-from advisor.system import terminal_text
-from advisor.system.files import write_atomically
+from advisor import text_format
+from advisor.system import write_atomically
 
 
 def test_a_file_and_its_directory_are_made(tmp_path: pathlib.Path) -> None:
@@ -50,11 +50,11 @@ def test_a_failed_write_keeps_the_old_content_and_leaves_no_partial_file(
     ],
 )
 def test_control_and_invisible_characters_are_escaped(text: str, escaped: str) -> None:
-    assert terminal_text.escape_control_chars(text) == escaped
+    assert text_format.escape_control_chars(text) == escaped
 
 
 def test_json_stays_the_same_json() -> None:
     value = {"reason": "\x1b[31m \u202e \U000e0041 \u2028 ü"}
     encoded = json.dumps(value, ensure_ascii=False)
-    assert terminal_text.escape_control_chars(encoded) != encoded
-    assert json.loads(terminal_text.escape_control_chars(encoded)) == value
+    assert text_format.escape_control_chars(encoded) != encoded
+    assert json.loads(text_format.escape_control_chars(encoded)) == value

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from advisor.system.cgroups import Cgroups
+from advisor.cgroups import Cgroups
 
 DOCKER = "/docker/4711"
 

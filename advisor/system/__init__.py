@@ -1,1 +1,0 @@
-"""Operating-system helpers: cgroup limits, locks, files, and text for terminals."""
