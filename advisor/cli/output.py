@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 import typer
@@ -25,6 +26,15 @@ STANDARD_OUTPUT = "-"
 #: Of a command on standard output: text for a reader, one indented JSON document, or a line of JSON
 #: for each event and for the document.
 OutputFormat = Literal["text", "json", "json-lines"]
+#: What stands out on a terminal.
+MARKS: list[tuple[str, dict[str, Any]]] = [
+    (r"^CLEAR\b", {"fg": "green", "bold": True}),
+    (r"^LIKELY\b", {"fg": "cyan", "bold": True}),
+    (r"^OPEN\b", {"fg": "yellow", "bold": True}),
+    (r"^(Cost|Next|All figures|Measured):", {"bold": True}),
+    (r"^ {0,2}# .*", {"bold": True}),
+    (r"^    (?! ).*", {"fg": "cyan"}),
+]
 
 Document = TypeVar("Document", bound=msgspec.Struct)
 #: Flags that ask for data on standard output.
@@ -55,7 +65,20 @@ def print_document(
         case "json":
             print_text(encode(document), nl=False)
         case "text":
-            print_text(render(document), nl=False)
+            text = escape_control_chars(render(document))
+            # Typer leaves the marks out where the output is no terminal.
+            typer.echo(text if os.environ.get("NO_COLOR") else emphasise(text), nl=False)
+
+
+def emphasise(text: str) -> str:
+    """Return an answer with its first sentence, word, code and heads marked for a terminal."""
+    paragraph, gap, rest = text.partition("\n\n")
+    first = re.match(r"[^\n]*(\n  [^\n]*)*", paragraph)
+    end = first.end() if first else 0
+    marked = typer.style(paragraph[:end], bold=True) + paragraph[end:] + gap + rest
+    for pattern, style in MARKS:
+        marked = re.sub(pattern, typer.style(r"\g<0>", **style), marked, flags=re.MULTILINE)
+    return marked
 
 
 def print_text(text: object = "", *, err: bool = False, nl: bool = True) -> None:

@@ -6,6 +6,7 @@ from advisor.decide.diagnosis import ADVICE, TITLES
 from advisor.decide.reasons import name_grade
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import PUBLISHED, Answer, RankedArm
+from advisor.domain.constraints import PILLARS
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Flip, Recommendation
@@ -84,7 +85,10 @@ def short_answer_lines(answer: Answer) -> list[str]:
 
 
 def short_reasons(answer: Answer) -> list[str]:
-    """Return what limits eager PyTorch, the advised arm's lowest grade, and the nearest change."""
+    """Return what limits eager PyTorch, the nearest change, and the advised arm's lowest grade.
+
+    What the answer or its table says already is left out.
+    """
     advised, baseline = answer.advised, answer.baseline
     if advised is None:
         return []
@@ -93,11 +97,15 @@ def short_reasons(answer: Answer) -> list[str]:
         f"At {each.shape.description}, PyTorch eager is {TITLES[each.bound]}: {ADVICE[each.bound]}."
         for each in calls[:1]
     ]
+    said = " ".join(line.text for line in answer.headline if line.part != "change")
+    for line in flip_lines(answer)[:1]:
+        condition = line.partition(" if ")[2].partition(" (")[0]
+        lines += [line] if condition not in said else []
     if advised.arm != BASELINE:
         name, rating = min(advised.scored.ratings.items(), key=lambda item: item[1].grade)
-        if LETTERS[rating.tier] != "A":
+        if LETTERS[rating.tier] != "A" and name not in PILLARS:
             lines.append(f"Weakest point: {name_grade(name, rating)}.")
-    return [*lines, *flip_lines(answer)[:1]]
+    return lines
 
 
 def confidence(answer: Answer) -> list[str]:

@@ -49,9 +49,13 @@ PUBLISHED_COLUMNS = (
 )
 
 
-#: Of the answer in a few lines: rows of the ranking, lines of code, and columns of its lines.
-MOST_ROWS, MOST_CODE_LINES = 5, 8
+#: Of the answer in a few lines: its lines, those of code, and the columns of a line.
+MOST_LINES, MOST_CODE_LINES = 25, 8
 NARROWEST, WIDEST = 60, 100
+#: How the command ends that prints a document.
+AS_DOCUMENT = " --json"
+#: Arms and reasons; what comes later is shown where the answer is longer.
+AMOUNTS = ((5, 3), (4, 3), (3, 3), (3, 2), (3, 1), (2, 1), (2, 0))
 #: Rank, arm and speed-up are always shown.
 FEWEST_COLUMNS = 2
 
@@ -60,15 +64,22 @@ def summarise(answer: Answer, width: int) -> str:
     """Return the answer, its code, the best arms, why, and what to do next.
 
     Sentences are wrapped at `width` columns, and columns of the table that do not fit are left out.
+    Arms and reasons are left out until the text has `MOST_LINES`.
     """
     width = min(max(width, NARROWEST), WIDEST)
-    blocks = [
-        _wrapped(short_answer_lines(answer), width),
-        _code_lines(answer),
-        _ranking_within(answer, width),
-        [*_wrapped([*short_reasons(answer), *_next_step(answer)], width), _where_more_is(answer)],
-    ]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    text = ""
+    for arms, reasons in AMOUNTS:
+        lines = [*short_reasons(answer)[:reasons], *_next_step(answer)]
+        blocks = [
+            _wrapped(short_answer_lines(answer), width),
+            _code_lines(answer),
+            _ranking_within(answer, width, arms),
+            [*_wrapped(lines, width), _where_more_is(answer)],
+        ]
+        text = "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+        if text.count("\n") <= MOST_LINES:
+            break
+    return text
 
 
 def _wrapped(lines: Iterable[str], width: int) -> list[str]:
@@ -95,9 +106,9 @@ def _code_lines(answer: Answer) -> list[str]:
     return lines if rest <= 0 else [*lines[:MOST_CODE_LINES], f"    # and {rest} lines"]
 
 
-def _ranking_within(answer: Answer, width: int) -> list[str]:
+def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
     """Return the best arms with the columns that fit, those that narrow screens show first."""
-    columns, arms = ranking_columns(answer), answer.ranked[:MOST_ROWS]
+    columns, arms = ranking_columns(answer), answer.ranked[:most]
     levels = sorted({column.shown_from for column in columns}, reverse=True)
     choices = [[column for column in columns if column.shown_from <= each] for each in levels]
     choices += [choices[-1][:count] for count in range(len(choices[-1]) - 1, FEWEST_COLUMNS, -1)]
@@ -123,11 +134,13 @@ def _next_step(answer: Answer) -> list[str]:
 
 
 def _where_more_is(answer: Answer) -> str:
-    """Return the commands that show more, in a line that can be copied."""
-    if answer.run_id == PUBLISHED or answer.rerun_command:
+    """Return the command that shows more, in a line that can be copied."""
+    shown = answer.rerun_command or ""
+    if answer.run_id == PUBLISHED or (shown and not shown.endswith(AS_DOCUMENT)):
         return _footer(answer)
-    code = " Its code: recipe, verify." if answer.recommendation else ""
-    return f"All figures: p3-advisor show {answer.run_id} --full.{code}"
+    code = " Its code: recipe, verify." if answer.recommendation and not shown else ""
+    command = shown.removesuffix(AS_DOCUMENT) or f"p3-advisor show {answer.run_id}"
+    return f"All figures: {command} --full{code}"
 
 
 def render(answer: Answer) -> str:

@@ -216,3 +216,21 @@ def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path)
     refused = run_cli("import-run", str(document))
     assert refused.returncode == 2
     assert "p3-advisor show" in refused.stderr
+
+
+@pytest.mark.parametrize(("no_color", "is_marked"), [("", True), ("1", False)])
+def test_an_answer_is_marked_on_a_terminal_only(
+    no_color: str, is_marked: bool, home: pathlib.Path, run_program: RunProgram
+) -> None:
+    recorded_runs.make_run(Store(home), finished=True)
+    environment = {"NO_COLOR": no_color, "TERM": "xterm"}
+    program, terminal = pty.openpty()
+    shown = run_program("show", home=home, environment=environment, stdout=os.ttyname(terminal))
+    assert shown.returncode == 0, shown.stderr
+    printed = os.read(program, 1 << 16)
+    os.close(program)
+    os.close(terminal)
+    assert (b"\x1b[1m" in printed) is is_marked
+    piped = run_program("show", home=home, environment=environment).stdout
+    assert "\x1b" not in piped
+    assert piped.splitlines()[0].encode() in printed
