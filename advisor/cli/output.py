@@ -65,13 +65,13 @@ def print_document(
         case "json":
             print_text(encode(document), nl=False)
         case "text":
-            text = escape_control_chars(render(document))
-            # Typer leaves the marks out where the output is no terminal.
-            typer.echo(text if os.environ.get("NO_COLOR") else emphasise(text), nl=False)
+            print_text(render(document), nl=False, mark=emphasise)
 
 
 def emphasise(text: str) -> str:
     """Return an answer with its first sentence, word, code and heads marked for a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return text
     paragraph, gap, rest = text.partition("\n\n")
     first = re.match(r"[^\n]*(\n  [^\n]*)*", paragraph)
     end = first.end() if first else 0
@@ -81,13 +81,19 @@ def emphasise(text: str) -> str:
     return marked
 
 
-def print_text(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print text or JSON with its control characters escaped."""
-    typer.echo(
-        escape_control_chars(text.decode() if isinstance(text, bytes) else str(text)),
-        err=err,
-        nl=nl,
-    )
+def print_text(
+    text: object = "",
+    *,
+    err: bool = False,
+    nl: bool = True,
+    mark: Callable[[str], str] = str,
+) -> None:
+    """Print text or JSON with its control characters escaped.
+
+    `mark` adds colours after that; they are left out where the output is no terminal.
+    """
+    escaped = escape_control_chars(text.decode() if isinstance(text, bytes) else str(text))
+    typer.echo(mark(escaped), err=err, nl=nl)
 
 
 def write_output(output: str, content: str | bytes) -> None:
