@@ -29,6 +29,9 @@ with open("{FUNCTION}", "rb") as file:
 with torch.no_grad():
     output = compiled(model, *inputs)
 """
+#: The checks of tensors alone are kept: those of a model's other values cannot be saved, and the
+#: process that loads the function has the same model. PyTorch refuses this beside a mode.
+KEEP = "keep_tensor_guards_unsafe"
 #: Blocks of one class share their compiled code.
 COMPILE_BLOCKS = """\
 for part in model.modules():
@@ -51,6 +54,8 @@ def with_compiled_function(settings: str, arguments: str) -> dict[str, StartLine
     """
     if not hasattr(torch.compiler, "load_compiled_function"):
         return {}
+    if "mode=" not in arguments and hasattr(torch.compiler, KEEP):
+        arguments += f', options={{"guard_filter_fn": torch.compiler.{KEEP}}}'
     write = f"""\
 {settings}with torch.no_grad():
     function = torch.compile(model.forward, fullgraph=True{arguments})
