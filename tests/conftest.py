@@ -29,7 +29,7 @@ FAKES = pathlib.Path(__file__).parent / "fakes"
 ZONE = dt.timezone.utc
 #: What a test module has that imports a stack here or in a server of forks; see `tests/lazy.py`.
 IMPORTS_TORCH = re.compile(
-    r'lazy import|reference_cases|run_script|stack_server|importorskip\("(torch|onnx)"'
+    r'lazy import|reference_cases|run_script|stack_server|importorskip\("(torch|onnx|transformers)"'
     "|    import torch"
 )
 

@@ -11,6 +11,16 @@ from stacks import notebook
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 ONNXRUNTIME = '"onnxruntime-cpu/host"'
+#: Makes the interface use simulated workflows.
+SIMULATE = """
+import dataclasses, pathlib
+from advisor.api import functions
+
+context = dataclasses.replace(
+    functions._context(), probes=pathlib.Path({probes!r}), rubric=pathlib.Path({rubric!r})
+)
+functions._context = lambda: context
+"""
 
 
 def outputs(cell: nbformat.NotebookNode) -> list[str]:
@@ -18,7 +28,9 @@ def outputs(cell: nbformat.NotebookNode) -> list[str]:
     return [output["data"].get("text/html", "") for output in cell["outputs"] if "data" in output]
 
 
-def test_the_notebook_runs_in_a_kernel(tmp_path: pathlib.Path) -> None:
+def test_the_notebook_runs_in_a_kernel(
+    tmp_path: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
+) -> None:
     made = notebook.make()
     question = made.cells[2]
     assert ONNXRUNTIME in question.source
@@ -26,8 +38,10 @@ def test_the_notebook_runs_in_a_kernel(tmp_path: pathlib.Path) -> None:
     asked = {ONNXRUNTIME: "", "batch_sizes=(4,)": "budget=1, all_arms=True, batch_sizes=(1, 4)"}
     for old, new in asked.items():
         question.source = question.source.replace(old, new)
+    simulate = SIMULATE.format(probes=str(fake_probes), rubric=str(fake_rubric))
+    made.cells.insert(1, nbformat.v4.new_code_cell(simulate))
     executed = notebook.execute(made, tmp_path)
-    _, _, run, frame, decided = executed.cells
+    _, _, _, run, frame, decided = executed.cells
     progress, summary = outputs(run)
     assert "<progress" in progress
     assert "pytorch-eager" in summary

@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import importlib.util
 import os
 import pathlib
 import resource
@@ -18,12 +17,8 @@ import numpy as np
 from probes.adapter import ModelError, UnsupportedError
 from probes.measuring import timing
 from probes.wire.events import Engagement
-
-spec = importlib.util.spec_from_file_location(
-    "eager", pathlib.Path(__file__).with_name("pytorch_eager.py")
-)
-eager = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(eager)
+from probes.workflows import pytorch_eager as eager
+from probes.workflows.pytorch_eager import *
 
 FAULT = {"name": ""}
 
@@ -210,17 +205,9 @@ def build(subject, inputs, request):
     return Program(subject, request.options.get("milliseconds", 3) / 1000)
 
 
-def synchronise():
-    pass
-
-
 def engagement(program, device_inputs):
     if FAULT["name"] == "falls-back":
         return Engagement(
             0.0, "TRT conversion failed on the subgraph. Returning GraphModule forward instead.", {}
         )
     return Engagement(1.0, "reported by the fake", {})
-
-
-def integration(request):
-    return "# Each call:\noutput = model(*inputs)\n"

@@ -3,19 +3,13 @@
 Its option `unseen` names its behaviour at other batch sizes.
 """
 
-import importlib.util
 import os
-import pathlib
 import signal
 import time
 
 from probes.wire.events import Engagement
-
-spec = importlib.util.spec_from_file_location(
-    "eager", pathlib.Path(__file__).with_name("pytorch_eager.py")
-)
-eager = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(eager)
+from probes.workflows import pytorch_eager as eager
+from probes.workflows.pytorch_eager import *
 
 UNSEEN = {"name": ""}
 #: Longer than the limit from which a call counts as stalled.
@@ -64,12 +58,3 @@ def engagement(program, device_inputs):
     if UNSEEN["name"] == "eager" and device_inputs.shape[0] != program.size:
         return Engagement(0.0, "recompile limit reached, running eager code", {})
     return Engagement(1.0, "reported by the fake", {})
-
-
-versions = eager.versions
-open_subject = eager.open_subject
-synchronise = eager.synchronise
-
-
-def integration(request):
-    return "# Each call:\noutput = model(*inputs)\n"

@@ -5,16 +5,12 @@ It first starts child processes in its process group and outside it.
 
 import ctypes
 import gc
-import importlib.util
 import pathlib
 import subprocess
 import time
 
-spec = importlib.util.spec_from_file_location(
-    "eager", pathlib.Path(__file__).with_name("pytorch_eager.py")
-)
-eager = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(eager)
+from probes.workflows import pytorch_eager as eager
+from probes.workflows.pytorch_eager import *
 
 OPTIONS = {}
 
@@ -49,13 +45,3 @@ def settings(request):
 def build(subject, inputs, request):
     hang_in("build")
     return Program(subject, 0.001)
-
-
-versions = eager.versions
-open_subject = eager.open_subject
-synchronise = eager.synchronise
-engagement = eager.engagement
-
-
-def integration(request):
-    return "# Each call:\noutput = model(*inputs)\n"
