@@ -2,15 +2,22 @@
 
 MODELS = """
 import collections
+import contextvars
 import dataclasses
+import functools
 import itertools
+import os
 import random
+import threading
 
 import numpy as np
 import torch
 
 HISTORY, STATE, COUNTER = [], {}, itertools.count()
 GENERATOR = torch.Generator().manual_seed(3)
+N, VARIABLE, LOCAL = 0, contextvars.ContextVar("VARIABLE", default=0), threading.local()
+Pair = collections.namedtuple("Pair", "first second")
+
 
 
 class Holder:
@@ -253,6 +260,317 @@ def is_complex(net, x):
     return torch.complex(net.a(x), x)
 
 
+# Further models, which were written after the check of outputs, to judge it.
+@dataclasses.dataclass(slots=True)
+class Slots:
+    first: object
+    second: object
+
+
+class Callable:
+    def __init__(self, value):
+        self.value = value
+
+    def __call__(self):
+        return self.value
+
+
+def rounded(x):
+    return (2 * x).round().clamp(-1, 1)
+
+
+# Aliases of a state.
+def expands_buffer(net, x):
+    return net.kept.add_(net.a(x))[:1].expand(3, 16)
+
+
+def splits_buffer(net, x):
+    return {"parts": list(net.kept.add_(net.a(x)).split(4, 1)), "y": net.a(x)}
+
+
+def strides_attribute(net, x):
+    net.h += net.a(x)
+    return Pair(net.h[:, ::3], net.b(x))
+
+
+# States.
+def nests(net, x):
+    net.nested["layers"][1]["k"].add_(net.a(x).mean(0))
+    return x + net.nested["layers"][1]["k"]
+
+
+def counts_in_a_default_dict(net, x):
+    net.default[x.shape] += 1
+    return net.a(x) / net.default[x.shape]
+
+
+def rebinds_a_global(net, x):
+    global N
+    N += 1
+    return net.a(x) + N
+
+
+def counts_in_a_function(net, x):
+    counts_in_a_function.calls += 1
+    return net.a(x) * counts_in_a_function.calls
+
+
+counts_in_a_function.calls = 0
+
+
+def keeps_in_a_default(net, x, memory=[]):
+    memory.append(net.a(x))
+    return sum(memory)
+
+
+def keeps_in_slots(net, x):
+    net.slots.first[0] += 1
+    return net.a(x) * net.slots.first[0]
+
+
+def replaces_a_pair(net, x):
+    net.pair = Pair(net.pair.first + net.a(x), net.pair.second)
+    return net.pair.first
+
+
+def rolls(net, x):
+    net.ring.append(net.a(x).mean(0))
+    return x + torch.stack(list(net.ring)).sum(0)
+
+
+def counts_by_a_generator(net, x):
+    return net.a(x) + next(net.generator)
+
+
+def cycles(net, x):
+    return net.a(x) * next(net.cycle)
+
+
+def cycles_in_a_list(net, x):
+    return net.a(x) * next(net.iterator)
+
+
+def counts_in_a_context(net, x):
+    VARIABLE.set(VARIABLE.get() + 1)
+    return net.a(x) * VARIABLE.get()
+
+
+def counts_in_a_thread(net, x):
+    LOCAL.calls = getattr(LOCAL, "calls", 0) + 1
+    return net.a(x) * LOCAL.calls
+
+
+def counts_in_a_partial(net, x):
+    return net.partial(net.a(x))
+
+
+def counts_in_bytes(net, x):
+    net.bytes[0] += 1
+    return net.a(x) * net.bytes[0]
+
+
+def counts_in_the_environment(net, x):
+    os.environ["KINDS"] = str(int(os.environ.get("KINDS", 0)) + 1)
+    return net.a(x) * int(os.environ["KINDS"])
+
+
+@functools.lru_cache
+def first_mean(net):
+    return net.x.mean()
+
+
+def remembers_a_result(net, x):
+    net.x = x
+    return net.a(x) + first_mean(net)
+
+
+def changes_late(net, x):
+    net.count += 1
+    return net.a(x) + (net.count % 10 == 0)
+
+
+def in_a_hook():
+    net, calls = Net(lambda net, x: net.a(x)), [0]
+
+    def hook(layer, arguments, output):
+        calls[0] += 1
+        return output + calls[0]
+
+    net.a.register_forward_hook(hook)
+    return net.eval(), torch.randn(2, 16)
+
+
+# Pure.
+def logs_in_a_default_dict(net, x):
+    net.default["norm"] += net.a(x).norm().item()
+    return net.a(x)
+
+
+def writes_to_scratch(net, x):
+    net.h = net.h.to(x.dtype)
+    return torch.mul(net.a(x), 2, out=net.h)
+
+
+@functools.lru_cache
+def table(count):
+    return torch.arange(float(count))
+
+
+def remembers_a_table(net, x):
+    return net.a(x) + table(16).to(x.dtype)
+
+
+def returns_its_input(net, x):
+    return x, x[:, ::2], x.t(), x.expand(3, 2, 16)
+
+
+# One random output.
+def draws_for_a_row(net, x):
+    y = net.a(x)
+    y[1:] += torch.randn_like(y[1:])
+    return y
+
+
+def joins_mean_and_sample(net, x):
+    return torch.cat([net.a(x), net.a(x) + torch.randn_like(x)], -1)
+
+
+def returns_distribution(net, x):
+    found = torch.distributions.Normal(net.a(x), 1.0)
+    return found.loc, found.rsample(), found.entropy()
+
+
+def draws_from_the_system(net, x):
+    return net.a(x), net.b(x) * random.SystemRandom().random()
+
+
+def draws_in_some_calls(net, x):
+    return net.a(x), net.b(x) + (torch.rand(()) if x.mean() > 0 else 0)
+
+
+def hashes(net, x):
+    return net.a(x), torch.rand_like(x) > 0.5
+
+
+# Path by dtype.
+def reads_bits(net, x):
+    return net.a(x).view(torch.int32) >> 23, net.b(x)
+
+
+def draws_by_dtype(net, x):
+    draws = torch.Generator().manual_seed(4)
+    return net.a(x) + torch.randn(x.shape, dtype=x.dtype, generator=draws)
+
+
+def takes_no_double(net, x):
+    if x.dtype == torch.float64:
+        raise TypeError
+    return net.a(x)
+
+
+def scales_by_the_default(net, x):
+    return net.a(x) * (1.08 if x.dtype != torch.float64 else 1.0)
+
+
+# Ties.
+def takes_the_median(net, x):
+    return (*rounded(x).median(-1), net.a(x))
+
+
+def takes_the_fourth(net, x):
+    return (*rounded(x).kthvalue(4, -1), net.a(x))
+
+
+def takes_ten(net, x):
+    return x.relu().topk(10, -1)
+
+
+def takes_the_first_false(net, x):
+    return (x > 0).int().argmin(1, keepdim=True), net.a(x)
+
+
+def takes_the_largest_of_all(net, x):
+    return rounded(x).max(-1).indices, (x > 0).int().argmax().view(1)
+
+
+def sorts_flags(net, x):
+    return (x > 0).int().argsort(0), net.a(x)
+
+
+def runs_a_beam(net, x):
+    scores = (x.new_zeros(2, 4, 1) + x[:, None].log_softmax(-1)).flatten(1)
+    return scores.topk(6, -1)
+
+
+# Empty outputs.
+def finds_no_boxes(net, x):
+    y = net.a(x)
+    keep = y.max(-1).values > 1e6
+    return {"boxes": y[keep], "labels": keep.nonzero(), "y": y}
+
+
+def lists_nothing(net, x):
+    return [x.new_zeros(2, 0), x[:, :0], net.a(x)]
+
+
+# Objects.
+def returns_slots(net, x):
+    return Slots(net.a(x), {"b": [net.b(x)]})
+
+
+def returns_deque(net, x):
+    return collections.deque([net.a(x), net.b(x)])
+
+
+def returns_callable(net, x):
+    return net.a(x), Callable(net.b(x))
+
+
+def returns_spectrum(net, x):
+    return net.a(x), np.fft.fft(x.numpy())
+
+
+def returns_sparse(net, x):
+    return net.a(x).relu().to_sparse(), net.b(x)
+
+
+def returns_nested(net, x):
+    return torch.nested.nested_tensor([net.a(x)[0], net.b(x)[1]], layout=torch.jagged)
+
+
+def returns_packed(net, x):
+    parts = net.a(x).view(2, 4, 4)
+    return torch.nn.utils.rnn.pack_padded_sequence(parts, torch.tensor([4, 3]), batch_first=True)
+
+
+# Numbers.
+def returns_conjugate(net, x):
+    z = torch.complex(net.a(x), x)
+    return z.conj().imag, z.conj(), z.abs()
+
+
+def returns_float8(net, x):
+    return net.a(x).to(torch.float8_e4m3fn), net.b(x)
+
+
+def masks_by_infinity(net, x):
+    return net.a(x).masked_fill(torch.ones(2, 16).triu(9).bool(), torch.inf)
+
+
+def counts_brightness(net, x):
+    return (60000 * net.a(x).sigmoid()).to(torch.int32)
+
+
+def count_up():
+    for number in itertools.count():
+        yield number
+
+
+def count_in(counter, x):
+    counter["calls"] = counter.get("calls", 0) + 1
+    return x * counter["calls"]
+
+
 FACTORIES = {
     "samples": adds_noise(lambda net, x: torch.randn_like(x)),
     "samples_by_numpy": adds_noise(lambda net, x: torch.from_numpy(np.random.randn(2, 16)).to(x)),
@@ -265,12 +583,30 @@ FACTORIES = {
     ),
     "samples_without_a_seed": adds_noise(lambda net, x: random.Random().gauss(0, 1)),
     "in_closure": in_closure,
+    "in_a_hook": in_a_hook,
 }
 
 
 def __getattr__(name):
-    if name.removeprefix("of_") in FACTORIES:
-        return FACTORIES[name.removeprefix("of_")]
-    call = globals()[name.removeprefix("of_")]
-    return of(call, hidden=None, count=0, seen=[0.0], first=None)
+    name = name.removeprefix("of_")
+    return FACTORIES.get(name) or (
+        lambda: of(
+            globals()[name],
+            hidden=None,
+            seen=[0.0],
+            first=None,
+            h=torch.zeros(2, 16),
+            count=0,
+            nested={"layers": [{}, {"k": torch.zeros(16)}]},
+            default=collections.defaultdict(int),
+            slots=Slots([0], None),
+            pair=Pair(torch.zeros(2, 16), None),
+            ring=collections.deque([torch.zeros(16)] * 3, maxlen=3),
+            generator=count_up(),
+            cycle=itertools.cycle([1.0, -1.0, 2.0]),
+            iterator=iter([1.0, 2.0] * 99),
+            partial=functools.partial(count_in, {}),
+            bytes=bytearray(4),
+        )()
+    )
 """
