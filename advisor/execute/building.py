@@ -112,14 +112,17 @@ def _prepare(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]
     session, recorder = context.session, context.recorder
     awaited = None
     if context.question.device != "cpu" and context.builds_at_once > 1:
-        awaited = {REFERENCE, plan_of(recorder.state).baseline.id}
+        awaited = {REFERENCE}
     yield from recorder.record_each(_start(session, recorder.state, arms, awaited))
     # The memory check must run while no worker has used the device.
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.check_memory())
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.send_and_wait(REFERENCE, "peaks"))
-    session.compute_reference()
+    if session.is_running(REFERENCE):
+        yield from recorder.record_each(session.create_models())
+    forgotten = [arm for arm in arms if not session.has_started(arm.id)]
+    yield from recorder.record_each(_start_arms(session, recorder.state, forgotten, None))
 
 
 def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
@@ -213,6 +216,12 @@ def _start(
         yield from session.start_reference(
             plan_of(state).baseline, next_process_number(state, REFERENCE)
         )
+    yield from _start_arms(session, state, arms, awaited)
+
+
+def _start_arms(
+    session: Session, state: RunState, arms: Sequence[Arm], awaited: Collection[str] | None
+) -> Iterator[RunEvent]:
     yield from session.start(
         [
             (arm, next_process_number(state, arm.id))

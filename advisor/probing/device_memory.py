@@ -200,11 +200,23 @@ class MemoryHeadroom:
         factor = BUILD_FACTOR * (running_builds + 1) if running_builds else HEADROOM_FACTOR
         return self.has_free(factor * self.largest_bytes)
 
+    def watch_half(self) -> Callable[[], bool]:
+        """Return a function that tells whether half of the memory that is free now is taken.
+
+        It looks at the host and the GPU.
+        """
+        readers = [self.available_bytes, *([self._free_on_gpu] if self.monitor else [])]
+        halves = [(read, (read() or 0) / 2) for read in readers]
+        return lambda: any((read() or half) < half for read, half in halves)
+
+    def _free_on_gpu(self) -> int | None:
+        used = self.monitor.used_bytes() if self.monitor else None
+        total = self.monitor.total_bytes if self.monitor else None
+        return None if used is None or total is None else total - used
+
     def has_free(self, needed_bytes: float) -> bool:
         """Return whether so many bytes are free; True where memory cannot be read."""
         if self.monitor is None:
             return self.available_bytes() >= needed_bytes
-        used = self.monitor.used_bytes()
-        if used is None or self.monitor.total_bytes is None:
-            return True
-        return self.monitor.total_bytes - used >= needed_bytes
+        free = self._free_on_gpu()
+        return free is None or free >= needed_bytes

@@ -40,6 +40,8 @@ from probes.wire.events import BlockTimed, Built
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
+#: Seconds between two looks at the memory while models are created.
+POLL_SECONDS = 0.5
 #: Size of the allocation with which the device's memory counter is checked.
 KNOWN_BYTES = 256 << 20
 Result = TypeVar("Result")
@@ -63,25 +65,40 @@ class Session:
         self._computes_reference = False
 
     def start_reference(self, arm: Arm, process: int) -> Iterator[RunEvent]:
-        """Start the reference worker, which runs the workflow of `arm`.
-
-        It writes the inputs while other workers import; nothing is timed meanwhile.
-        """
+        """Start the reference worker, which runs the workflow of `arm`, and let it import."""
         yield from self._pool.spawn(msgspec.structs.replace(arm, id=REFERENCE), process)
-        if self.is_running(REFERENCE):
-            self._pool.supervisor.send(self._pool.workers[REFERENCE], "build")
 
-    def compute_reference(self) -> None:
-        """Let the reference worker compute its outputs and end, while other workers build."""
-        if self.is_running(REFERENCE):
-            self._pool.supervisor.send(self._pool.workers[REFERENCE], "outputs")
-            self._computes_reference = True
+    def create_models(self) -> Iterator[RunEvent]:
+        """Wait until the reference worker has written weights and inputs.
+
+        The other workers create the model meanwhile. Those that have not ended are killed and
+        forgotten when half of the memory that was free is taken: the model is a large one.
+        """
+        workers, create = self._pool.workers, list[str]()
+        self._compute_reference()
+        is_half_taken = self._pool.headroom.watch_half()
+        while not workers.is_ready_or_ended(REFERENCE):
+            for arm in workers.running():
+                if arm not in {REFERENCE, *create} and workers.has_imported(arm):
+                    create.append(arm)
+                    self._pool.send(workers[arm], "create")
+            yield from self._pool.receive(POLL_SECONDS)
+            if is_half_taken():
+                for arm in filter(workers.is_creating, create):
+                    yield from self._pool.forget(arm)
+
+    def _compute_reference(self) -> None:
+        """Let the reference worker load, write inputs and outputs, and end."""
+        self._pool.workers.expect_ready(REFERENCE)
+        for token in ("build", "outputs"):
+            self._pool.supervisor.send(self._pool.workers[REFERENCE], token)
+        self._computes_reference = True
 
     def finish_reference(self) -> Iterator[RunEvent]:
         """Wait until the reference worker has ended."""
-        if not self._computes_reference:
-            self.compute_reference()
         if self.is_running(REFERENCE):
+            if not self._computes_reference:
+                self._compute_reference()
             self._pool.supervisor.go_on([self._pool.workers[REFERENCE]])
             yield from self._pool.run_until(lambda: not self.is_running(REFERENCE))
 
@@ -104,7 +121,7 @@ class Session:
             yield from self._pool.run_until(
                 lambda: len(self._pool.workers.importing()) < processors
             )
-            if self._pool.workers.has_failed(REFERENCE) and not self.is_warmed_up(REFERENCE):
+            if self._pool.workers.has_failed(REFERENCE):
                 return
             if arm.id not in built:
                 self._pool.clear_caches(arm.id)
@@ -189,6 +206,10 @@ class Session:
         if self._memory_monitor is None:
             return
         deferred: list[RunEvent] = []
+        # The first allocation creates the worker's context, which takes memory too.
+        yield from self.send_and_wait(REFERENCE, "allocate 1")
+        if not self.is_running(REFERENCE):
+            return
         before = self._memory_monitor.used_bytes()
         self._pool.headroom.idle_bytes = before or 0
         yield from self._send_and_defer(REFERENCE, f"allocate {KNOWN_BYTES}", deferred)

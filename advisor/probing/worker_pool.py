@@ -78,6 +78,14 @@ class WorkerPool:
             self.workers.add_failure(arm.id)
             yield WorkerEnded(arm=arm.id, process=process, outcome=Outcome(worker))
 
+    def forget(self, arm: str) -> Iterator[RunEvent]:
+        """Kill the worker of the arm, which can be started again as if it had not run."""
+        worker = self.workers[arm]
+        self.supervisor.kill(worker)
+        worker.outcome = Outcome()
+        yield self.record(worker, worker.outcome)
+        self.workers.forget(arm)
+
     def scratch_directory(self, arm: str) -> pathlib.Path:
         """Return the folder of caches and artefacts that all processes of an arm share."""
         return self.config.scratch_directory / arm_directory_name(arm)

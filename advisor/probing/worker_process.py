@@ -22,7 +22,16 @@ from advisor.probing.termination import SKIPPED_FILE
 from advisor.probing.worker_log import failure_reason
 from advisor.system import open_regular
 from probes import protocol
-from probes.wire.events import BlockTimed, Built, Event, Imported, PhaseStarted, Prepared, Ready
+from probes.wire.events import (
+    BlockTimed,
+    Built,
+    Created,
+    Event,
+    Imported,
+    PhaseStarted,
+    Prepared,
+    Ready,
+)
 from probes.wire.outcome import Failure, Outcome, Phase
 
 NEVER = float("inf")
@@ -70,6 +79,7 @@ WARMUP_PHASES: tuple[Phase, ...] = ("warmup", "measure")
 #: By the token, or its first word; `start` is the time before the first one.
 STEPS = {
     "start": Step("start", ("import",), Imported),
+    "create": Step("load", ("load",), Created),
     "build": Step("load", BUILD_PHASES + WARMUP_PHASES, Ready),
     "build hold": Step("load", BUILD_PHASES, Prepared),
     "warm": Step("warmup", WARMUP_PHASES, Ready),
@@ -270,7 +280,7 @@ class Worker:
             self.start_phase(event.phase, deadlines, now)
         elif isinstance(event, Built):
             self.built_seconds += event.build_seconds + event.first_call_seconds
-        elif isinstance(event, (Imported, Prepared, Ready, BlockTimed)):
+        elif isinstance(event, (Imported, Created, Prepared, Ready, BlockTimed)):
             if type(event) is not step.answer:
                 message = f"the event {event.event} does not belong into the phase {self.phase}"
                 raise ValueError(message)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 
-from advisor.domain.plan import REFERENCE
 from advisor.probing.supervisor import Message
 from advisor.probing.worker_process import Worker
-from probes.wire.events import BlockTimed, Imported, Prepared, Ready
+from probes.wire.events import BlockTimed, Created, Imported, Prepared, Ready
 from probes.wire.outcome import Outcome
 
 
@@ -17,6 +16,8 @@ class Progress:
     """What the last worker of an arm has reported."""
 
     imported: bool = False
+    #: It has created the model and waits for the weights.
+    created: bool = False
     #: It has built everything and waits to warm up.
     prepared: bool = False
     #: It waits for a token.
@@ -44,6 +45,10 @@ class WorkerStates:
     def add(self, arm: str, worker: Worker) -> None:
         self._workers[arm] = worker
 
+    def forget(self, arm: str) -> None:
+        """Drop the worker of the arm, as if it had not been started."""
+        del self._workers[arm], self._progress[arm]
+
     def add_failure(self, arm: str) -> None:
         self._progress[arm].failed = True
 
@@ -53,6 +58,8 @@ class WorkerStates:
             progress.failed = message.failure is not None
         elif isinstance(message, Imported):
             progress.imported = True
+        elif isinstance(message, Created):
+            progress.created = True
         elif isinstance(message, Prepared):
             progress.prepared = True
         elif isinstance(message, Ready):
@@ -77,18 +84,17 @@ class WorkerStates:
         return [arm for arm in self._workers if self.is_running(arm)]
 
     def importing(self) -> list[str]:
-        """Return the arms that import, and the reference until it has computed its outputs."""
-        return [
-            arm
-            for arm in self.running()
-            if not (self._progress[arm].ready if arm == REFERENCE else self._progress[arm].imported)
-        ]
+        return [arm for arm in self.running() if not self._progress[arm].imported]
 
     def has_started(self, arm: str) -> bool:
         return arm in self._workers or self._progress[arm].failed
 
     def has_imported(self, arm: str) -> bool:
         return self._progress[arm].imported
+
+    def is_creating(self, arm: str) -> bool:
+        """Return whether the arm's worker runs and has not created the model."""
+        return self.is_running(arm) and not self._progress[arm].created
 
     def is_prepared(self, arm: str) -> bool:
         """Return whether the arm's worker has built everything and waits to warm up."""

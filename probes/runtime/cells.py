@@ -31,7 +31,24 @@ UNREPEATABLE = {"shape", "not-finite"}
 FIXED_PRECISION = {"exported", "onnx"}
 
 
-def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> Subject:
+def create_model(request: protocol.Request, channel: Channel) -> float:
+    """Do what can be done before the reference worker has written the weights; return its seconds.
+
+    Nothing for a stack that does not open models with PyTorch.
+    """
+    channel.start_phase("load")
+    by_request = sys.modules.get("probes.subjects.by_request")
+    with channel.stopwatch() as seconds:
+        if by_request is not None:
+            by_request.create_ahead(request)
+    channel.send(events.Created(seconds()))
+    return seconds()
+
+
+def load_subject(
+    workflow: Any, request: protocol.Request, channel: Channel, created_seconds: float = 0.0
+) -> Subject:
+    """Open the model; what was done ahead took `created_seconds`."""
     channel.start_phase("load")
     if request.task not in getattr(workflow, "TASKS", (protocol.FORWARD,)):
         message = f"this release of p3-advisor does not measure it for the task {request.task}"
@@ -41,7 +58,7 @@ def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> 
     refuse_unsupported_dtype(subject, request)
     channel.send(
         events.Loaded(
-            seconds(),
+            created_seconds + seconds(),
             subject.parameters,
             subject.parameter_bytes,
             subject.weights,

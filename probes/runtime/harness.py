@@ -22,7 +22,13 @@ from probes.checking import dispatch
 from probes.checking.dispatch import Cell
 from probes.measuring import flexibility, host_probe
 from probes.runtime import environment, losses, memory, reference, sandbox
-from probes.runtime.cells import build_cell, check_engagement, load_subject, warm_up_cell
+from probes.runtime.cells import (
+    build_cell,
+    check_engagement,
+    create_model,
+    load_subject,
+    warm_up_cell,
+)
 from probes.runtime.channel import Channel
 from probes.runtime.failures import classify, exception_summary
 from probes.runtime.memory import keep_freed_blocks
@@ -94,10 +100,18 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
         snippet.run_role(request, channel)
         return
     workflow = import_workflow(request, channel)
-    word, *arguments = channel.read_token()
+    if request.role == "reference":
+        token = reference.answer_tokens(request, channel, try_optional)
+    else:
+        token = channel.read_token()
+    created_seconds = 0.0
+    if token[0] == "create":
+        created_seconds = create_model(request, channel)
+        token = channel.read_token()
+    word, *arguments = token
     if word != "build":
         return
-    subject = load_subject(workflow, request, channel)
+    subject = load_subject(workflow, request, channel, created_seconds)
     match request.role:
         case "reference":
             run_reference_role(workflow, subject, request, channel)
@@ -110,12 +124,13 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
 def run_reference_role(
     workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
 ) -> None:
-    """Write inputs and weights, answer the tokens, then write the reference outputs."""
+    """Write inputs and weights, then the reference outputs."""
     channel.start_phase("correctness")
     for shape in request.shapes:
         reference.make_inputs(subject, shape, request)
     channel.send(events.Ready())
-    reference.answer_tokens(request, channel, try_optional)
+    if channel.read_token()[0] != "outputs":
+        return
     for shape in request.shapes:
         reference.make_reference(workflow, subject, shape, request, channel)
     if request.long_text:

@@ -62,7 +62,7 @@ def read_peaks() -> MemoryRead:
 def hold(size: int, device: str) -> Iterator[None]:
     """Hold `size` bytes of the device, from outside every library's allocator.
 
-    This thread must already use the GPU, because the driver allocates in the current context.
+    The first time creates the context of the GPU, which takes memory too.
     """
     with hold_on_gpu(size) if device == "cuda" else hold_on_host(size):
         yield
@@ -79,16 +79,20 @@ def hold_on_host(size: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_on_gpu(size: int) -> Iterator[None]:
-    """Hold memory of this thread's current GPU.
+    """Hold memory of the first visible GPU, in the context that every library shares.
 
     If the driver is missing or refuses, nothing is held; the advisor sees that from outside.
     """
-    pointer = ctypes.c_uint64()
+    device, context, pointer = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
     try:
         driver = ctypes.CDLL(DRIVER)
     except OSError:
         yield
         return
+    driver.cuInit(0)
+    driver.cuDeviceGet(ctypes.byref(device), 0)
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    driver.cuCtxSetCurrent(context)
     refused = driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size))
     try:
         yield

@@ -78,8 +78,8 @@ def make_length_reference(
 
 def answer_tokens(
     request: protocol.Request, channel: Channel, try_optional: Callable[[Callable[[], None]], None]
-) -> None:
-    """Hold memory for each `allocate`, measure the device for `peaks`, until another token."""
+) -> list[str]:
+    """Hold memory for each `allocate`, measure the device for `peaks`; return the next token."""
     with contextlib.ExitStack() as held:
         while (token := channel.read_token())[0] in {"allocate", "peaks"}:
             channel.start_phase("measure")
@@ -89,6 +89,7 @@ def answer_tokens(
             elif int(token[1]):
                 held.enter_context(memory.hold(int(token[1]), request.device))
             channel.send(events.Ready())
+        return token
 
 
 def measure_peaks(request: protocol.Request, channel: Channel) -> None:

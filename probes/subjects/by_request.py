@@ -21,6 +21,7 @@ from probes.subjects import (
     synthetic,
     transformers_model,
 )
+from probes.subjects.loaded_model import LoadedModel
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
@@ -60,13 +61,29 @@ def open_torch_or_onnx(request: protocol.Request) -> TorchSubject | OnnxSubject:
     return open_torch_subject(request)
 
 
+def create_ahead(request: Request) -> None:
+    """Prepare the next `open_by_task`: create a user's model, or import the code of another one.
+
+    The weights follow, once the reference worker has written them.
+    """
+    kind = request.subject["kind"]
+    if kind == "transformers":
+        config = transformers_model.open_config(request.subject, request)
+        transformers_model.find_class(config, request.subject)
+    elif kind == "factory" and request.task == protocol.FORWARD:
+        _created.append(_create(kind, request))
+
+
+#: The model that `create_ahead` has created.
+_created: list[LoadedModel] = []
+
+
 def open_torch_subject(request: Request) -> TorchSubject:
     """Open the request's model with the weights that the reference worker has saved."""
     kind = request.subject["kind"]
     if kind not in OPENERS:
         message = f"a model of the kind {kind!r} holds no PyTorch module"
         raise UnsupportedError(message)
-    seed_generators(request.seed)
     weights = (
         pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
     )
@@ -77,9 +94,21 @@ def open_torch_subject(request: Request) -> TorchSubject:
         or not weights.exists()
         or weights.stat().st_size <= MAX_DRAWN_BYTES
     )
+    with contextlib.nullcontext() if is_drawn else torch.device("meta"):
+        model = _created.pop() if _created else _create(kind, request)
+    # On the host: on the device, the weights would be there twice for a moment and raise its peak
+    # memory.
+    if model.shares_weights and weights is not None:
+        loaded_model.share(model.module, weights, request.device)
+    model.module.to(request.device)
+    return TorchSubject(model, request)
+
+
+def _create(kind: str, request: Request) -> LoadedModel:
+    """Create the model for inference, with weights of its own."""
+    seed_generators(request.seed)
     adjusted: dict[str, str] = {}
-    device = contextlib.nullcontext() if is_drawn else torch.device("meta")
-    with adjustments.watch_settings(adjusted), device:
+    with adjustments.watch_settings(adjusted):
         model = OPENERS[kind](request)
     model.adjusted.update(adjusted)
     # An exported program has its mode built in, and raises when it is changed.
@@ -88,12 +117,7 @@ def open_torch_subject(request: Request) -> TorchSubject:
     # One by one: a scripted module has no `requires_grad_`.
     for parameter in model.module.parameters():
         parameter.requires_grad_(requires_grad=False)
-    # On the host: on the device, the weights would be there twice for a moment and raise its peak
-    # memory.
-    if model.shares_weights and weights is not None:
-        loaded_model.share(model.module, weights, request.device)
-    model.module.to(request.device)
-    return TorchSubject(model, request)
+    return model
 
 
 def seed_generators(seed: int) -> None:

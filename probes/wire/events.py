@@ -57,6 +57,14 @@ class Imported(Event):
 
 
 @dataclasses.dataclass(frozen=True)
+class Created(Event):
+    """What needs nothing of the reference worker is done; the model's weights follow."""
+
+    seconds: Amount
+    event: Literal["created"] = "created"
+
+
+@dataclasses.dataclass(frozen=True)
 class Loaded(Event):
     """The model is in memory."""
 

@@ -39,7 +39,16 @@ from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.termination import process_tree
 from advisor.probing.worker_process import Worker
-from probes.wire.events import BlockTimed, Imported, Loaded, PhaseStarted, Ready, WarmedUp, Workload
+from probes.wire.events import (
+    BlockTimed,
+    Created,
+    Imported,
+    Loaded,
+    PhaseStarted,
+    Ready,
+    WarmedUp,
+    Workload,
+)
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape
 
@@ -128,10 +137,7 @@ def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Ses
         if isinstance(run_event, WorkerSpawned):
             working += 1
             most = max(most, working)
-        elif worker_events_of([run_event], Ready, REFERENCE) or (
-            worker_events_of([run_event], Imported)
-            and not worker_events_of([run_event], Imported, REFERENCE)
-        ):
+        elif worker_events_of([run_event], Imported):
             working -= 1
     assert working == 0
     assert most == 2
@@ -165,20 +171,47 @@ def test_only_the_arm_that_crashes_in_a_visit_ends(
     assert outcomes_by_arm(session.stop()) == {QUICK.id: Outcome()}
 
 
-def test_a_model_that_cannot_be_opened_ends_the_reference_and_starts_no_arms(
+def test_a_model_that_cannot_be_opened_ends_the_reference(session: Session) -> None:
+    bad = builders.arm("misbehaving", options={"fault": "model-error"})
+    received = [
+        *session.start_reference(bad, 0),
+        *session.start([(QUICK, 0)]),
+        *session.create_models(),
+        *session.finish_reference(),
+    ]
+    expect_failure(outcomes_by_arm(received)[REFERENCE], "model-refused")
+    assert session.has_failed(REFERENCE)
+    assert session.is_running(QUICK.id)
+
+
+def test_models_are_created_before_the_reference_has_written_its_outputs(session: Session) -> None:
+    list(session.start_reference(BASELINE, 0))
+    list(session.start([(QUICK, 0)]))
+    received = list(session.create_models())
+    assert worker_events_of(received, Ready, REFERENCE)
+    built = list(session.build(QUICK.id))
+    created = worker_events_of([*received, *built], Created, QUICK.id)
+    (loaded,) = worker_events_of(built, Loaded, QUICK.id)
+    assert [each.seconds <= loaded.seconds for each in created] == [True]
+    assert session.is_warmed_up(QUICK.id)
+    assert outcomes_by_arm([*built, *session.finish_reference()]) == {REFERENCE: Outcome()}
+
+
+def test_workers_whose_models_take_half_of_the_memory_start_again(
     supervisor: Supervisor, run_config: RunConfig
 ) -> None:
-    one = msgspec.structs.replace(run_config.machine.cpu, usable_processors=1)
-    narrow = msgspec.structs.replace(run_config.machine, cpu=one)
-    session = Session(
-        supervisor, dataclasses.replace(run_config, machine=narrow), ConditionsMonitor()
-    )
-    bad = builders.arm("misbehaving", options={"fault": "model-error"})
-    received = [*session.start_reference(bad, 0), *session.start([(QUICK, 0)])]
-    expect_failure(outcomes_by_arm(received)[REFERENCE], "model-refused")
-    assert [run_event.arm for run_event in received if isinstance(run_event, WorkerSpawned)] == [
-        REFERENCE
-    ]
+    monitor = GrowingMemory()
+    session = Session(supervisor, run_config, ConditionsMonitor(), monitor)
+    large = builders.arm("stuck", options={"phase": "create", "how": "sleeps"})
+    list(session.start_reference(BASELINE, 0))
+    list(session.start([(QUICK, 0), (large, 0)]))
+    monitor.total_bytes = (monitor.reads + 2) << 30
+    received = list(session.create_models())
+    assert outcomes_by_arm(received)[large.id] == Outcome()
+    assert not session.has_started(large.id)
+    assert not session.has_failed(large.id)
+    list(session.start([(large, 1)]))
+    assert session.is_running(large.id)
 
 
 def test_device_memory_counts_what_a_build_added(
@@ -245,7 +278,7 @@ def test_a_pause_after_a_section_is_not_measured(
     consume_with_pauses(session.build(QUICK.id))
     consume_with_pauses(session.visit(QUICK.id, Shape(2), 1))
     consume_with_pauses(session.sustain(QUICK.id, Shape(2), 0.1))
-    assert neighbour.hours == 5
+    assert neighbour.hours == 6
     (checked,) = [each for each in received if isinstance(each, MemoryChecked)]
     (counted,) = [each for each in received if isinstance(each, DeviceMemory)]
     (energy,) = [each for each in received if isinstance(each, EnergyMeasured)]

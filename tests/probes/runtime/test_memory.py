@@ -62,7 +62,7 @@ def test_the_reference_worker_holds_and_releases_memory_before_it_measures_peaks
     answer = workers.run_worker(
         request,
         tmp_path / "control",
-        f"build\nallocate {MEBIBYTE}\nallocate 0\npeaks\noutputs\n",
+        f"allocate {MEBIBYTE}\nallocate 0\npeaks\nbuild\noutputs\n",
         probes=fake_probes,
     )
     assert answer.failure is None, answer.log
@@ -71,4 +71,4 @@ def test_the_reference_worker_holds_and_releases_memory_before_it_measures_peaks
     assert set(phases) <= {*get_args(Phase)}
     first, last = phases.index("measure"), len(phases) - phases[::-1].index("measure")
     assert phases[first:last] == ["measure"] * 3, "two allocations and the peaks"
-    assert set(phases[last:]) == {"correctness"}, "the outputs follow"
+    assert set(phases[last:]) == {"load", "correctness"}, "the model and its outputs follow"

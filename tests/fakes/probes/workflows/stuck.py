@@ -7,7 +7,9 @@ import ctypes
 import gc
 import pathlib
 import subprocess
+import sys
 import time
+import types
 
 from probes.workflows import pytorch_eager as eager
 from probes.workflows.pytorch_eager import *
@@ -18,6 +20,8 @@ OPTIONS = {}
 def hang_in(phase):
     if OPTIONS.get("phase") != phase:
         return
+    if phase == "create":
+        time.sleep(3600)
     # A process title overwrites the environment variables that the process was started with.
     variables = {} if OPTIONS["how"] == "titled" else None
     subprocess.Popen(["sleep", "3600"], env=variables)
@@ -39,6 +43,10 @@ class Program(eager.Program):
 def settings(request):
     OPTIONS.update(request.options)
     hang_in("import")
+    # What opens models with PyTorch.
+    sys.modules["probes.subjects.by_request"] = types.SimpleNamespace(
+        create_ahead=lambda _: hang_in("create")
+    )
     return eager.settings(request)
 
 
