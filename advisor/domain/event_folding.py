@@ -40,6 +40,7 @@ from probes.wire.events import (
     Caches,
     ClosedLoop,
     Compared,
+    Created,
     Diagnosed,
     Engagement,
     FirstReply,
@@ -248,7 +249,7 @@ def _update_process(process: ProcessState, run_event: ProcessEvent) -> ProcessSt
             changes = {"phase": phase}
         case Ready():
             changes = {"ready": True}
-        case Prepared() | FirstReply() | Compared():
+        case Created() | Prepared() | FirstReply() | Compared():
             changes = {}
         case MemoryRead():
             changes = {"warm_memory": process.warm_memory or event, "memory": event}

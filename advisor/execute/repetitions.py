@@ -41,6 +41,15 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     return tuple(arm for arm in plan_of(state).arms if arm.id in chosen)
 
 
+def likely_arms(arms: Sequence[Arm]) -> list[Arm]:
+    """Return the arms in the order in which they are likely to be repeated, the baseline first.
+
+    The others follow by what they brought in the kept runs.
+    """
+    baseline, *others = (arm for arm in arms if arm.duplicate_of is None)
+    return [baseline, *sorted(others, key=lambda arm: -(arm.largest_speedup or 0.0))]
+
+
 def builds_to_repeat(answer: Answer) -> set[str]:
     """Return the arms whose cold build, made alongside others, limits a grade or the break-even.
 

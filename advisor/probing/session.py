@@ -127,14 +127,19 @@ class Session:
                 self._pool.clear_caches(arm.id)
             self._memory.reset(arm.id)
             yield from self._pool.spawn(arm, process, repeat)
+        if repeat:
+            self._pool.end_standbys()
         workers = self._pool.workers
         yield from self._pool.run_until(
             lambda: not any(awaited is None or arm in awaited for arm in workers.importing())
         )
 
-    def side_by_side(self, builds_at_once: int) -> SideBySideBuilds:
-        """Return the builds of a run, of which as many run at the same time."""
-        return SideBySideBuilds(self._pool, builds_at_once)
+    def side_by_side(self, builds_at_once: int, repeated: Iterable[Arm] = ()) -> SideBySideBuilds:
+        """Return the builds of a run, of which as many run at the same time.
+
+        Workers for the repetition of the arms in `repeated` import meanwhile.
+        """
+        return SideBySideBuilds(self._pool, builds_at_once, repeated)
 
     def build_side_by_side(
         self, builds: SideBySideBuilds, choose: ChooseBuild, shall_pause: Callable[[], bool]

@@ -40,6 +40,8 @@ class NextBuild:
 ChooseBuild = Callable[[int], NextBuild | None]
 #: Seconds between two looks whether the builds shall pause.
 POLL_SECONDS = 0.5
+#: Most workers that wait for a repetition.
+MOST_STANDBYS = 4
 
 
 class ProcessorShares:
@@ -98,7 +100,11 @@ def confine(directory: pathlib.Path, processors: Collection[int]) -> None:
 class SideBySideBuilds:
     """The builds of a run; they go on between its races."""
 
-    def __init__(self, pool: WorkerPool, builds_at_once: int) -> None:
+    def __init__(self, pool: WorkerPool, builds_at_once: int, repeated: Iterable[Arm] = ()) -> None:
+        """`repeated` are the arms that may be measured again in fresh processes, the likely first.
+
+        While processors are free, these processes import.
+        """
         config = pool.config
         usable, visible = config.machine.cpu.usable_processors, os.sched_getaffinity(0)
         self.builds_at_once = builds_at_once
@@ -108,6 +114,8 @@ class SideBySideBuilds:
         self._confines = config.question.device != "cpu" and len(visible) <= usable
         self._importing: dict[str, NextBuild] = {}
         self._building: set[str] = set()
+        self._repeated = tuple(repeated)
+        self._is_half_taken = pool.headroom.watch_half() if self._repeated else lambda: True
 
     def run(self, choose: ChooseBuild, shall_pause: Callable[[], bool]) -> Iterator[RunEvent]:
         """Build until no build runs and none may start, or until the builds shall pause.
@@ -119,6 +127,7 @@ class SideBySideBuilds:
             yield from self._start_builds(choose)
             if not self.running or shall_pause():
                 break
+            self._start_standby()
             yield from self._pool.receive(POLL_SECONDS)
             for arm in [arm for arm in self._importing if self._has_imported(arm)]:
                 yield from self._send_build(self._importing.pop(arm))
@@ -145,9 +154,29 @@ class SideBySideBuilds:
             self._finish(arm)
 
     def _workers(self) -> list[Worker]:
-        """Return the workers that run between the races, the one of the reference included."""
+        """Return the workers that run between the races, reference and standbys included."""
         workers = self._pool.workers
-        return [workers[arm] for arm in (REFERENCE, *self.running) if workers.is_running(arm)]
+        building = [workers[arm] for arm in (REFERENCE, *self.running) if workers.is_running(arm)]
+        return [
+            *building,
+            *(each.worker for each in self._pool.standbys.values() if each.worker.outcome is None),
+        ]
+
+    def _start_standby(self) -> None:
+        """Start the worker for the repetition of a built arm if processors and memory are free."""
+        workers, standbys = self._pool.workers, self._pool.standbys
+        built = [
+            arm
+            for arm in self._repeated
+            if arm.id not in standbys
+            and (workers.is_prepared(arm.id) or workers.is_warmed_up(arm.id))
+            and workers.is_running(arm.id)
+        ]
+        is_free = len(self.running) < self.builds_at_once
+        is_busy = any(each.is_busy for each in standbys.values())
+        has_room = len(standbys) < MOST_STANDBYS and not self._is_half_taken()
+        if built and is_free and not is_busy and has_room:
+            self._pool.add_standby(built[0], workers[built[0].id].process + 1)
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         while self._shares.has_free():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
@@ -26,8 +27,25 @@ from advisor.probing.supervisor import Message, Supervisor, require_writable
 from advisor.probing.worker_process import Worker
 from advisor.probing.worker_states import WorkerStates
 from probes import protocol
-from probes.wire.events import Engagement
-from probes.wire.outcome import Outcome
+from probes.wire.events import Created, Engagement, Imported
+from probes.wire.outcome import Failure, Outcome
+
+
+@dataclasses.dataclass
+class Standby:
+    """A worker for the repetition of an arm, which has imported its stack before it is needed.
+
+    It has created the model too, as far as it can without its weights. Its messages wait until the
+    repetition begins.
+    """
+
+    worker: Worker
+    messages: list[Message] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it imports or creates the model."""
+        return not any(isinstance(each, (Created, Outcome)) for each in self.messages)
 
 
 class WorkerPool:
@@ -39,11 +57,54 @@ class WorkerPool:
         self.headroom = headroom
         self.workers = WorkerStates()
         self.busy_processes = idle.BusyProcesses()
+        self.standbys: dict[str, Standby] = {}
 
     def spawn(
         self, arm: Arm, process: int, repeat: int = 0, compile_threads: int | None = None
     ) -> Iterator[RunEvent]:
-        """Start a worker of the arm; compilers use `compile_threads`, or as many as they choose."""
+        """Start a worker of the arm; compilers use `compile_threads`, or as many as they choose.
+
+        A standby of the same process is used instead.
+        """
+        standby = self._take_standby(arm.id, process)
+        worker = standby.worker if standby else self._start(arm, process, repeat, compile_threads)
+        self.workers.reset(arm.id)
+        self.busy_processes.forget(arm.id)
+        yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
+        if isinstance(worker, Worker):
+            self.workers.add(arm.id, worker)
+        else:
+            self.workers.add_failure(arm.id)
+            yield WorkerEnded(arm=arm.id, process=process, outcome=Outcome(worker))
+        if standby:
+            for message in standby.messages:
+                yield self.record(standby.worker, message)
+
+    def add_standby(self, arm: Arm, process: int) -> None:
+        """Start a worker for the first repetition of the arm."""
+        worker = self._start(arm, process, repeat=1)
+        if isinstance(worker, Worker):
+            self.standbys[arm.id] = Standby(worker)
+
+    def end_standbys(self) -> None:
+        for standby in self.standbys.values():
+            self.supervisor.kill(standby.worker)
+        self.standbys.clear()
+
+    def _take_standby(self, arm: str, process: int) -> Standby | None:
+        """Return the standby of the arm, and let it go on; end one of another process number."""
+        standby = self.standbys.pop(arm, None)
+        if standby is None:
+            return None
+        if standby.worker.process != process or standby.worker.outcome is not None:
+            self.supervisor.kill(standby.worker)
+            return None
+        self.supervisor.go_on([standby.worker])
+        return standby
+
+    def _start(
+        self, arm: Arm, process: int, repeat: int, compile_threads: int | None = None
+    ) -> Worker | Failure:
         config = self.config
         directory = config.arms_directory / arm_directory_name(arm.id) / str(process)
         shutil.rmtree(directory, ignore_errors=True)
@@ -53,7 +114,7 @@ class WorkerPool:
             temporary = scratch / protocol.TEMPORARY_FOLDER
             temporary.mkdir(parents=True, exist_ok=True)
             shared.mkdir(exist_ok=True)
-        worker = self.supervisor.start(
+        return self.supervisor.start(
             config.worker_request(arm, scratch, shared, repeat=repeat),
             directory,
             process=process,
@@ -69,14 +130,6 @@ class WorkerPool:
                 arm.workflow, config.question.max_build_seconds
             ),
         )
-        self.workers.reset(arm.id)
-        self.busy_processes.forget(arm.id)
-        yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
-        if isinstance(worker, Worker):
-            self.workers.add(arm.id, worker)
-        else:
-            self.workers.add_failure(arm.id)
-            yield WorkerEnded(arm=arm.id, process=process, outcome=Outcome(worker))
 
     def forget(self, arm: str) -> Iterator[RunEvent]:
         """Kill the worker of the arm, which can be started again as if it had not run."""
@@ -108,7 +161,7 @@ class WorkerPool:
         event, and a pause must not fall between the end of a section and its closing readings.
         """
         while not condition():
-            for worker, message in self.supervisor.poll():
+            for worker, message in self._poll():
                 run_event = self.record(worker, message)
                 if deferred is not None and condition():
                     deferred.append(run_event)
@@ -117,8 +170,19 @@ class WorkerPool:
 
     def receive(self, seconds: float) -> Iterator[RunEvent]:
         """Yield the events that have arrived; wait up to `seconds` for the first ones."""
-        for worker, message in self.supervisor.poll(seconds):
+        for worker, message in self._poll(seconds):
             yield self.record(worker, message)
+
+    def _poll(self, seconds: float | None = None) -> Iterator[tuple[Worker, Message]]:
+        """Yield the messages of the workers; those of standbys are kept."""
+        for worker, message in self.supervisor.poll(seconds):
+            standby = self.standbys.get(worker.arm)
+            if standby is None or standby.worker is not worker:
+                yield worker, message
+                continue
+            standby.messages.append(message)
+            if isinstance(message, Imported):
+                self.supervisor.send(worker, "create")
 
     def record(self, worker: Worker, message: Message) -> RunEvent:
         """Update the state of the worker, and return the message as an event of the run."""

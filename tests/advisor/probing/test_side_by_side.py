@@ -32,7 +32,7 @@ from advisor.probing.supervisor import Supervisor
 from advisor.probing.termination import process_tree
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
-from probes.wire.events import Built, PhaseStarted, Prepared, Ready, WarmedUp
+from probes.wire.events import Built, Imported, PhaseStarted, Prepared, Ready, WarmedUp
 from probes.wire.outcome import Failure, Outcome
 
 pytestmark = pytest.mark.slow
@@ -138,6 +138,41 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(
     assert worker.suspended_seconds >= pause
     built = worker_events_of(rest, Built)
     assert sum(each.build_seconds for each in built) < worker.suspended_seconds
+
+
+def test_workers_of_a_repetition_import_while_processors_are_free(session: Session) -> None:
+    start_workers(session)
+    builds = session.side_by_side(2, repeated=[QUICK, SLOW])
+    choose = taking([NextBuild(QUICK, process=0), NextBuild(SLOW, process=0)])
+    standbys = session._pool.standbys
+    received = list(
+        session.build_side_by_side(
+            builds, choose, lambda: QUICK.id in standbys and not standbys[QUICK.id].is_busy
+        )
+    )
+    (process,) = process_tree(standbys[QUICK.id].worker.directory)[-1:]
+    assert builds.running == [SLOW.id], "no processor is free for the standby of a second arm"
+    assert len(worker_events_of(received, Imported, QUICK.id)) == 1, "nothing of it is recorded yet"
+    assert_stands_still(standbys[QUICK.id].worker)
+
+    repeated = list(session.start([(QUICK, 1)], repeat=1, built=[QUICK.id]))
+    assert [each for each in repeated if isinstance(each, WorkerSpawned)] == [
+        WorkerSpawned(arm=QUICK.id, process=1, repeat=1)
+    ]
+    assert len(worker_events_of(repeated, Imported, QUICK.id)) == 1
+    assert process in process_tree(session._pool.workers[QUICK.id].directory)
+    assert worker_events_of(session.build(QUICK.id), Ready)
+
+
+def test_a_standby_of_another_process_is_ended(session: Session) -> None:
+    start_workers(session)
+    session._pool.add_standby(QUICK, 1)
+    session._pool.add_standby(ALIKE, 1)
+    ended = [each.worker for each in session._pool.standbys.values()]
+    list(session.start([(QUICK, 2)], repeat=1))
+    assert not session._pool.standbys
+    assert not any(process_tree(each.directory) for each in ended)
+    assert worker_events_of(session.build(QUICK.id), Ready)
 
 
 def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> None:
