@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import builders
@@ -86,6 +86,9 @@ class LimitedMemory:
     def has_free(self, needed_bytes: float) -> bool:
         del needed_bytes
         return False
+
+    def watch_half(self) -> Callable[[], bool]:
+        return lambda: False
 
     def fits_another_worker(self, running_builds: int = 0) -> bool:
         return len(self.built) + running_builds < self.most_built

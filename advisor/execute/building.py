@@ -32,6 +32,8 @@ WORKERS_OF_REFERENCE, COPIES_OF_WEIGHTS = 2, 4
 #: With this many times the memory free, the builds on a GPU start before the first calls of the
 #: baseline show how much it needs.
 TIMES_BEFORE_FIRST_CALLS = 4
+#: A race waits so long for arms that are built and whose outputs are checked.
+CHECK_SECONDS = 20.0
 #: Constraint that needs the peak memory of each build, which only a build that runs alone shows.
 MEMORY = "memory"
 
@@ -131,6 +133,12 @@ def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[Logge
     failure = Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
     arms = plan_of(context.state).arms
     yield from drop_unbuilt(context, builds, {arm.id: failure for arm in arms})
+
+
+def _is_built(context: RaceContext, arm: str) -> bool:
+    """Return whether the running build of the arm is done but for the check of its outputs."""
+    processes = context.state.processes.get(arm, ())
+    return bool(processes) and len(processes[-1].built) == len(context.question.shapes)
 
 
 def drop_unbuilt(
@@ -333,11 +341,17 @@ class RacePause:
 
     def is_due(self) -> bool:
         """Return whether the builds pause now."""
-        session, baseline = self._context.session, plan_of(self._context.state).baseline.id
+        context, baseline = self._context, plan_of(self._context.state).baseline.id
+        session = context.session
         has_failed = session.has_started(baseline) and not session.is_running(baseline)
-        if has_failed or is_over(self._context) or session.has_failed(REFERENCE):
+        if has_failed or session.has_failed(REFERENCE):
             return True
-        if not _ready_arms(self._context):
+        is_checked = any(_is_built(context, arm) for arm in self._builds.running)
+        if is_checked and context.clock() < min(self._due + CHECK_SECONDS, context.end):
+            return False
+        if is_over(context):
+            return True
+        if not _ready_arms(context):
             return False
         return self._context.clock() >= self._due or (
             self._waits_for_early and all(map(self._is_settled, self._early))

@@ -163,20 +163,16 @@ class SideBySideBuilds:
         ]
 
     def _start_standby(self) -> None:
-        """Start the worker for the repetition of a built arm if processors and memory are free."""
+        """Start a worker for the repetition of an arm if processors and memory are free."""
         workers, standbys = self._pool.workers, self._pool.standbys
-        built = [
-            arm
-            for arm in self._repeated
-            if arm.id not in standbys
-            and (workers.is_prepared(arm.id) or workers.is_warmed_up(arm.id))
-            and workers.is_running(arm.id)
+        arms = [
+            arm for arm in self._repeated if arm.id not in standbys and workers.is_running(arm.id)
         ]
         is_free = len(self.running) < self.builds_at_once
         is_busy = any(each.is_busy for each in standbys.values())
         has_room = len(standbys) < MOST_STANDBYS and not self._is_half_taken()
-        if built and is_free and not is_busy and has_room:
-            self._pool.add_standby(built[0], workers[built[0].id].process + 1)
+        if arms and is_free and not is_busy and has_room:
+            self._pool.add_standby(arms[0], workers[arms[0].id].process + 1)
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         while self._shares.has_free():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Sequence
 
 import builders
@@ -23,7 +24,9 @@ from advisor.domain.run_events import WorkerSpawned
 from advisor.domain.run_state import Header, ProcessState
 from advisor.execute import building
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
+from probes.wire.events import Built
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 DUPLICATE = msgspec.structs.replace(
     builders.arm("pytorch-eager"), id="pytorch-eager#duplicate", duplicate_of="pytorch-eager"
@@ -297,3 +300,51 @@ def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
     engine = next(each for each in builders.shipped_catalogue().workflows if each.id == workflow)
     arms = list_arms(engine, "cuda")
     assert {arm.builds_alone for arm in arms} == {builds_alone}
+
+
+@pytest.mark.parametrize(
+    ("sizes_built", "now", "is_due"),
+    [
+        (1, 41.0, True),
+        (2, 41.0, False),
+        (2, 60.0, True),
+        # The time for races is over.
+        (1, 75.0, True),
+        (2, 79.0, True),
+    ],
+)
+def test_a_race_waits_for_an_arm_whose_outputs_are_checked(
+    sizes_built: int, now: float, is_due: bool
+) -> None:
+    clock, ready = [0.0], {BASELINE, "quick"}
+    session = types.SimpleNamespace(
+        is_running=lambda arm: arm in {*ready, "slow"},
+        has_started=lambda _: True,
+        has_failed=lambda _: False,
+        is_prepared=lambda arm: arm in ready,
+        is_warmed_up=lambda _: False,
+    )
+    built = {
+        Shape(size): Built(Shape(size), build_seconds=1.0, first_call_seconds=1.0)
+        for size in (1, 2)[:sizes_built]
+    }
+    state = builders.run_state(
+        {"quick": ProcessState(), "slow": msgspec.structs.replace(ProcessState(), built=built)}
+    )
+    context = types.SimpleNamespace(
+        session=session,
+        state=state,
+        question=builders.question(batch_sizes=(1, 2)),
+        clock=lambda: clock[0],
+        seconds=100.0,
+        races_end=70.0,
+        end=78.0,
+    )
+    pause = building.RacePause(
+        context,  # type: ignore[arg-type]
+        types.SimpleNamespace(running=["slow"]),  # type: ignore[arg-type]
+        ["quick", "slow"],
+        builders.shipped_catalogue().presets.builds,
+    )
+    clock[0] = now
+    assert pause.is_due() is is_due
