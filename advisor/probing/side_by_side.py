@@ -127,7 +127,7 @@ class SideBySideBuilds:
             yield from self._start_builds(choose)
             if not self.running or shall_pause():
                 break
-            self._start_standby()
+            self._start_standbys()
             yield from self._pool.receive(POLL_SECONDS)
             for arm in [arm for arm in self._importing if self._has_imported(arm)]:
                 yield from self._send_build(self._importing.pop(arm))
@@ -162,17 +162,18 @@ class SideBySideBuilds:
             *(each.worker for each in self._pool.standbys.values() if each.worker.outcome is None),
         ]
 
-    def _start_standby(self) -> None:
-        """Start a worker for the repetition of an arm if processors and memory are free."""
+    def _start_standbys(self) -> None:
+        """Start workers for the repetition where processors and memory are free."""
         workers, standbys = self._pool.workers, self._pool.standbys
+        busy = sum(each.is_busy for each in standbys.values())
+        free = self.builds_at_once - len(self.running) - busy
+        room = MOST_STANDBYS - len(standbys)
         arms = [
             arm for arm in self._repeated if arm.id not in standbys and workers.is_running(arm.id)
         ]
-        is_free = len(self.running) < self.builds_at_once
-        is_busy = any(each.is_busy for each in standbys.values())
-        has_room = len(standbys) < MOST_STANDBYS and not self._is_half_taken()
-        if arms and is_free and not is_busy and has_room:
-            self._pool.add_standby(arms[0], workers[arms[0].id].process + 1)
+        for arm in arms[: max(min(free, room), 0)]:
+            if not self._is_half_taken():
+                self._pool.add_standby(arm, workers[arm.id].process + 1)
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         while self._shares.has_free():
