@@ -165,6 +165,11 @@ class Server:
     user_command: str = ""
 
 
+def option_words(options: Mapping[str, object]) -> list[str]:
+    """Return the words of options with values for a command line."""
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
 class Workflow(Protocol):
     """The functions of a workflow's module.
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from probes.adapter import Server
+from probes.adapter import Server, option_words
 from probes.protocol import Request
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineSubject
@@ -108,20 +108,19 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
         "model": str(subject.folder),
         "served-model-name": SERVED_NAME,
         "host": "127.0.0.1",
-        "port": str(port),
+        "port": port,
         "dtype": subject.dtype,
-        "max-model-len": str(length),
-        "seed": str(request.seed % (1 << 31)),
-        **({"tensor-parallel-size": str(count)} if count > 1 else {}),
+        "max-model-len": length,
+        "seed": request.seed % (1 << 31),
+        **({"tensor-parallel-size": count} if count > 1 else {}),
     }
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *option_words(options)]
     # The engine's own process, which the worker's variables switch off.
     variables = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
     if request.device == "cpu":
         variables["VLLM_CPU_KVCACHE_SPACE"] = CPU_CACHE_GIBIBYTES
     return Server(
-        command=[*command, *words, "--no-enable-prefix-caching", "--disable-uvicorn-access-log"],
+        command=[*command, "--no-enable-prefix-caching", "--disable-uvicorn-access-log"],
         model=SERVED_NAME,
         settings={
             "batching": "continuous",

@@ -13,21 +13,17 @@ import gguf
 import numpy as np
 
 from probes import protocol
-from probes.adapter import Server
+from probes.adapter import Server, option_words
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Request
+from probes.stacks import llama_cpp_server
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject, token_word
 from probes.wire.events import Engagement
 
-#: The engine's threads meet several times in each layer. If they spin there and share a processor,
-#: as in builds side by side, a call of 0.05 seconds takes 3. The runtime reads this when it loads.
-WAIT_POLICY = ("OMP_WAIT_POLICY", "passive")
-os.environ.setdefault(*WAIT_POLICY)
-import xllamacpp  # noqa: E402
-
 TASKS = (protocol.GENERATE,)
+import xllamacpp  # noqa: E402 - after `llama_cpp_server` has set the variable that it reads
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise
@@ -38,8 +34,6 @@ TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 TOP_LOGPROBS = 64
 #: Requests that its server computes at the same time, as llama-server does by default.
 SERVED_SLOTS = 4
-#: Errors and warnings; the next level writes several lines for each prompt.
-LOG_LEVEL = 2
 
 
 def versions() -> dict[str, str]:
@@ -52,7 +46,7 @@ def settings(request: Request) -> dict[str, str]:
     """Return the settings, among them the processor features that the engine was compiled for."""
     return {
         "threads": str(request.threads),
-        "waiting threads": os.environ[WAIT_POLICY[0]],
+        "waiting threads": os.environ[llama_cpp_server.WAIT_POLICY[0]],
         "prefix caching": "off",
         "key-value cache": request.dtype,
         "flash_attention": "off" if request.dtype == "float32" else "auto",
@@ -64,30 +58,31 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
     """Write the model and start the engine, once for all shapes."""
     if subject.engine is None:
         file = write_model(subject, request)
-        subject.engine = xllamacpp.Server(
-            engine_parameters(file, TYPES[subject.dtype], subject.request)
+        options = engine_options(
+            file, max(request.batch_sizes), context_of(subject.request), subject
         )
+        parameters = llama_cpp_server.parameters_of(options)
+        parameters.hostnames = [socket_path(subject.request)]
+        subject.engine = xllamacpp.Server(parameters)
     return EngineGeneration(subject, request)
 
 
-def engine_parameters(file: pathlib.Path, cache_type: str, request: Request) -> Any:
-    """Return the engine's parameters: one slot for each prompt, and no prefix caching."""
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(file)
-    parameters.n_parallel = max(request.batch_sizes)
-    parameters.n_ctx = parameters.n_parallel * (request.input_tokens + request.output_tokens + 1)
-    parameters.fit_params = False
-    parameters.cache_ram_mib = 0
-    parameters.cache_type_k = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{cache_type}")
-    parameters.cache_type_v = parameters.cache_type_k
-    if cache_type == "F32":
-        # On a CPU it computes with float16: log probabilities are off by 6e-4 instead of 2e-6.
-        parameters.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    for processors in (parameters.cpuparams, parameters.cpuparams_batch):
-        processors.n_threads = request.threads
-    parameters.verbosity = LOG_LEVEL
-    parameters.hostnames = [socket_path(request)]
-    return parameters
+def context_of(request: Request) -> int:
+    """Return the tokens of a slot."""
+    return request.input_tokens + request.output_tokens + 1
+
+
+def engine_options(
+    file: pathlib.Path, slots: int, context: int, subject: EngineSubject
+) -> dict[str, Any]:
+    """Return the options of `llama_cpp_server`."""
+    return {
+        "file": str(file),
+        "slots": slots,
+        "context": context,
+        "threads": subject.request.threads,
+        "cache": TYPES[subject.dtype],
+    }
 
 
 def socket_path(request: Request) -> str:
@@ -125,23 +120,17 @@ class EngineGeneration(EngineProgram):
     def collect(self, output: Any) -> list[Any]:
         """Return the tokens, of which the text has one word each."""
         width = len(token_word(0))
-        texts = [choice["text"] for choice in output]
         rows = [
             [int(text[start + 1 : start + width]) for start in range(0, len(text), width)]
-            for text in texts
+            for text in (choice["text"] for choice in output)
         ]
         return [np.array(rows, dtype=np.int64)]
 
     def generate(self, device_inputs: list[list[int]], new_tokens: int, **options: Any) -> Any:
         """Return the engine's answer to each prompt."""
-        request = {
-            "prompt": device_inputs,
-            "max_tokens": new_tokens,
-            "temperature": 0,
-            "cache_prompt": False,
-            **options,
-        }
-        answer = self.engine.handle_completions(request)
+        fixed = {"temperature": 0, "cache_prompt": False}
+        asked = {"prompt": device_inputs, "max_tokens": new_tokens, **fixed, **options}
+        answer = self.engine.handle_completions(asked)
         if "choices" not in answer:
             message = f"the engine refuses the prompts: {answer}"
             raise RuntimeError(message)
@@ -171,17 +160,9 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
     """Write the file, and return the engine's own HTTP server with its default of four slots."""
     file = write_model(subject, request)
     length = request.load["most_tokens"] + 1
-    options = {
-        "file": str(file),
-        "port": port,
-        "slots": SERVED_SLOTS,
-        "context": length,
-        "threads": request.threads,
-        "cache": TYPES[subject.dtype],
-    }
-    script = pathlib.Path(__file__).parents[1] / "stacks" / "llama_cpp_server.py"
+    options = engine_options(file, SERVED_SLOTS, length, subject)
     return Server(
-        command=[sys.executable, str(script), json.dumps(options)],
+        command=[sys.executable, llama_cpp_server.__file__, json.dumps({**options, "port": port})],
         user_command=user_command(options),
         model="model",
         settings={
@@ -208,20 +189,18 @@ def user_command(options: dict[str, Any]) -> str:
         "cache-type-k": cache,
         "cache-type-v": cache,
     }
-    pairs = [word for name, value in words.items() for word in (f"--{name}", str(value))]
-    return " ".join(["llama-server", *pairs, *flash_attention])
+    return " ".join(["llama-server", *option_words(words), *flash_attention])
 
 
 def serving_command(request: Request) -> str:
-    """Return the command that serves the converted model."""
     slots = max(request.batch_sizes)
-    context = slots * (request.input_tokens + request.output_tokens + 1)
+    context = slots * context_of(request)
     return f"llama-server --model model.gguf --parallel {slots} --ctx-size {context}"
 
 
 def integration(request: Request) -> str:
     slots = max(request.batch_sizes)
-    context = slots * (request.input_tokens + request.output_tokens + 1)
+    context = slots * context_of(request)
     native, quantised = TYPES[request.dtype], request.options.get("weights")
     flash_attention = "DISABLED" if native == "F32" else "AUTO"
     converted, file, quantise = (quantised or native).lower(), "model.gguf", ""

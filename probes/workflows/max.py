@@ -79,30 +79,21 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
         "trust_remote_code": request.trust_remote_code,
     }
     if request.device == "cuda":
-        arguments |= {
-            "devices": "gpu:0",
-            "device_graph_capture": True,
-            "device_memory_utilization": memory_share(subject, request),
-        }
+        from max.driver import Accelerator  # noqa: PLC0415
+
+        free = Accelerator().stats["free_memory"]
+        share = subject.engine_memory_share(request, free)
+        arguments |= {"devices": "gpu:0", "device_graph_capture": True}
+        arguments["device_memory_utilization"] = share
     return arguments
-
-
-def memory_share(subject: EngineSubject, request: Request) -> float:
-    """Return the share of the GPU's free memory for weights and cache."""
-    from max.driver import Accelerator  # noqa: PLC0415
-
-    return subject.engine_memory_share(request, Accelerator().stats["free_memory"])
 
 
 class EngineGeneration(EngineProgram):
     """Generates with MAX's pipeline."""
 
     def collect(self, output: Any) -> list[Any]:
-        return [
-            np.array(
-                [row[-self.request.output_tokens :] for row in output.sequences], dtype=np.int64
-            )
-        ]
+        new = self.request.output_tokens
+        return [np.array([row[-new:] for row in output.sequences], dtype=np.int64)]
 
     def generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
         return self.engine.generate(
@@ -120,7 +111,6 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 
 
 def serving_command(request: Request) -> str:
-    """Return the command that serves the model."""
     name, batch_size = shlex.quote(request.subject["name"]), max(request.batch_sizes)
     return (
         f"max serve --model {name} --quantization-encoding {request.dtype} "

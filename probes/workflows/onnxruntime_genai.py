@@ -77,15 +77,9 @@ def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
     if (folder / "genai_config.json").exists():
         return folder
     command = [sys.executable, "-m", "onnxruntime_genai.models.builder"]
-    command += [
-        "-i",
-        str(subject.folder),
-        "-o",
-        str(folder),
-        "-p",
-        precision_of(request, subject.dtype),
-    ]
-    command += ["-e", request.device, "-c", f"{request.scratch_directory}/builder"]
+    command += ["-i", str(subject.folder), "-o", str(folder), "-e", request.device]
+    command += ["-p", precision_of(request, subject.dtype)]
+    command += ["-c", f"{request.scratch_directory}/builder"]
     builder = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - an argument list, no shell
     sys.stderr.write(builder.stdout + builder.stderr)
     if builder.returncode:
@@ -143,29 +137,24 @@ class EngineGeneration(EngineProgram):
 
     def score(self, device_inputs: Any, tokens: Any, rows: int) -> TokenLogprobs:
         """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
-        at_once = self.request.options["prompts_at_once"]
         groups = [
-            (slice(start, start + at_once), min(rows - start, at_once))
-            for start in range(0, rows, at_once)
+            self._forced_log_probabilities(device_inputs[group], tokens[group], rows - group.start)
+            for group in self._groups(rows)
         ]
-        return TokenLogprobs(
-            np.concatenate(
-                [
-                    self._forced_log_probabilities(device_inputs[group], tokens[group], count)
-                    for group, count in groups
-                ]
-            )
-        )
+        return TokenLogprobs(np.concatenate(groups))
+
+    def _groups(self, rows: int) -> list[slice]:
+        """Return the rows of the prompts that are generated at once."""
+        at_once = self.request.options["prompts_at_once"]
+        return [slice(start, start + at_once) for start in range(0, rows, at_once)]
 
     def collect(self, output: Any) -> list[Any]:
         return [np.stack(output)[:, -self.request.output_tokens :].astype(np.int64)]
 
     def generate(self, device_inputs: Any, new_tokens: int) -> list[Any]:
         """Return the sequence of each prompt; groups of prompts take turns."""
-        at_once = self.request.options["prompts_at_once"]
         sequences: list[Any] = []
-        for start in range(0, len(device_inputs), at_once):
-            group = device_inputs[start : start + at_once]
+        for group in map(device_inputs.__getitem__, self._groups(len(device_inputs))):
             generator = self._make_generator(group, new_tokens)
             for _ in range(new_tokens):
                 generator.generate_next_token()
@@ -173,7 +162,7 @@ class EngineGeneration(EngineProgram):
         return sequences
 
     def _forced_log_probabilities(self, device_inputs: Any, tokens: Any, rows: int) -> Any:
-        """Return the log probabilities before each of `tokens` for the first `rows`.
+        """Return the log probabilities before each of `tokens` for the first `rows`, if so many.
 
         Shape and type are `(rows, positions, vocab) float32`.
         """
@@ -219,14 +208,8 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     wanted = PROVIDERS[program.request.device]
     file = folder / config["model"]["decoder"]["filename"]
-    session = ort.InferenceSession(
-        file,
-        options,
-        providers=[wanted],
-        enable_fallback=0,
-    )
-    placed: collections.Counter[str] = collections.Counter()
-    kinds: collections.Counter[str] = collections.Counter()
+    session = ort.InferenceSession(file, options, providers=[wanted], enable_fallback=0)
+    placed, kinds = collections.Counter[str](), collections.Counter[str]()
     for part in session.get_provider_graph_assignment_info():
         placed[part.ep_name] += len(part.get_nodes())
         kinds.update(node.op_type for node in part.get_nodes())
@@ -240,11 +223,8 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
         f"{placed[wanted]} of {nodes} nodes are placed on {wanted}, "
         f"{attention} of them attention with a key-value cache"
     )
-    return Engagement(
-        placed[wanted] / nodes if nodes else 0.0,
-        proof,
-        {"nodes": dict(placed), "device": program.engine.device_type},
-    )
+    facts = {"nodes": dict(placed), "device": program.engine.device_type}
+    return Engagement(placed[wanted] / nodes if nodes else 0.0, proof, facts)
 
 
 def integration(request: Request) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from probes import protocol
-from probes.adapter import Server
+from probes.adapter import Server, option_words
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Request
 from probes.subjects import checkpoint
@@ -63,29 +63,22 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
 
 def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
     """Return the engine's arguments: no prefix caching, and memory for this run only."""
+    import torch  # noqa: PLC0415
+
+    free, _ = torch.cuda.mem_get_info()
     return {
         "skip_tokenizer_init": True,
         "dtype": subject.dtype,
         "context_length": request.input_tokens + request.output_tokens + RESERVED_POSITIONS,
         "max_running_requests": max(request.batch_sizes),
         "cuda_graph_max_bs_decode": max(request.batch_sizes),
-        "mem_fraction_static": memory_share(subject, request),
+        # Of the memory that is free when the engine starts, not of all of the GPU's.
+        "mem_fraction_static": subject.engine_memory_share(request, free),
         "disable_radix_cache": True,
         "random_seed": request.seed % (1 << 31),
         "trust_remote_code": request.trust_remote_code,
         "log_level": "info",
     }
-
-
-def memory_share(subject: EngineSubject, request: Request) -> float:
-    """Return the share of the GPU's free memory for weights and cache.
-
-    The engine applies it to the memory that is free when it starts, not to all of the GPU's.
-    """
-    import torch  # noqa: PLC0415
-
-    free, _ = torch.cuda.mem_get_info()
-    return subject.engine_memory_share(request, free)
 
 
 class EngineGeneration(EngineProgram):
@@ -145,17 +138,16 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
         "model-path": str(subject.folder),
         "served-model-name": SERVED_NAME,
         "host": "127.0.0.1",
-        "port": str(port),
+        "port": port,
         "dtype": subject.dtype,
-        "context-length": str(length),
-        "random-seed": str(request.seed % (1 << 31)),
+        "context-length": length,
+        "random-seed": request.seed % (1 << 31),
         "log-level": "warning",
-        **({"tp-size": str(count)} if count > 1 else {}),
+        **({"tp-size": count} if count > 1 else {}),
     }
-    command = [sys.executable, "-m", "sglang.launch_server"]
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    command = [sys.executable, "-m", "sglang.launch_server", *option_words(options)]
     return Server(
-        command=[*command, *words, "--disable-radix-cache"],
+        command=[*command, "--disable-radix-cache"],
         model=SERVED_NAME,
         settings={
             "batching": "continuous",
@@ -169,7 +161,6 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
 
 
 def serving_command(request: Request) -> str:
-    """Return the command that serves the model."""
     name, batch_size = shlex.quote(request.subject["name"]), max(request.batch_sizes)
     count = request.devices_per_model
     split = f" --tp-size {count}" if count > 1 else ""

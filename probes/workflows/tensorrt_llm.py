@@ -48,6 +48,8 @@ def start_engine(subject: EngineSubject, request: Request) -> Any:
     from tensorrt_llm.llmapi import CudaGraphConfig, KvCacheConfig  # noqa: PLC0415
 
     length = request.input_tokens + request.output_tokens
+    cache = KvCacheConfig(enable_block_reuse=False, max_tokens=cache_tokens(request))
+    graphs = CudaGraphConfig(batch_sizes=sorted(request.batch_sizes), enable_padding=True)
     try:
         return tensorrt_llm.LLM(
             model=str(subject.folder),
@@ -57,12 +59,8 @@ def start_engine(subject: EngineSubject, request: Request) -> Any:
             max_batch_size=max(request.batch_sizes),
             max_seq_len=length + 1,
             max_num_tokens=max(max(request.batch_sizes) * request.input_tokens, 8192),
-            kv_cache_config=KvCacheConfig(
-                enable_block_reuse=False, max_tokens=cache_tokens(request)
-            ),
-            cuda_graph_config=CudaGraphConfig(
-                batch_sizes=sorted(request.batch_sizes), enable_padding=True
-            ),
+            kv_cache_config=cache,
+            cuda_graph_config=graphs,
         )
     except ValueError as problem:
         if UNSUPPORTED_PHRASE in str(problem):
@@ -117,7 +115,6 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 
 
 def serving_command(request: Request) -> str:
-    """Return the command that serves the model."""
     name, batch_size = shlex.quote(request.subject["name"]), max(request.batch_sizes)
     return f"trtllm-serve {name} --backend pytorch --max_batch_size {batch_size}"
 

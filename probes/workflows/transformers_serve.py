@@ -6,7 +6,7 @@ import shlex
 import sys
 
 from probes import protocol
-from probes.adapter import Server
+from probes.adapter import Server, option_words
 from probes.protocol import Request
 from probes.subjects.checkpoint import EngineSubject
 
@@ -35,10 +35,10 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
         "device": "cuda:0" if request.device == "cuda" else "cpu",
         "dtype": subject.dtype,
         "host": "127.0.0.1",
-        "port": str(port),
+        "port": port,
         "log-level": "error",
     }
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    words = option_words(options)
     return Server(
         command=[*command, *words],
         user_command=shlex.join(["transformers", "serve", folder, *words]),
