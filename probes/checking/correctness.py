@@ -173,39 +173,37 @@ def _record(
     accuracy_class: AccuracyClass,
     fault: Fault,
 ) -> Checked:
-    worst = find_worst(checks) if checks else None
-    return Checked(
-        shape,
-        accuracy_class,
-        reference.name,
-        rmse=worst.found.rmse if worst else None,
-        rmse_eager=worst.expected.eager.rmse if worst else None,
-        allowed=worst.allowed if worst else None,
-        max_abs=worst.found.worst if worst else None,
-        compared_elements=sum(int(each.expected.values.size) for each in checks),
-        accuracy=dataclasses.replace(
-            summarise(reference, checks, fault),
-            uncompared=dict(collections.Counter(whole.uncompared.values())),
-            outputs=len(whole.outputs[0]),
-            unseen=whole.unseen,
-            left_out_elements=sum(
-                int(each.expected.left_out.sum())
-                for each in checks
-                if each.expected.left_out is not None
-            ),
-        ),
+    found = Checked(shape, accuracy_class, reference.name)
+    if checks:
+        worst = find_worst(checks)
+        found = dataclasses.replace(
+            found,
+            rmse=worst.found.rmse,
+            rmse_eager=worst.expected.eager.rmse,
+            allowed=worst.allowed,
+            max_abs=worst.found.worst,
+            compared_elements=sum(int(each.expected.values.size) for each in checks),
+        )
+    left_out = [each.expected.left_out for each in checks]
+    accuracy = dataclasses.replace(
+        summarise(reference, checks, fault),
+        uncompared=dict(collections.Counter(whole.uncompared.values())),
+        outputs=len(whole.outputs[0]),
+        unseen=whole.unseen,
+        left_out_elements=sum(int(each.sum()) for each in left_out if each is not None),
     )
+    return dataclasses.replace(found, accuracy=accuracy)
 
 
 def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: Fault) -> Accuracy:
     """Return the worst of each figure over input sets and outputs."""
     floats = [each for each in checks if each.expected.is_float and each.expected.scale]
     outputs = len(reference.outputs[0])
-    eager = [each.expected.eager.rmse / each.expected.scale for each in floats]
+    envelope = _largest(each.expected.envelope.rmse / each.expected.scale for each in floats)
     return Accuracy(
         fault=fault,
         relative_error=_largest(each.relative_error for each in checks),
-        relative_error_eager=max(eager, default=None),
+        relative_error_eager=max(map(_eager_error, floats), default=None),
         ratio_to_eager=_largest(
             _ratio_to_eager(checks[index::outputs]) for index in range(outputs)
         ),
@@ -214,11 +212,13 @@ def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: Fault)
         worst_row=_largest(each.found.row for each in floats),
         top1=_mean(each.top1 for each in checks),
         top1_eager=_mean(each.expected.eager_top1 for each in checks),
-        envelope=_largest(each.expected.envelope.rmse / each.expected.scale for each in floats)
-        if reference.perturbations
-        else None,
+        envelope=envelope if reference.perturbations else None,
         perturbations=reference.perturbations,
     )
+
+
+def _eager_error(check: OutputCheck) -> float:
+    return check.expected.eager.rmse / check.expected.scale
 
 
 def _ratio_to_eager(of_sets: Sequence[OutputCheck]) -> float | None:
@@ -227,7 +227,7 @@ def _ratio_to_eager(of_sets: Sequence[OutputCheck]) -> float | None:
     In a single input set, a small output of eager PyTorch may be exact by chance.
     """
     floats = [each for each in of_sets if each.expected.is_float and each.expected.scale]
-    eager = max((each.expected.eager.rmse / each.expected.scale for each in floats), default=0.0)
+    eager = max(map(_eager_error, floats), default=0.0)
     return max(each.found.rmse / each.expected.scale for each in floats) / eager if eager else None
 
 

@@ -75,17 +75,8 @@ def check_output(
     else:
         most = allowed_difference(of_sets, rules, values.size)
         limits = {"integers": (found.differing, most)}
-    check = OutputCheck(
-        "exact",
-        "",
-        0.0,
-        found,
-        expected,
-        allowed,
-        cosine(values, expected.values),
-        top1,
-        top1_or_tie,
-    )
+    angle = cosine(values, expected.values)
+    check = OutputCheck("exact", "", 0.0, found, expected, allowed, angle, top1, top1_or_tie)
     return judge(check, limits, rules)
 
 
@@ -95,16 +86,10 @@ def judge(
     """Return the check with its class. `limits` has a figure and the allowed one by fault."""
     shares = {fault: _share(value, limit) for fault, (value, limit) in limits.items()}
     fault, share = max(shares.items(), key=lambda pair: pair[1])
-    return dataclasses.replace(
-        check,
-        accuracy_class="exact"
-        if share <= 1.0
-        else "close"
-        if is_close(check, rules)
-        else "incorrect",
-        fault=fault if share > 1.0 else "",
-        share_of_allowed=share,
-    )
+    if share <= 1.0:
+        return dataclasses.replace(check, accuracy_class="exact", fault="", share_of_allowed=share)
+    found: AccuracyClass = "close" if is_close(check, rules) else "incorrect"
+    return dataclasses.replace(check, accuracy_class=found, fault=fault, share_of_allowed=share)
 
 
 def compare_classes(

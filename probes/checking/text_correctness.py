@@ -67,35 +67,31 @@ def check_tokens(
     reason.
     """
     tokens = [outputs[0] for outputs in produced]
+    compared = sum(int(each.size) for each in reference.tokens)
+    record = Checked(shape, "incorrect", reference.name, compared_elements=compared)
     shapes = [each.shape for each in reference.tokens]
     if [each.shape for each in tokens] != shapes:
         found = ", ".join(str(each.shape) for each in tokens)
         reason = f"it returns {found} tokens instead of {shapes[0]} for each input set"
-        return _record("incorrect", reference, shape, None, Accuracy("shape")), reason
-    scores = list(scored)
-    near_tie = allowed_gap(reference, rules)
-    pairs = [
-        measure_pair(reference, number, each, near_tie)
-        for number, each in enumerate(scores)
-        if each is not None
-    ]
-    merged = merge([arm for arm, _ in pairs]) if pairs else None
-    eager = merge([eager for _, eager in pairs]) if pairs else reference.eager
-    method = next((each.method for each in scores if each is not None), "tokens only")
+        return dataclasses.replace(record, accuracy=Accuracy("shape")), reason
     divergence = find_divergence(tokens, reference)
-    agreement = summarise(divergence, merged, eager, rules, method, near_tie)
+    agreement = measure_agreement(reference, divergence, list(scored), rules)
     accuracy_class, fault, reason_if_wrong = classify(agreement, divergence.excerpt, rules)
     if reason_if_wrong and len(tokens) > 1 and all((each == tokens[0]).all() for each in tokens):
         fault, reason_if_wrong = "same-output", "it returns the same tokens for every prompt"
+    kl_mean, kl_eager = agreement.kl_mean, agreement.kl_eager
+    # Eager's divergence may be rounding.
+    has_ratio = kl_mean is not None and kl_eager >= KL_RESOLUTION
     accuracy = Accuracy(
         fault,
-        ratio_to_eager=_ratio_of_divergences(agreement.kl_mean, agreement.kl_eager),
+        ratio_to_eager=max(kl_mean or 0.0, 0.0) / kl_eager if has_ratio else None,
         top1=agreement.top1,
         top1_eager=agreement.top1_eager,
-        kl_mean=agreement.kl_mean,
+        kl_mean=kl_mean,
         equal_tokens=divergence.equal,
     )
-    return _record(accuracy_class, reference, shape, agreement, accuracy), reason_if_wrong
+    record = dataclasses.replace(record, accuracy_class=accuracy_class, accuracy=accuracy)
+    return dataclasses.replace(record, agreement=agreement), reason_if_wrong
 
 
 def measure_pair(
@@ -114,27 +110,24 @@ def measure_pair(
     return arm, measure_fidelity(eager, exact)
 
 
-def _ratio_of_divergences(arm: float | None, eager: float) -> float | None:
-    """Return how many times eager's divergence the arm's is; None where eager's is rounding."""
-    if arm is None or eager < KL_RESOLUTION:
-        return None
-    return max(arm, 0.0) / eager
-
-
-def summarise(
+def measure_agreement(
+    reference: TokenReference,
     divergence: Divergence,
-    metrics: FidelityMetrics | None,
-    eager: FidelityMetrics,
+    scores: Sequence[TokenLogprobs | None],
     rules: Rules,
-    method: str,
-    near_tie: float,
 ) -> Agreement:
     """Return the findings together with what eager PyTorch's own losses allow.
 
-    `eager` is measured on as many tokens as `metrics`.
+    `scores` has an entry for each input set, or none.
     """
+    near_tie = allowed_gap(reference, rules)
+    known = [(number, each) for number, each in enumerate(scores) if each is not None]
+    pairs = [measure_pair(reference, number, each, near_tie) for number, each in known]
+    metrics = merge([arm for arm, _ in pairs]) if pairs else None
+    # Over as many tokens as `metrics`.
+    eager = merge([eager for _, eager in pairs]) if pairs else reference.eager
     return Agreement(
-        method=method,
+        method=known[0][1].method if known else "tokens only",
         sequences=divergence.sequences,
         identical_sequences=divergence.identical,
         first_divergence=divergence.first,
@@ -221,28 +214,6 @@ def compare_texts(
         return None
 
     return compare
-
-
-def _record(
-    accuracy_class: AccuracyClass,
-    reference: TokenReference,
-    shape: Shape,
-    agreement: Agreement | None,
-    accuracy: Accuracy,
-) -> Checked:
-    compared = sum(int(tokens.size) for tokens in reference.tokens)
-    return Checked(
-        shape,
-        accuracy_class,
-        reference.name,
-        rmse=None,
-        rmse_eager=None,
-        allowed=None,
-        max_abs=None,
-        compared_elements=compared,
-        accuracy=accuracy,
-        agreement=agreement,
-    )
 
 
 class Continuations(Protocol):

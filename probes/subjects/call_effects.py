@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from probes.adapter import ModelError
 from probes.subjects.module_state import Generator, State, restored
+from probes.subjects.row_parts import is_near
 
 #: Number of states that a reason names.
 MAX_NAMED = 3
@@ -195,9 +196,7 @@ def _differing(one: list[Any], other: list[Any], *, is_exact: bool) -> set[int]:
 def _is_near(one: Any, other: Any) -> bool:
     if one.shape != other.shape or one.dtype.kind != "f":
         return False
-    first, second = (np.nan_to_num(each.astype("float64")) for each in (one, other))
-    share = NOISE * np.sqrt(np.finfo(one.dtype).eps)
-    return bool(((first - second) ** 2).mean() <= share**2 * (first**2).mean())
+    return is_near(one, other, NOISE * np.sqrt(np.finfo(one.dtype).eps))
 
 
 def _are_equal(one: list[Any], other: list[Any]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -63,10 +63,8 @@ def flatten(
 
 
 def are_different_tensors(values: Sequence[Any]) -> bool:
-    """Return whether the values are tensors, and none is there twice."""
-    return all(isinstance(each, torch.Tensor) for each in values) and len(values) == len(
-        {id(each) for each in values}
-    )
+    is_once = len(values) == len({id(each) for each in values})
+    return is_once and all(isinstance(each, torch.Tensor) for each in values)
 
 
 def detach(value: Any) -> Any:
@@ -129,7 +127,7 @@ def name_rows(rows: int, *, is_nested: bool) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class ExampleLike:
+class ExampleLike(Argument):
     """Values with the shape of `example` except the batch, and its mean, deviation and range.
 
     Integers and booleans are drawn from the example's values at the same position of its rows. If
@@ -139,21 +137,17 @@ class ExampleLike:
     """
 
     example: torch.Tensor
+    dtype: torch.dtype
     #: Whether the first dimension is the batch; otherwise the shape is fixed.
     batched: bool
-    dtype: torch.dtype
     #: Whether its values are those of the example, with the rows repeated or cut to the batch.
     fixed: bool = False
-    low: ClassVar[None] = None
-    high: ClassVar[None] = None
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape without the batch."""
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(self.example.shape[1:] if self.batched else self.example.shape)
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
-        """Return values for a batch, in the dtype of the host."""
         shape = (batch_size, *self.shape) if self.batched else self.shape
         if self.fixed or not shape or not self.example.numel():
             values = self._host(self.example)
@@ -203,13 +197,8 @@ class ExampleLike:
         return drawn.clip(values.min(), values.max()) if values.std() else drawn
 
     def _is_mask_of_ones(self) -> bool:
-        """Return whether the example is booleans or integers in rows, all of them 1."""
-        return (
-            not self.dtype.is_floating_point
-            and self.example.dim() > 1
-            and self.example.shape[-1] > 1
-            and bool((self.example == 1).all())
-        )
+        is_rows = self.example.dim() > 1 and self.example.shape[-1] > 1
+        return is_rows and not self.dtype.is_floating_point and bool((self.example == 1).all())
 
     def _host(self, values: torch.Tensor) -> Any:
         """Return values of `dtype` as an array of a type that numpy has."""

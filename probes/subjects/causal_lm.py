@@ -59,21 +59,16 @@ class CausalLm:
         # Prompts of several lengths share none either.
         own_length = [self.request.input_tokens] if self.request.lengths else []
         generator = np.random.default_rng([self.request.seed, batch_size, number, *own_length])
-        shape = (batch_size, self.request.input_tokens)
-        return [
-            generator.integers(
-                FIRST_ORDINARY_TOKEN, self.info.vocabulary, size=shape, dtype=np.int64
-            )
-        ]
+        shape, high = (batch_size, self.request.input_tokens), self.info.vocabulary
+        return [generator.integers(FIRST_ORDINARY_TOKEN, high, size=shape, dtype=np.int64)]
 
     def reference_runs(
         self, eager: TextGeneration, device_inputs: list[Any]
     ) -> tuple[str, Iterator[ReferenceRun]]:
         """Return the name of the higher precision, and an iterator over its run of each input."""
         precise = self._precise_generation(device_inputs[0])
-        return str(precise.model.dtype).removeprefix("torch."), self._runs_of(
-            precise, eager, device_inputs
-        )
+        name = str(precise.model.dtype).removeprefix("torch.")
+        return name, self._runs_of(precise, eager, device_inputs)
 
     def _precise_generation(self, prompts: torch.Tensor) -> TextGeneration:
         """Return the model in float64, or in float32 if it is too large or has no kernels for it.
@@ -105,7 +100,6 @@ class CausalLm:
             yield ReferenceRun(tokens, exact, top_tokens, eager.score(prompts, tokens, rows))
 
     def flops(self, inputs: list[Any]) -> int | None:
-        """Count the operations of matrix products and attention in one call."""
         program = TextGeneration(self.model, self.request)
         return count_flops(lambda: program(program.feed(inputs)))
 
@@ -214,7 +208,6 @@ def suppress_eos(model: Any) -> None:
 
 
 def checkpoint_info(model: Any, weights: str) -> checkpoint.CheckpointInfo:
-    """Return what engines need to know before they open the checkpoint."""
     text = model.config.get_text_config()
     parameters = list(model.parameters())
     return checkpoint.CheckpointInfo(

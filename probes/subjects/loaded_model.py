@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,75 +22,55 @@ HOST_DTYPES = {
 }
 
 
-class Argument(Protocol):
-    """One positional argument of the model."""
+class Argument:
+    """One positional argument of the model: a tensor."""
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of its tensor."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of its tensor without the batch."""
-
-    @property
-    def batched(self) -> bool:
-        """Whether the first dimension of its tensor is the batch."""
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every call gets the values of an example."""
-
-    @property
-    def low(self) -> int | None:
-        """The smallest of random integers, such as token ids; None for other values."""
-
-    @property
-    def high(self) -> int | None:
-        """The number above the largest of random integers; None for other values."""
+    #: Without the batch.
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    #: Whether its first dimension is the batch.
+    batched: bool = True
+    #: Whether every call gets the values of an example.
+    fixed: bool = False
+    #: The smallest of random integers, such as token ids, and the number above the largest; None
+    #: for other values.
+    low: int | None = None
+    high: int | None = None
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
-        """Return random values for a batch as a numpy array."""
+        """Return random values for a batch as a numpy array, in the dtype of the host."""
+        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)
-class NormalValues:
-    """Normally distributed values of `shape` for each sample.
+class NormalValues(Argument):
+    """Normally distributed values.
 
     They are never zero: zeros draw less power, so the device would clock higher.
     """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
-    batched: ClassVar[bool] = True
-    fixed: ClassVar[bool] = False
-    low: ClassVar[None] = None
-    high: ClassVar[None] = None
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return `(batch_size, *shape) float32` values that `dtype` holds exactly."""
-        values = torch.from_numpy(
-            generator.standard_normal((batch_size, *self.shape), dtype=np.float32)
-        )
+        shape = (batch_size, *self.shape)
+        values = torch.from_numpy(generator.standard_normal(shape, dtype=np.float32))
         return values.to(self.dtype).to(torch.float32).numpy()
 
 
 @dataclasses.dataclass(frozen=True)
-class RandomIntegers:
-    """Integers in `[low, high)`, of `shape` for each sample."""
+class RandomIntegers(Argument):
+    """Integers in `[low, high)`, uniformly distributed."""
 
     shape: tuple[int, ...]
     low: int
     high: int
     dtype: torch.dtype = torch.int64
-    batched: ClassVar[bool] = True
-    fixed: ClassVar[bool] = False
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
-        """Return `(batch_size, *shape) int64` values, uniformly distributed."""
-        return generator.integers(
-            self.low, self.high, size=(batch_size, *self.shape), dtype=np.int64
-        )
+        shape = (batch_size, *self.shape)
+        return generator.integers(self.low, self.high, size=shape, dtype=np.int64)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -95,12 +95,10 @@ class OnnxSubject:
 
     @property
     def has_length(self) -> bool:
-        """Whether `input_tokens` is the size of a dimension."""
         return not self._given and self._sizes(1, 8) != self._sizes(1, 9)
 
     @property
     def fixed_inputs(self) -> int:
-        """The number of inputs that are given."""
         return len(self._given)
 
     @property
@@ -240,7 +238,6 @@ class OnnxSubject:
             )
 
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
-        """Return a name, and an iterator over the unoptimised outputs for each input set."""
         return "onnxruntime without optimisation", map(self._run, input_sets)
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
@@ -261,7 +258,6 @@ class OnnxSubject:
         return outputs
 
     def flops(self, inputs: list[Any]) -> int | None:  # noqa: ARG002
-        """Return None: the operations of a file are not counted."""
         return None
 
 

@@ -84,12 +84,8 @@ def unseen_types(output: Any) -> set[str]:
 
 def other_types(output: Any) -> set[str]:
     """Return the types of the values in `output` that are neither tensors nor None."""
-    if isinstance(output, dict):
-        return {name for value in output.values() for name in other_types(value)}
-    if isinstance(output, (tuple, list)):
-        return {name for value in output for name in other_types(value)}
-    if dataclasses.is_dataclass(output):
-        return other_types([getattr(output, field.name) for field in dataclasses.fields(output)])
+    if isinstance(output, (dict, tuple, list)) or dataclasses.is_dataclass(output):
+        return {name for value in _parts(output) for name in other_types(value)}
     is_known = output is None or isinstance(output, torch.Tensor)
     return set() if is_known else {type(output).__name__}
 

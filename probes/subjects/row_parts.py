@@ -78,7 +78,7 @@ def has_independent_rows(
     except ValueError:
         return False
     return all(
-        one.shape == other.shape and _is_near(one, other, epsilon**0.5)
+        one.shape == other.shape and is_near(one, other, epsilon**0.5)
         for one, other in zip(whole, joined, strict=True)
     )
 
@@ -93,9 +93,9 @@ def _count_rows(inputs: list[Any], batched: Sequence[bool]) -> int:
     return rows.pop() if len(rows) == 1 else 0
 
 
-def _is_near(one: Any, other: Any, share: float) -> bool:
+def is_near(one: Any, other: Any, share: float) -> bool:
     """Return whether the arrays differ by at most this share of the root mean square of `one`."""
+    if not one.size:
+        return True
     first, second = (np.nan_to_num(each.astype("float64")) for each in (one, other))
-    return (
-        bool(((first - second) ** 2).mean() <= share**2 * (first**2).mean()) if one.size else True
-    )
+    return bool(((first - second) ** 2).mean() <= share**2 * (first**2).mean())

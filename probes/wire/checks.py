@@ -126,12 +126,12 @@ class Checked(Event):
     shape: Shape
     accuracy_class: AccuracyClass
     reference: str
-    rmse: Amount | None
-    rmse_eager: Amount | None
-    allowed: Amount | None
-    max_abs: Amount | None
-    compared_elements: Count
-    accuracy: Accuracy
+    rmse: Amount | None = None
+    rmse_eager: Amount | None = None
+    allowed: Amount | None = None
+    max_abs: Amount | None = None
+    compared_elements: Count = 0
+    accuracy: Accuracy = dataclasses.field(default_factory=Accuracy)
     agreement: Agreement | None = None
     event: Literal["checked"] = "checked"
 
