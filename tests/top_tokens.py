@@ -1,4 +1,4 @@
-"""Log probabilities of the likeliest tokens, as an engine reports them."""
+"""Log probabilities of the likeliest tokens, as engines report them, and a reference of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from probes.checking.text_reference import KEPT_TOKENS, TokenLogprobs, top_token_ids
+from probes.checking.text_reference import (
+    KEPT_TOKENS,
+    ReferenceRun,
+    TokenLogprobs,
+    top_token_ids,
+)
 
 
 def keep_top_tokens(logprobs: Any, count: int = KEPT_TOKENS) -> TokenLogprobs:
     """Return the `count` likeliest tokens of `(rows, positions, vocabulary)`."""
     ids = top_token_ids(logprobs, count)
     return TokenLogprobs(np.take_along_axis(logprobs, ids, -1), ids)
+
+
+def run_of(exact: Any, eager: Any, rows: int | None = None) -> ReferenceRun:
+    """Return a reference run with the log probabilities of all tokens of the first `rows`."""
+    return ReferenceRun(
+        exact.argmax(-1),
+        TokenLogprobs(exact[:rows]),
+        keep_top_tokens(exact),
+        TokenLogprobs(eager[:rows]),
+    )

@@ -16,7 +16,7 @@ import pytest
 from kept.runs import EVIDENCE, read_run
 
 from advisor.ask import rubric_files
-from advisor.domain.constraints import CRITERIA, PILLARS
+from advisor.domain.constraints import PILLARS
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
 from advisor.domain.workflow import CitedFact, Workflow
@@ -74,14 +74,8 @@ def test_every_workflow_has_tasks_dtypes_arms_and_a_usable_device(workflow: Work
         assert set(workflow.devices) - set(workflow.refused), "every device is refused"
 
 
-def test_every_criterion_has_a_question_and_three_tiers() -> None:
-    assert tuple(criterion.id for criterion in SHIPPED.rubric.criteria) == CRITERIA
-    for criterion in SHIPPED.rubric.criteria:
-        assert criterion.question.endswith("?")
-        assert [rule.tier for rule in criterion.tiers] == [3, 2, 1]
-        assert all(rule.source.strip() and rule.why.strip() for rule in criterion.tiers)
-        assert all(rule.source.strip() for rule in criterion.grades)
-        assert criterion.grades
+def test_every_criterion_has_a_question() -> None:
+    assert all(criterion.question.endswith("?") for criterion in SHIPPED.rubric.criteria)
 
 
 def test_the_weights_of_every_preset_sum_to_100() -> None:
@@ -120,20 +114,16 @@ def test_another_rubric_replaces_only_the_criteria(rubric: pathlib.Path, edit: E
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_missing_file_is_an_error_that_names_it(rubric: pathlib.Path, file: str) -> None:
+@pytest.mark.parametrize("content", [None, b"= no toml", b"\xff\xfe", b'colour = "red"'])
+def test_a_file_that_is_missing_or_has_other_content_is_an_error_that_names_it(
+    rubric: pathlib.Path, file: str, content: bytes | None
+) -> None:
     (rubric / file).unlink()
+    if content is not None:
+        (rubric / file).write_bytes(content)
     error = load_error(rubric)
     assert file in error.what
-    assert "cannot be read" in error.what
-
-
-@pytest.mark.parametrize("file", FILES)
-@pytest.mark.parametrize("content", [b"= no toml", b"\xff\xfe", b'colour = "red"'])
-def test_a_file_with_other_content_is_an_error_that_names_it(
-    rubric: pathlib.Path, file: str, content: bytes
-) -> None:
-    (rubric / file).write_bytes(content)
-    assert file in load_error(rubric).what
+    assert ("cannot be read" in error.what) or content is not None
 
 
 @pytest.mark.parametrize(
@@ -225,15 +215,6 @@ def test_a_fact_on_our_own_basis_needs_a_reason(
     fact = 'value = 0, source = "counted in the lines that integration() of the probe returns"'
     edit("workflows.toml", fact, f'{fact}, basis = "{basis}"{because}')
     assert f"a fact whose basis is '{basis}' needs a sentence" in load_error(rubric).what
-
-
-def test_lines_changed_is_counted_from_the_integration() -> None:
-    known = {workflow.id: workflow for workflow in SHIPPED.workflows}
-    for workflow in known.values():
-        assert workflow.has_probe == (workflow.integration is not None)
-        if workflow.integration is not None:
-            assert workflow.declared.lines_changed.value == workflow.integration.lines_changed
-    assert known["pytorch-eager"].declared.lines_changed.value == 0
 
 
 def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -> None:

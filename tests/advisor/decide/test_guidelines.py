@@ -40,6 +40,7 @@ def test_each_deployment_has_its_guideline(
 def test_guidelines_and_figures_name_workflows_gpus_and_models_that_exist() -> None:
     workflows = {workflow.id for workflow in SHIPPED.workflows}
     assert {name for guideline in SHIPPED.guidelines for name in guideline.workflows} <= workflows
+    assert {name for leaf in SHIPPED.tree.leaf.values() for name in leaf.workflows} <= workflows
     assert {figure.workflow for figure in SHIPPED.published.figure} <= workflows
     assert {failure.workflow for failure in SHIPPED.published.failure} <= workflows
     assert {figure.gpu for figure in SHIPPED.published.figure} <= set(SHIPPED.gpus)
@@ -151,8 +152,3 @@ def test_the_path_through_the_tree_is_listed() -> None:
 
 def test_without_a_tree_there_is_nothing_to_follow() -> None:
     assert guidelines.follow_tree(DecisionTree(), builders.question()) == ()
-
-
-def test_the_leaves_of_the_tree_name_workflows_that_exist() -> None:
-    workflows = {workflow.id for workflow in SHIPPED.workflows}
-    assert {name for leaf in SHIPPED.tree.leaf.values() for name in leaf.workflows} <= workflows

@@ -188,38 +188,19 @@ def test_a_failed_constraint_names_both_letters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("constraint", "failed"),
-    [
-        (Constraint(criterion="speedup", at_least=1.2), False),
-        (Constraint(criterion="speedup", at_least=1.6), True),
-        (Constraint(criterion="memory", at_most=400 << 20), False),
-        (Constraint(criterion="memory", at_most=200 << 20), True),
-        (Constraint(criterion="build", at_most=300), False),
-        (Constraint(criterion="build", at_most=2.5), True),
-        (Constraint(criterion="ttft", at_most=10), True),
-        (Constraint(criterion="itl", at_most=10), True),
-    ],
-    ids=lambda value: value.text if isinstance(value, Constraint) else str(value),
-)
-def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(
-    constraint: Constraint, failed: bool
-) -> None:
-    measured = builders.measurement("one", speedup=1.5)
-    ratings = builders.scored_arm("one").ratings
-    assert bool(find_failures(ratings, (constraint,), measured)) == failed
-
-
-@pytest.mark.parametrize(
     ("constraint", "text"),
     [
+        (Constraint(criterion="speedup", at_least=1.2), ""),
         (
             Constraint(criterion="speedup", at_least=1.6),
             "speedup is 1.5x; the constraint requires >=1.6x",
         ),
+        (Constraint(criterion="memory", at_most=400 << 20), ""),
         (
             Constraint(criterion="memory", at_most=200 << 20),
             "memory is 300MiB; the constraint requires <=200MiB",
         ),
+        (Constraint(criterion="build", at_most=300), ""),
         (
             Constraint(criterion="build", at_most=0.25),
             "build is 3s; the constraint requires <=250ms",
@@ -228,16 +209,16 @@ def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(
             Constraint(criterion="ttft", at_most=10),
             "ttft is unknown; the constraint requires <=10s",
         ),
+        (Constraint(criterion="itl", at_most=10), "itl is unknown; the constraint requires <=10s"),
     ],
-    ids=lambda value: value.text if isinstance(value, Constraint) else "",
+    ids=lambda value: value.text if isinstance(value, Constraint) else value,
 )
-def test_a_failed_figure_is_shown_with_its_unit(constraint: Constraint, text: str) -> None:
+def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(
+    constraint: Constraint, text: str
+) -> None:
     measured = builders.measurement("one", speedup=1.5)
-    ratings = builders.scored_arm("one").ratings
-    assert [each.text for each in find_failures(ratings, (constraint,), measured)] == [text]
-
-
-RANDOM = TrainedLoss(basis="needs-real-weights")
+    failed = find_failures(builders.scored_arm("one").ratings, (constraint,), measured)
+    assert [failure.text for failure in failed] == ([text] if text else [])
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from top_tokens import keep_top_tokens
+from top_tokens import keep_top_tokens, run_of
 from workers import rules
 
 from probes.checking import text_correctness
 from probes.checking.text_reference import (
-    ReferenceRun,
     TokenLogprobs,
     TokenReference,
     load_reference,
@@ -39,16 +38,6 @@ def normalised(values: Any) -> Any:
 
 def noisy(values: Any, size: float) -> Any:
     return normalised(values + np.random.default_rng(5).uniform(-size, size, values.shape))
-
-
-def run_of(exact: Any, eager: Any, rows: int = ROWS) -> ReferenceRun:
-    """Return a reference run with the log probabilities of all tokens for the first `rows`."""
-    return ReferenceRun(
-        exact.argmax(-1),
-        TokenLogprobs(exact[:rows]),
-        keep_top_tokens(exact),
-        TokenLogprobs(eager[:rows]),
-    )
 
 
 @pytest.fixture

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from top_tokens import keep_top_tokens
+from top_tokens import keep_top_tokens, run_of
 
 from probes.adapter import ModelError
 from probes.checking.text_reference import (
-    ReferenceRun,
-    TokenLogprobs,
     load_reference,
     rows_with_logprobs,
     save_reference,
@@ -25,15 +23,6 @@ PROMPTS = [[np.full((ROWS, 5), number)] for number in range(SETS)]
 def logprobs(number: int) -> Any:
     drawn = np.random.default_rng(number).standard_normal((ROWS, POSITIONS, VOCABULARY))
     return (drawn - np.log(np.exp(drawn).sum(-1, keepdims=True))).astype("float32")
-
-
-def run_of(exact: Any, eager: Any, rows: int) -> ReferenceRun:
-    return ReferenceRun(
-        exact.argmax(-1),
-        TokenLogprobs(exact[:rows]),
-        keep_top_tokens(exact),
-        TokenLogprobs(eager[:rows]),
-    )
 
 
 def test_a_saved_reference_is_loaded_with_all_its_parts(tmp_path: pathlib.Path) -> None:
