@@ -9,7 +9,7 @@ import built_measurements
 import msgspec
 
 from advisor.decide.headline import write_headline
-from advisor.domain.answer import PUBLISHED, Answer, Problem
+from advisor.domain.answer import Answer, Problem
 from advisor.domain.measurement import CallSeconds, Cell, Throughput
 from advisor.domain.recommendation import Recommendation
 
@@ -70,8 +70,3 @@ def without_advice(answer: Answer, problem: Problem) -> Answer:
     """Return the answer with a problem instead of its recommendation, and the headline of it."""
     bare = msgspec.structs.replace(answer, recommendation=None, problem=problem)
     return msgspec.structs.replace(bare, headline=write_headline(bare))
-
-
-def without_measurements(answer: Answer) -> Answer:
-    """Return the answer with scores of published figures only."""
-    return msgspec.structs.replace(with_results(answer, measurements=()), run_id=PUBLISHED)

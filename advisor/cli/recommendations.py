@@ -143,7 +143,7 @@ def resume(
 def _answer_for_absent_gpu(
     answers: Answers, context: Context, absent: UserError, output_format: OutputFormat
 ) -> None:
-    """Print an answer from a stored run or from published figures; raise `absent` without any."""
+    """Print the answer of a stored run on such a GPU; raise `absent` without one."""
     from advisor.decide.absent_gpu import answer_without_measurement
 
     print_answer(answer_without_measurement(answers, context, absent), output_format)

@@ -204,15 +204,11 @@ class AdvisedAnswer(NamedTuple):
 
     @classmethod
     def of(cls, answer: Answer) -> AdvisedAnswer | None:
-        """Return None for an answer without a recommendation or without measurements."""
-        advice = answer.recommendation
-        if advice is None or advice.decision is None:
+        """Return None for an answer without a recommendation."""
+        advice, advised = answer.recommendation, answer.advised
+        if advice is None or advised is None:
             return None
-        scored = next((arm for arm in answer.scores if arm.arm == advice.arm), None)
-        measured = answer.measurements.get(advice.arm)
-        if scored is None or measured is None:
-            return None
-        return cls(answer, advice, advice.decision, scored, measured)
+        return cls(answer, advice, advice.decision, advised.scored, advised.measured)
 
     @property
     def arms(self) -> dict[str, ScoredArm]:

@@ -130,19 +130,13 @@ def rate(
     facts: Mapping[str, FactValue],
     rubric: Rubric,
     evidence: Mapping[str, Evidence] | None = None,
-    *,
-    skip_unknown: bool = False,
 ) -> Rating:
     """Return the criterion's grade, the smallest of the grades of its facts, and its letter.
 
-    `evidence` has the facts that are not only declared or published. An unknown fact has the lowest
-    grade unless its rule is optional or `skip_unknown` is set.
+    `evidence` has the facts that are not only declared. An unknown fact has the lowest grade
+    unless its rule is optional.
     """
-    known = [
-        rule
-        for rule in criterion.grades
-        if facts[rule.fact] is not None or not (rule.optional or skip_unknown)
-    ]
+    known = [rule for rule in criterion.grades if facts[rule.fact] is not None or not rule.optional]
     grades = [(grade_of(rule, facts[rule.fact]), rule) for rule in known or criterion.grades]
     grade, limiting = min(grades, key=lambda pair: pair[0])
     tier = tier_of(grade)

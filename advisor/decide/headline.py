@@ -28,7 +28,6 @@ from advisor.decide.speedup_draws import includes_processes
 from advisor.decide.trust import STEADY_NOISE, describe_unfitness, is_unfit
 from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
 from advisor.domain.measurement import Interval
-from advisor.domain.model import short_name
 from advisor.domain.question import Budget
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
@@ -42,8 +41,6 @@ from advisor.text_format import (
     format_weight,
 )
 
-#: Beginning of an answer from published figures.
-FROM_FIGURES = "Not measured. By published figures: "
 #: Why an arm is advised that has not the highest score.
 CHOSEN_FOR: dict[ChosenFor, str] = {
     "speed": "is slower",
@@ -60,7 +57,7 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
     """Return the lines of an answer; `scope` follows model and device."""
     facts = AdvisedAnswer.of(answer)
     if facts is None:
-        return (HeadlineLine(part="answer", text=_without_measurement(answer)),)
+        return (HeadlineLine(part="answer", text=_without_recommendation(answer)),)
     lines: list[tuple[HeadlinePart, str]] = [
         ("answer", _instruction(facts, scope)),
         ("certainty", _certainty(facts)),
@@ -79,15 +76,11 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
     return tuple(HeadlineLine(part=part, text=text) for part, text in lines)
 
 
-def _without_measurement(answer: Answer) -> str:
-    """Return the answer of published figures, or why there is no recommendation."""
-    advice, problem = answer.recommendation, answer.problem
-    if advice is None:
-        reason = problem.what if problem else "nothing was decided"
-        has_answer = problem is None or problem.name != MachineUnfitError.name
-        return f"No recommendation: {reason}" if has_answer else f"No answer: {reason}"
-    title, model = answer.titles[advice.arm], short_name(answer.question.model)
-    return f"{FROM_FIGURES}use {title} for {model} on {answer.device_name}"
+def _without_recommendation(answer: Answer) -> str:
+    problem = answer.problem
+    reason = problem.what if problem else "nothing was decided"
+    has_answer = problem is None or problem.name != MachineUnfitError.name
+    return f"No recommendation: {reason}" if has_answer else f"No answer: {reason}"
 
 
 def _instruction(facts: AdvisedAnswer, scope: str) -> str:

@@ -21,8 +21,6 @@ from probes.wire.checks import Checked
 from probes.wire.outcome import FailureStatus, SkipCause
 
 SCHEMA: Final = "p3-advisor/run/3"
-#: The run id in an answer from published figures, which has no stored run.
-PUBLISHED = "published"
 
 #: Why an arm or a workflow has no measurement.
 Status = Literal[FailureStatus, ExclusionStatus]
@@ -59,10 +57,10 @@ class UnmeasuredArm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankedArm(NamedTuple):
-    """An arm with a score, and its figures; None for an answer from published figures."""
+    """An arm with a score, and its figures."""
 
     scored: ScoredArm
-    measured: Measurement | None
+    measured: Measurement
 
     @property
     def arm(self) -> str:
@@ -70,20 +68,18 @@ class RankedArm(NamedTuple):
 
     @property
     def speedup(self) -> Interval:
-        """The speed-up over the baseline; a published one has no interval."""
-        if self.measured is None:
-            return Interval(value=self.scored.speedup, low=None, high=None)
+        """The speed-up over the baseline."""
         return self.measured.speedup
 
     @property
     def versions(self) -> dict[str, str]:
-        """Versions by package; empty without a measurement."""
-        return self.measured.versions if self.measured else {}
+        """Versions by package."""
+        return self.measured.versions
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The figures by batch size; empty without a measurement, and for servers."""
-        return self.measured.cells if self.measured else ()
+        """The figures by batch size; empty for servers."""
+        return self.measured.cells
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,8 +153,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def evidence(self) -> Evidence:
         """Where its figures come from."""
-        if self.run_id == PUBLISHED:
-            return "published"
         return "imported" if self.imported or self.provenance else "measured"
 
     @property
@@ -179,9 +173,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ranked(self) -> tuple[RankedArm, ...]:
-        """The arms with a score, best first."""
+        """The arms with a score, best first; without those whose figures a file lacks."""
         measurements = self.measurements
-        return tuple(RankedArm(arm, measurements.get(arm.arm)) for arm in self.scores)
+        return tuple(
+            RankedArm(arm, measurements[arm.arm]) for arm in self.scores if arm.arm in measurements
+        )
 
     @property
     def advised(self) -> RankedArm | None:
@@ -239,8 +235,8 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
             return cls(headline=first, problem=answer.problem)
         return cls(
             arm=advice.arm,
-            decision_word=advice.decision.word if advice.decision else None,
-            certainty=advice.decision.certainty if advice.decision else None,
+            decision_word=advice.decision.word,
+            certainty=advice.decision.certainty,
             trust=advice.trust,
             speedup=advised.speedup,
             headline=first,

@@ -192,8 +192,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     """The advice, how certain it is, and what would change it."""
 
-    #: Null for an answer from published figures.
-    decision: Decision | None = None
+    decision: Decision
     #: The budget of a further run; null where no budget makes more repetitions.
     next_budget: Budget | None = None
     advice_by_shape: tuple[ShapeAdvice, ...] = ()

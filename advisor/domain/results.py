@@ -163,7 +163,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     inputs: MeasuredInputs | None = None
 
 
-Evidence = Literal["measured", "imported", "inferred", "published", "declared"]
+Evidence = Literal["measured", "imported", "inferred", "declared"]
 
 
 class TierGap(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,8 +224,6 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     weights: WeightFormat | None = None
     #: Devices on which p3-advisor has run the workflow.
     verified: tuple[str, ...] = ()
-    #: Where its figures come from if they are published.
-    origin: str = ""
 
     @property
     def failed_constraints(self) -> tuple[str, ...]:

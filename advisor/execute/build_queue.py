@@ -193,7 +193,6 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
         or question.workflows
         or answer.advised is None
         or advice is None
-        or advice.decision is None
         or advice.decision.word not in {"CLEAR", "LIKELY"}
     ):
         return {}

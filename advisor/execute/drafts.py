@@ -158,9 +158,8 @@ def arms_to_retry(answer: Answer) -> tuple[str, ...]:
 
 def undecided_workflows(advice: Recommendation | None, question: Question) -> tuple[str, ...]:
     """Return the contenders of an OPEN decision, else the workflows of the question."""
-    certainty = advice.decision if advice is not None else None
-    if certainty is not None and certainty.word == "OPEN":
-        return tuple(certainty.contenders)
+    if advice is not None and advice.decision.word == "OPEN":
+        return tuple(advice.decision.contenders)
     return question.workflows
 
 

@@ -127,8 +127,7 @@ def _keeps_builds(header: Header, state: RunState) -> bool:
     answer = evaluate(header, state)
     if answer.recommendation is None:
         return answer.problem is not None and answer.problem.name == MachineUnfitError.__name__
-    certainty = answer.recommendation.decision
-    return certainty is not None and certainty.word in {"LIKELY", "OPEN"}
+    return answer.recommendation.decision.word in {"LIKELY", "OPEN"}
 
 
 def _execute_steps(

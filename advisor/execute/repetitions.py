@@ -242,7 +242,7 @@ def leaders_of(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
     if advice is None or answer.advised is None:
         return ()
     advised = answer.advised.scored
-    contenders = advice.decision.contenders if advice.decision else {}
+    contenders = advice.decision.contenders
     others: dict[str, str] = {}
     for scored in answer.scores:
         if scored.workflow != advised.workflow:

@@ -62,7 +62,7 @@ def find_trade_offs(answer: Answer) -> tuple[TradeOff, ...]:
 
     Empty without a quantised arm or a metric.
     """
-    ranked = [(arm, measured) for arm, measured in answer.ranked if measured is not None]
+    ranked = answer.ranked
     if not any(_may_lose(arm, measured) for arm, measured in ranked):
         return ()
     native = [measured.weight_bytes or 0 for arm, measured in ranked if arm.weights is None]
@@ -144,7 +144,7 @@ def loss_lines(answer: Answer) -> list[str]:
     return [
         line
         for arm, measured in answer.ranked
-        if measured is not None and measured.trained_loss is not None
+        if measured.trained_loss is not None
         for line in _loss(arm.arm, measured.trained_loss)
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.decide.diagnosis import ADVICE, TITLES
 from advisor.decide.reasons import name_grade
 from advisor.decide.trust import is_unfit
-from advisor.domain.answer import PUBLISHED, Answer, RankedArm
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import PILLARS
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import BASELINE
@@ -120,8 +120,6 @@ def confidence(answer: Answer) -> list[str]:
         if advice.runner_up and advice.margin is not None
         else "no runner-up"
     )
-    if answer.run_id == PUBLISHED:
-        return [f"Trust: {_describe_trust(advice)} Score: {lead}.", *flip_lines(answer)]
     floor = answer.results.noise_floor
     noise = "not known" if floor is None else format_share(floor, decimals=1)
     evidence = f"Trust: {_describe_trust(advice)} Noise floor: {noise}. Score: {lead}."
@@ -186,9 +184,7 @@ def cost_line(answer: Answer, arm: RankedArm) -> str:
     scored, measured = arm
     if scored.arm == BASELINE:
         return EAGER_COST
-    parts = _code(scored.adoption)
-    if measured is not None:
-        parts += [_build(measured), *_memory(measured, answer.baseline)]
+    parts = [*_code(scored.adoption), _build(measured), *_memory(measured, answer.baseline)]
     advice = answer.recommendation
     if advice is not None and advice.arm == scored.arm and advice.break_even_requests is not None:
         requests = _round(advice.break_even_requests)

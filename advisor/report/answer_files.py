@@ -14,7 +14,7 @@ import msgspec
 
 from advisor.ask import rubric_files
 from advisor.decide.decision import decide, decide_again
-from advisor.domain.answer import PUBLISHED, SCHEMA, Answer, encode
+from advisor.domain.answer import SCHEMA, Answer, encode
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.wire import check_bounds
 from advisor.errors import ExportFileError, NoExportError
@@ -119,8 +119,6 @@ def to_junit(answer: Answer) -> bytes:
         case = junitparser.TestCase(arm.scored.arm, classname=f"p3-advisor.{arm.scored.workflow}")
         if arm.cells:
             case.time = arm.cells[-1].seconds.median
-        elif arm.measured is None:
-            case.result = [junitparser.Skipped(f"not measured: {arm.scored.origin}", "excluded")]
         suite.add_testcase(case)
     for each in answer.unmeasured:
         case = junitparser.TestCase(each.arm, classname=f"p3-advisor.{each.workflow}")
@@ -195,7 +193,6 @@ def open_answer(
 ) -> Answer:
     """Return the answer of a stored run or of a file, decided with the present rubric.
 
-    An answer from published figures is returned as it is; it has no measurements to decide on.
     Raise `ExportFileError` for a file that is not an answer.
     """
     if not is_file(name):
@@ -203,8 +200,6 @@ def open_answer(
             store.find(name), priorities=priorities, constraints=constraints, rubric=rubric
         )
     answer = read_answer(name)
-    if answer.run_id == PUBLISHED and (priorities, constraints, rubric) == (None, None, None):
-        return answer
     again = decide_again(
         answer,
         rubric_files.load(rubric=rubric),

@@ -91,15 +91,11 @@ def explain_arm(
     name = f"{scored.title}, arm {scored.arm}"
     lines = [f"{name}, run {answer.run_id}, rubric {answer.rubric}", LEGEND]
     if "performance" in criteria:
-        lines += (
-            [f"  not measured: {scored.origin}"]
-            if measured is None
-            else _measured_lines(answer, arm, measured)
-        )
+        lines += _measured_lines(answer, arm, measured)
         lines += _published_lines(answer, scored.workflow, published)
     for name in criteria:
         lines += _criterion_lines(name, scored.ratings[name])
-        if name == "input_flexibility" and measured is not None:
+        if name == "input_flexibility":
             lines += [
                 f"    {shortcomings.describe_new_shape(each)}"
                 for each in measured.new_shape_results

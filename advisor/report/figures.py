@@ -56,8 +56,7 @@ def _fields(kind: Kind, *names: str) -> tuple[Figure[Any], ...]:
 
 
 def _decision(answer: Answer) -> str | None:
-    certainty = answer.recommendation.decision if answer.recommendation else None
-    return certainty.word if certainty else None
+    return answer.recommendation.decision.word if answer.recommendation else None
 
 
 def _is_recommended(listed: Listed) -> int:
@@ -68,22 +67,16 @@ def _is_recommended(listed: Listed) -> int:
 
 
 def _status(listed: Listed) -> str:
-    if isinstance(listed.arm, UnmeasuredArm):
-        return listed.arm.status
-    return "completed" if listed.arm.measured else "excluded"
+    return listed.arm.status if isinstance(listed.arm, UnmeasuredArm) else "completed"
 
 
 def _reason(listed: Listed) -> str | None:
-    if isinstance(listed.arm, UnmeasuredArm):
-        return listed.arm.reason
-    return None if listed.arm.measured else f"not measured: {listed.arm.scored.origin}"
+    return listed.arm.reason if isinstance(listed.arm, UnmeasuredArm) else None
 
 
 def checks_of(arm: RankedArm | UnmeasuredArm) -> Sequence[Checked]:
     """Return the comparisons of an arm's outputs, one for each shape."""
-    if isinstance(arm, UnmeasuredArm):
-        return arm.checks
-    return arm.measured.correctness if arm.measured else ()
+    return arm.checks if isinstance(arm, UnmeasuredArm) else arm.measured.correctness
 
 
 def _worst_class(listed: Listed) -> str | None:
@@ -91,8 +84,7 @@ def _worst_class(listed: Listed) -> str | None:
     worst = worst_check(checks_of(listed.arm))
     if worst is not None:
         return worst.accuracy_class
-    is_measured = isinstance(listed.arm, RankedArm) and listed.arm.measured is not None
-    return "exact" if is_measured else None
+    return "exact" if isinstance(listed.arm, RankedArm) else None
 
 
 def _tier(name: str, arm: ScoredArm) -> int:

@@ -218,8 +218,8 @@ def text_rows(answer: Answer) -> list[list[str]]:
 
 def _generated(answer: Answer) -> Iterator[tuple[Measurement, Cell, GenerationMetrics]]:
     for _, measured in answer.ranked:
-        for cell in measured.cells if measured else ():
-            if measured and cell.generation is not None:
+        for cell in measured.cells:
+            if cell.generation is not None:
                 yield measured, cell, cell.generation
 
 

@@ -178,11 +178,11 @@ def _letter(criterion: str, arm: RankedArm) -> str:
 
 
 def _build_seconds(arm: RankedArm) -> float | None:
-    return arm.measured.build_seconds.cold if arm.measured else None
+    return arm.measured.build_seconds.cold
 
 
 def _peak_bytes(arm: RankedArm) -> int | None:
-    return arm.measured.memory_bytes.peak if arm.measured else None
+    return arm.measured.memory_bytes.peak
 
 
 def column_shapes(ranked: Sequence[RankedArm]) -> list[Shape]:

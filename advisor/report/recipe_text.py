@@ -229,7 +229,7 @@ def _script(
         if cell and entry.arm != answer.results.baseline
         else ""
     )
-    error = worst_error(entry.measured.correctness) if entry.measured else None
+    error = worst_error(entry.measured.correctness)
     loss = f" Its weights are quantised to {entry.scored.weights}" if entry.scored.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
     precision = "the model's own precision" if question.dtype == "native" else question.dtype
@@ -271,7 +271,7 @@ def render_write(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
 def _fastest_start(
     answer: Answer, entry: RankedArm, found: FoundRecipe
 ) -> tuple[Start, StartScripts]:
-    fastest = entry.measured.fastest_start if entry.measured else None
+    fastest = entry.measured.fastest_start
     if fastest is None:
         raise NoRecipeError(
             f"the start of {entry.arm} was not measured",

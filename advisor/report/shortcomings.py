@@ -81,7 +81,7 @@ def partly_used(answer: Answer) -> list[Section]:
         f"{arm.arm}: {format_share(measured.engaged_share)}"
         f"{f' ({measured.engagement})' if measured.engagement else ''}"
         for arm, measured in answer.ranked
-        if measured is not None and measured.cells and measured.engaged_share < HALF
+        if measured.cells and measured.engaged_share < HALF
     ]
     return [Section("partly", PARTLY_USED, lines)]
 
@@ -135,7 +135,7 @@ def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult
     return [
         (arm.arm, measured.new_shape_results)
         for arm, measured in answer.ranked
-        if measured is not None and measured.new_shape_results
+        if measured.new_shape_results
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from advisor.domain.answer import PUBLISHED, Answer
+from advisor.domain.answer import Answer
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import BASELINE
 from advisor.report import parts
@@ -42,11 +42,6 @@ COLUMNS = {
 }
 #: The same for servers, which have no batch sizes.
 SERVED_COLUMNS = f"speed-up: ratio of the sustained request rates; {COST_COLUMNS}"
-#: The same for figures that were published.
-PUBLISHED_COLUMNS = (
-    "speed-up: as published, over PyTorch eager, geometric mean over the batch sizes; "
-    "-: not published; letters: A best, C lowest"
-)
 
 
 #: Of the answer in a few lines: its lines, those of code, and the columns of a line.
@@ -95,7 +90,7 @@ def _wrapped(lines: Iterable[str], width: int) -> list[str]:
 def _code_lines(answer: Answer) -> list[str]:
     """Return the lines that adopt the advised arm; none for the baseline, which needs no change."""
     advised = answer.advised
-    if advised is None or advised.measured is None or advised.arm == BASELINE:
+    if advised is None or advised.arm == BASELINE:
         return []
     lines = [
         f"    {line}"
@@ -136,7 +131,7 @@ def _next_step(answer: Answer) -> list[str]:
 def _where_more_is(answer: Answer) -> str:
     """Return the command that shows more, in a line that can be copied."""
     shown = answer.rerun_command or ""
-    if answer.run_id == PUBLISHED or (shown and not shown.endswith(AS_DOCUMENT)):
+    if shown and not shown.endswith(AS_DOCUMENT):
         return _footer(answer)
     code = " Its code: recipe, verify." if answer.recommendation and not shown else ""
     command = shown.removesuffix(AS_DOCUMENT) or f"p3-advisor show {answer.run_id}"
@@ -167,8 +162,6 @@ def render(answer: Answer) -> str:
 def measured_line(answer: Answer) -> list[str]:
     """Return the question in one line: task, precision, shapes, weights and budget."""
     question = answer.question
-    if answer.run_id == PUBLISHED:
-        return []
     missing = unmeasured_shapes(answer)
     timed = [shape for shape in question.shapes if shape not in missing]
     shapes = (
@@ -192,8 +185,6 @@ def ranking(answer: Answer) -> list[str]:
     if not rows:
         return []
     table = plain_table(rows, text_columns={1})
-    if answer.run_id == PUBLISHED:
-        return [*table, PUBLISHED_COLUMNS]
     if answer.results.serving is not None:
         return [*table, SERVED_COLUMNS]
     return [*table, COLUMNS[speed_unit(answer)], LEGEND]
@@ -208,6 +199,6 @@ def _indented(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _footer(answer: Answer) -> str:
-    source = "Published figures" if answer.run_id == PUBLISHED else f"Run {answer.run_id}"
     command = answer.rerun_command or f"p3-advisor show {answer.run_id} --json"
-    return f"{source}; letters: A best, C lowest; {command} prints every figure with its source."
+    source = f"Run {answer.run_id}; letters: A best, C lowest"
+    return f"{source}; {command} prints every figure with its source."

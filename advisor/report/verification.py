@@ -97,8 +97,9 @@ def verify(
     if isinstance(model, TransformersModel) and model.weights == "random":
         # Another version of the library may make other weights from the same seed.
         compared = msgspec.structs.replace(compared, python=snippet.python)
-    checks = entry.measured.correctness if entry.measured else ()
-    unchecked = {each.shape for each in checks if each.accuracy_class == "unchecked"}
+    unchecked = {
+        each.shape for each in entry.measured.correctness if each.accuracy_class == "unchecked"
+    }
     allowed = None if cell.shape in unchecked else found.allowances.get(str(cell.shape))
     settings = Settings(
         arm=arm,

@@ -1,4 +1,4 @@
-"""Answers for a GPU that is not attached, from a stored run or from published figures."""
+"""Answers for a GPU that is not attached, from a stored run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from onscreen import (
     SIZES,
     async_test,
     check_screen_at,
-    go_to_step,
     key_hints,
     running_app,
     screen_text,
@@ -20,15 +19,12 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
-from textual.widgets import Input
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.decide.headline import FROM_FIGURES
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import FileDialog
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 
@@ -60,31 +56,6 @@ async def test_a_stored_run_answers_and_can_be_opened(context: Context) -> None:
         assert "From a stored run" in screen_text(pilot)
         await pilot.press("r")
         await wait_for(pilot, lambda: type(pilot.app.screen) is ResultsScreen)
-
-
-@pytest.mark.slow
-@async_test
-async def test_published_figures_answer_without_a_stored_run(tmp_path: pathlib.Path) -> None:
-    context = Context(environment=dict(os.environ), store=Store(tmp_path))
-    answers = Answers(model="TinyLlama/TinyLlama-1.1B-Chat-v1.0")
-    async with running_app(AdvisorApp(LaunchOptions(answers=answers), context)) as pilot:
-        setup = await go_to_step(pilot, 1)
-        setup.query_one("#absent_gpu", Input).value = "RTX 4090"
-        await pilot.press("ctrl+r")
-        await wait_for_screen(pilot, AbsentGpuScreen)
-        assert "open" not in key_hints(pilot)
-        assert "from published figures" in screen_text(pilot)
-        assert FROM_FIGURES in screen_text(pilot)
-        await pilot.press("e")
-        dialog = await wait_for_screen(pilot, FileDialog)
-        file = tmp_path / "published.html"
-        dialog.query_one(Input).value = str(file)
-        await pilot.press("enter")
-        await wait_for(pilot, file.exists)
-        assert "RTX 4090" in file.read_text()
-        await wait_for_screen(pilot, AbsentGpuScreen)
-        await pilot.press("escape")
-        await wait_for_screen(pilot, SetupScreen)
 
 
 @async_test

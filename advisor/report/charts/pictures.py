@@ -73,7 +73,6 @@ def _build_cost_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) ->
             ),
         )
         for entry in ranked
-        if entry.measured is not None
     ]
     if not series:
         return None
@@ -88,7 +87,7 @@ def _accuracy_chart(
 
     `allowed` is the largest error of an arm that is not exact.
     """
-    checks = {entry.arm: entry.measured.correctness for entry in ranked if entry.measured}
+    checks = {entry.arm: entry.measured.correctness for entry in ranked}
     known = {arm: worst_error(checked) for arm, checked in checks.items()}
     errors = {arm: error for arm, error in known.items() if error is not None}
     positive = [error for error in errors.values() if error > 0]

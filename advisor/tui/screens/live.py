@@ -186,7 +186,7 @@ measurements."""
             return
         leader, advice = answer.ranked[0], answer.recommendation
         line = text.styled("So far: ", "dim")
-        if advice is not None and advice.decision is not None:
+        if advice is not None:
             line += Text(f"{advice.decision.word} ", "bold")
         line += Text(text.printable(leader.arm, 60), "bold")
         line += Text(f"  {format_interval(leader.speedup)}  score {leader.scored.score:.2f}")

@@ -183,7 +183,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         self.refresh_bindings()
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
-        """Decide again with the changed weights; published figures cannot be decided again."""
+        """Decide again with the changed weights."""
         try:
             self.answer = self.original.with_priorities(event.priorities)
         except UserError as error:
@@ -287,8 +287,8 @@ class AbsentGpuScreen(ResultsScreen):
     """The answer of `p3-advisor recommend` for such a GPU; its first line names the origin."""
 
     HELP_TEXT = """\
-Nothing was measured on this machine. The first lines name the source of the figures: a stored run
-with its date and machine, or a publication. r opens the stored run; e writes the answer as HTML,
+Nothing was measured on this machine. The first lines name the stored run that the figures come
+from, with its date and machine. r opens the stored run; e writes the answer as HTML,
 Markdown, CSV or JSON; the extension of the file selects the format."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -300,26 +300,22 @@ Markdown, CSV or JSON; the extension of the file selects the format."""
         )
     ]
 
-    @property
-    def _run(self) -> str:
-        """The id of the stored run; empty for published figures, whose answer names them."""
-        found = self.original.document.provenance
-        return found.run if found is not None else ""
+    lead = "Not measured here. From a stored run: "
 
     def draw(self) -> None:
-        self.lead = "Not measured here. From a stored run: " if self._run else ""
         super().draw()
         model = text.printable(self.original.document.question.model.name, 30)
-        origin = "from a stored run " if self._run else "from published figures "
-        self.set_title(Text(f"Not measured here  {model}"), origin)
+        self.set_title(Text(f"Not measured here  {model}"), "from a stored run ")
 
     def offers(self, action: str) -> bool:
-        if action in {"open", "resume", "compare", "copy"}:
-            return action == "open" and bool(self._run)
-        return super().offers(action)
+        if action in {"resume", "compare", "copy"}:
+            return False
+        return action == "open" or super().offers(action)
 
     def action_open(self) -> None:
-        self.app.open_stored(self._run)
+        provenance = self.original.document.provenance
+        if provenance is not None:
+            self.app.open_stored(provenance.run)
 
     def action_back(self) -> None:
         self.app.pop_screen()

@@ -59,9 +59,7 @@ class TextField:
 
 
 FIELDS = {
-    "absent_gpu": TextField(
-        "Or another GPU", "such as H100: answered from stored or published figures"
-    ),
+    "absent_gpu": TextField("Or another GPU", "such as H100: answered from a stored run on one"),
     "batch_sizes": TextField("Batch sizes", "default of the model", CALLS),
     "input_tokens": TextField("Input tokens", Answers().input_tokens, CALLS),
     "output_tokens": TextField("Output tokens", Answers().output_tokens, ("generate",)),
@@ -127,7 +125,7 @@ def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | No
 def _check_gpu(typed: str, catalogue: Catalogue) -> None:
     if find_known_gpu(typed, catalogue) is None:
         raise UnknownGpuError(
-            f"no figures of a GPU {typed!r} are stored or published",
+            f"unknown GPU {typed!r}",
             f"use one of {', '.join(catalogue.gpus)}",
         )
 

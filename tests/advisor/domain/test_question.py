@@ -8,11 +8,10 @@ import pytest
 from builders import BASELINE
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import advice_of, with_advice, without_advice, without_measurements
+from report_runs import advice_of, with_advice, with_results, without_advice
 
 from advisor.domain.answer import AnswerSummary, Problem
 from advisor.domain.constraints import CRITERIA, PILLARS, Constraint, Priorities
-from advisor.domain.measurement import Interval
 from advisor.domain.model import MAX_SHORT_NAME, FactoryModel, short_name
 
 
@@ -170,10 +169,12 @@ def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:
     assert with_advice(made, arm="gone").advised is None
 
 
-def test_an_arm_without_a_measurement_has_a_speed_up_without_an_interval() -> None:
-    first, *_ = without_measurements(built_answers.answer()).ranked
-    assert (first.measured, first.versions, first.cells) == (None, {}, ())
-    assert first.speedup == Interval(value=first.scored.speedup, low=None, high=None)
+def test_an_arm_whose_figures_a_file_lacks_is_not_ranked() -> None:
+    made = built_answers.answer()
+    others = tuple(each for each in made.results.measurements if each.arm != "compiled")
+    partial = with_results(made, measurements=others)
+    assert [each.arm for each in partial.ranked] == [BASELINE]
+    assert partial.advised is None
 
 
 def test_the_device_is_the_gpu_that_was_measured() -> None:

@@ -67,7 +67,7 @@ KEPT_KEYS = {
     "device",
     "criterion",
     "outcome",
-    "decision_word",
+    "word",
     "chosen_for",
     "repeated",
     "part",
