@@ -167,10 +167,13 @@ class Worker:
     def pid(self) -> int:
         """The process that runs the stack: the first child of the watchdog.
 
-        The process itself if the child has ended.
+        The watchdog itself if the child has ended.
         """
-        children = psutil.Process(self.popen.pid).children()
-        return min(children, key=psutil.Process.create_time).pid if children else self.popen.pid
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children = psutil.Process(self.popen.pid).children()
+            if children:
+                return min(children, key=psutil.Process.create_time).pid
+        return self.popen.pid
 
     @property
     def log(self) -> pathlib.Path:

@@ -204,6 +204,7 @@ def test_the_response_is_the_outcome(supervisor: Supervisor, tmp_path: pathlib.P
         Outcome(Failure("unsupported", phase="build", reason="no such operator"))
     ]
     assert worker.popen.returncode == 0
+    assert worker.pid == worker.popen.pid, "of a worker that is gone"
 
 
 @pytest.mark.parametrize("method", ["mkdir", "write_bytes", "open"])
