@@ -59,15 +59,9 @@ def give_reasons(
         )
     else:
         reasons.append("no other measured workflow gains more than it costs in the other criteria")
-    reasons += [describe_rating(name, rating) for name, rating in winner.ratings.items()]
     if ties:
         reasons.append(f"tie: {', '.join(ties)} score the same, and their speeds do not differ")
     return reasons
-
-
-def describe_rating(criterion: str, rating: Rating) -> str:
-    """Return the letter of a criterion with the fact that limits it, and what the letter means."""
-    return f"{name_grade(criterion, rating)}: {rating.why} ({rating.evidence})"
 
 
 def name_grade(criterion: str, rating: Rating) -> str:

@@ -108,6 +108,21 @@ def short_reasons(answer: Answer) -> list[str]:
     return lines
 
 
+#: Most lines of code that stand in an answer.
+MOST_CODE_LINES = 8
+
+
+def code_lines(answer: Answer) -> list[str]:
+    """Return the lines that adopt the advised arm; none for the baseline, which needs no change."""
+    advised = answer.advised
+    if advised is None or advised.arm == BASELINE:
+        return []
+    code = advised.measured.integration.splitlines()
+    lines = [line for line in code if line and line != "import torch"]
+    rest = len(lines) - MOST_CODE_LINES
+    return lines if rest <= 0 else [*lines[:MOST_CODE_LINES], f"# and {rest} lines"]
+
+
 def confidence(answer: Answer) -> list[str]:
     """Return the rest of the headline, and the trust with the noise floor and the lead."""
     advice = answer.recommendation

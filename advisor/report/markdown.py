@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from advisor.domain.answer import Answer
 from advisor.report import parts
-from advisor.report.answer import answer_lines
+from advisor.report.answer import answer_lines, code_lines
 from advisor.report.formatting import Section, Table, markdown_table
 from advisor.report.ranking import ranking_rows
 from advisor.report.setup_facts import setup_facts
@@ -28,6 +28,7 @@ def render(answer: Answer) -> str:
     blocks = [
         [f"## {escape(first)}"],
         [f"{escape(line)}  " for line in others],
+        _code(answer),
         _rows(ranking_rows(answer, has_intervals=True), text_columns={1}),
         *(table(each) for each in parts.tables(answer)),
         *(section(each) for each in found if each.name in OPEN_SECTIONS),
@@ -40,6 +41,11 @@ def render(answer: Answer) -> str:
         [_footer(answer)],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _code(answer: Answer) -> list[str]:
+    """Return the lines that adopt the advised arm, as a block that nothing in them can end."""
+    return [f"    {line}" for line in code_lines(answer)]
 
 
 def table(found: Table) -> list[str]:

@@ -24,7 +24,7 @@ from advisor.domain.constraints import CRITERIA, FURTHER_CRITERIA, PILLARS, Prio
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.rubric import LETTERS
 from advisor.report import parts, shortcomings
-from advisor.report.answer import headline, stop_notice, unfit_notice
+from advisor.report.answer import code_lines, headline, stop_notice, unfit_notice
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
 from advisor.report.formatting import LEGEND, Table, accuracy_cell, accuracy_line
@@ -45,6 +45,7 @@ def render(answer: Answer, script: str | None = None) -> str:
         answer=answer,
         advice=answer.recommendation,
         headline=headline(answer),
+        code_lines=code_lines(answer),
         stop_notice=stop_notice(answer),
         unfit_notice=unfit_notice(answer),
         policy=security_policy(style, code),

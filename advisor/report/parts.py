@@ -8,11 +8,13 @@ from __future__ import annotations
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Interval
 from advisor.domain.recommendation import BreakEven, Recommendation
+from advisor.domain.rubric import LETTERS, name_fact
 from advisor.report import accuracy, generation
 from advisor.report.answer import flip_lines
 from advisor.report.formatting import Section, Table
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
 from advisor.text_format import (
+    format_fact,
     format_interval,
     format_mebibytes,
     format_milliseconds,
@@ -43,6 +45,7 @@ PORTABILITY = (
 def tables(answer: Answer) -> list[Table]:
     """Return the tables that have rows."""
     return [
+        *_criteria_table(answer),
         *_shape_table(answer),
         *accuracy.tables(answer),
         *generation.tables(answer),
@@ -72,6 +75,24 @@ def _start_table(answer: Answer) -> list[Table]:
     loads = {f"{start.title}: {start.loads_on} ({start.source})" for _, start in started}
     failures = [f"{arm}, {start.title}: {start.failure}" for arm, start in started if start.failure]
     return [Table("starts", STARTS, [head, *rows], (*failures, *sorted(loads)), {0, 1})]
+
+
+def _criteria_table(answer: Answer) -> list[Table]:
+    """Return the grades of the advised arm, with the figure that limits each."""
+    if answer.advised is None:
+        return []
+    rows = [
+        [
+            name.replace("_", " "),
+            LETTERS[rating.tier],
+            f"{rating.grade:.2f}",
+            f"{name_fact(rating.fact)}: {format_fact(rating.value)}",
+            rating.evidence,
+        ]
+        for name, rating in answer.advised.scored.ratings.items()
+    ]
+    head = ["criterion", "letter", "grade", "limited by", "figure is"]
+    return [Table("criteria", "Grades of the advised arm", [head, *rows], (), {0, 1, 3, 4})]
 
 
 def _shape_table(answer: Answer) -> list[Table]:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from advisor.domain.answer import Answer
 from advisor.domain.model import has_random_weights
-from advisor.domain.plan import BASELINE
 from advisor.report import parts
 from advisor.report.answer import (
     answer_lines,
+    code_lines,
     measure_on,
     short_answer_lines,
     short_reasons,
@@ -44,8 +44,8 @@ COLUMNS = {
 SERVED_COLUMNS = f"speed-up: ratio of the sustained request rates; {COST_COLUMNS}"
 
 
-#: Of the answer in a few lines: its lines, those of code, and the columns of a line.
-MOST_LINES, MOST_CODE_LINES = 25, 8
+#: Of the answer in a few lines: its lines, and the columns of a line.
+MOST_LINES = 25
 NARROWEST, WIDEST = 60, 100
 #: How the command ends that prints a document.
 AS_DOCUMENT = " --json"
@@ -67,7 +67,7 @@ def summarise(answer: Answer, width: int) -> str:
         lines = [*short_reasons(answer)[:reasons], *_next_step(answer)]
         blocks = [
             _wrapped(short_answer_lines(answer), width),
-            _code_lines(answer),
+            [f"    {line}" for line in code_lines(answer)],
             _ranking_within(answer, width, arms),
             [*_wrapped(lines, width), _where_more_is(answer)],
         ]
@@ -85,20 +85,6 @@ def _wrapped(lines: Iterable[str], width: int) -> list[str]:
             line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
         )
     ]
-
-
-def _code_lines(answer: Answer) -> list[str]:
-    """Return the lines that adopt the advised arm; none for the baseline, which needs no change."""
-    advised = answer.advised
-    if advised is None or advised.arm == BASELINE:
-        return []
-    lines = [
-        f"    {line}"
-        for line in advised.measured.integration.splitlines()
-        if line and line != "import torch"
-    ]
-    rest = len(lines) - MOST_CODE_LINES
-    return lines if rest <= 0 else [*lines[:MOST_CODE_LINES], f"    # and {rest} lines"]
 
 
 def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
@@ -145,6 +131,7 @@ def render(answer: Answer) -> str:
             *answer_lines(answer),
             *measured_line(answer),
         ],
+        [f"    {line}" for line in code_lines(answer)],
         ranking(answer),
         *(_table_lines(table) for table in parts.tables(answer)),
         [

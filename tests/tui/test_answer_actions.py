@@ -32,7 +32,7 @@ def code_of(run: Run, arm: str) -> str:
 
 
 @async_test
-async def test_r_prints_the_code_of_the_arm(
+async def test_c_prints_the_code_of_the_arm(
     tui_context: Context,
     recorded: Run,
     monkeypatch: pytest.MonkeyPatch,
@@ -44,7 +44,7 @@ async def test_r_prints_the_code_of_the_arm(
         assert results.answer.document.recommendation is not None
         monkeypatch.setattr(app, "suspend", contextlib.nullcontext)
         monkeypatch.setattr("builtins.input", lambda _: "")
-        await pilot.press("r")
+        await pilot.press("c")
         assert app.screen is results
     script = code_of(recorded, results.answer.document.recommendation.arm)
     assert script in capfd.readouterr().out

@@ -60,9 +60,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
             Binding(str(number), f"show_part('{pane}')", title, show=False)
             for number, (pane, title) in enumerate(PANES.items(), 1)
         ],
-        Binding(
-            "r", "code", "Code", id="code", tooltip="print a script that does what was measured"
-        ),
+        Binding("c", "code", "Code", id="code", tooltip="print the code as it was measured"),
         Binding(
             "m",
             "measure_again",
@@ -73,11 +71,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         Binding("w", "weights", "Weights", id="weights", tooltip="to the weights, and back"),
         Binding("e", "export", "Export", id="export", tooltip="write a report to a file"),
         Binding(
-            "c",
-            "compare",
-            "Compare",
-            id="compare",
-            tooltip="compare with another run",
+            "equals_sign", "compare", "Compare", id="compare", tooltip="compare with another run"
         ),
         Binding(
             "v",

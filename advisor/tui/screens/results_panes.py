@@ -61,7 +61,10 @@ def render_pane(answer: Answer, pane: str) -> str:
         for section in shown
     ]
     if pane == "why":
-        blocks += map(markdown.table, parts.tables(answer))
+        tables = [markdown.table(each) for each in parts.tables(answer)]
+        # The pane has the title of the first one, too: the grades of the advised arm.
+        grades = [tables.pop(0)[2:]] if answer.advised else []
+        blocks = [*grades, *blocks, *tables]
     return "\n\n".join("\n".join(block) for block in blocks) or EMPTY_PANES[pane]
 
 

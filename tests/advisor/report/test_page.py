@@ -11,7 +11,7 @@ import built_answers
 import html5lib
 import msgspec
 import pytest
-from report_runs import advice_of, with_advice, with_results, without_advice
+from report_runs import advice_of, with_advice, with_measurement, with_results, without_advice
 
 from advisor import text_format
 from advisor.decide import performance_portability
@@ -20,7 +20,7 @@ from advisor.domain.constraints import CRITERIA
 from advisor.domain.recommendation import BreakEven, ShapeAdvice
 from advisor.domain.results import Efficiency, Platform
 from advisor.domain.workflow import Integration
-from advisor.report import page, parts
+from advisor.report import markdown, page, parts
 from advisor.text_format import MISSING
 from probes.wire.shape import Shape
 
@@ -160,10 +160,21 @@ def test_the_page_begins_with_the_figures_of_the_answer() -> None:
 def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:
     made = built_answers.answer()
     other = ShapeAdvice(shape=Shape(64), arm="other", speedup=3.0, advised_speedup=2.0)
-    (table,) = parts.tables(with_advice(made, advice_by_shape=(other,)))
+    criteria, table = parts.tables(with_advice(made, advice_by_shape=(other,)))
     assert table.rows[1] == ["64", "other", "3.00x", "2.00x"]
+    assert [row[0].replace(" ", "_") for row in criteria.rows[1:]] == [*CRITERIA]
+    assert {row[-1] for row in criteria.rows[1:]} <= {"measured", "declared"}
     same = msgspec.structs.replace(other, arm=advice_of(made).arm)
-    assert parts.tables(with_advice(made, advice_by_shape=(same,))) == []
+    assert parts.tables(with_advice(made, advice_by_shape=(same,))) == [criteria]
+
+
+def test_the_code_stands_with_the_answer_and_nothing_in_it_is_markup() -> None:
+    code = f"import torch\n{HOSTILE}\n# Each call:\noutput = compiled(x)\n"
+    made = with_measurement(built_answers.answer(), "compiled", integration=code)
+    (shown,) = elements(parse(page.render(made)), "pre")
+    lines = [HOSTILE.split("\n", maxsplit=1)[0], "# Each call:", "output = compiled(x)"]
+    assert all(line in str(shown.text) for line in lines)
+    assert f"\n    {lines[-1]}\n" in markdown.render(made)
 
 
 def test_hostile_text_stays_text() -> None:
