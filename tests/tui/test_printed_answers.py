@@ -55,7 +55,7 @@ async def test_two_marked_runs_are_compared_and_f_prints_the_newest_fleet(
 
 
 @async_test
-async def test_equals_in_the_results_asks_for_the_second_run_and_compares_with_enter(
+async def test_b_in_the_results_asks_for_the_second_run_and_compares_with_enter(
     context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = make_run(context.store, finished=True)
@@ -63,7 +63,7 @@ async def test_equals_in_the_results_asks_for_the_second_run_and_compares_with_e
     app = AdvisorApp(LaunchOptions(open=str(first.directory)), context)
     async with running_app(app) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press("equals_sign")
+        await pilot.press("b")
         history = await wait_for_screen(pilot, HistoryScreen)
         await wait_for(pilot, lambda: history.query_one(Table).row_count == 2)
         history.query_one(Table).move_cursor_to(second.directory.name)

@@ -70,9 +70,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
         ),
         Binding("w", "weights", "Weights", id="weights", tooltip="to the weights, and back"),
         Binding("e", "export", "Export", id="export", tooltip="write a report to a file"),
-        Binding(
-            "equals_sign", "compare", "Compare", id="compare", tooltip="compare with another run"
-        ),
+        Binding("b", "compare", "Compare", id="compare", tooltip="compare with another run"),
         Binding(
             "v",
             "verify",
