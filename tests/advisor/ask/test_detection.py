@@ -217,24 +217,24 @@ def write_cgroup_limits(directory: pathlib.Path, quota: str, memory: str = "max"
     return directory
 
 
-def test_the_affinity_limits_the_processor(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+@pytest.mark.parametrize(
+    ("affinity", "cores", "usable"),
+    [
+        ({0, 3}, [[number] for number in range(64)], (2, 2)),
+        ({*range(4), *range(64, 68)}, [[number, number + 64] for number in range(64)], (8, 4)),
+    ],
+)
+def test_the_affinity_limits_the_processors_and_hyperthreads_share_a_core(
+    affinity: set[int],
+    cores: list[list[int]],
+    usable: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3})
-    cpu = detection.detect_cpu(
-        tmp_path, write_topology(tmp_path, [[number] for number in range(64)])
-    )
-    assert (cpu.usable_processors, cpu.physical_cores) == (2, 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: affinity)
+    cpu = detection.detect_cpu(tmp_path, write_topology(tmp_path, cores))
+    assert (cpu.usable_processors, cpu.physical_cores) == usable
     assert cpu.memory_bytes > 0
-
-
-def test_hyperthreads_share_a_physical_core(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1, 2, 3, 64, 65, 66, 67})
-    processors = write_topology(tmp_path, [[number, number + 64] for number in range(64)])
-    cpu = detection.detect_cpu(tmp_path, processors)
-    assert (cpu.usable_processors, cpu.physical_cores) == (8, 4)
 
 
 @pytest.mark.parametrize(("physical_cores", "cores"), [(2, 2), (64, 3), (None, 3)])

@@ -385,20 +385,18 @@ def test_paths_become_absolute(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     assert parse_data("") == parse_function("--metric", "") == parse_inputs("") == ""
 
 
-@pytest.mark.parametrize("text", ["no.py:score", "metric.py", "metric.py:other", "metric.py:a b"])
+@pytest.mark.parametrize(
+    "text",
+    ["no.py:score", "metric.py", "metric.py:other", "metric.py:a b", "no_python.py:score"],
+)
 def test_a_metric_that_cannot_be_called_is_refused(
     text: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "metric.py").write_text("def score(model):\n    return 1\n")
+    (tmp_path / "no_python.py").write_text("def score(:\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OptionFileError):
         parse_function("--metric", text)
-
-
-def test_a_file_that_is_no_python_is_refused(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "metric.py").write_text("def score(:\n")
-    with pytest.raises(OptionFileError):
-        parse_function("--metric", f"{tmp_path / 'metric.py'}:score")
 
 
 @pytest.mark.parametrize("parse", [parse_data, parse_inputs])

@@ -123,20 +123,6 @@ def test_an_estimate_of_a_logarithm_becomes_a_ratio_with_bounds() -> None:
     assert Estimate(-math.inf, 0.0, math.inf).exp() == (0.0, 1.0, math.inf)
 
 
-def test_five_values_are_too_few_for_a_95_percent_median_interval() -> None:
-    assert median_interval([3, 1, 2, 5, 4], 0.95) is None
-
-
-@pytest.mark.parametrize(
-    ("count", "ranks"), [(6, (1, 6)), (9, (2, 8)), (12, (3, 10)), (20, (6, 15)), (100, (40, 61))]
-)
-def test_median_intervals_match_published_order_statistics(
-    count: int, ranks: tuple[int, int]
-) -> None:
-    values = random.Random(0).sample(range(1, count + 1), count)
-    assert median_interval(values, 0.95) == ranks
-
-
 @pytest.mark.parametrize("count", [*range(1, 40), 1100])
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
 def test_the_median_interval_is_the_narrowest_that_has_the_confidence(
@@ -146,7 +132,8 @@ def test_the_median_interval_is_the_narrowest_that_has_the_confidence(
         """Return the probability that the median lies outside the order statistics of this rank."""
         return Fraction(2 * sum(math.comb(count, below) for below in range(rank)), 2**count)
 
-    bounds = median_interval(list(range(1, count + 1)), confidence)
+    values = random.Random(0).sample(range(1, count + 1), count)
+    bounds = median_interval(values, confidence)
     rank = int(bounds[0]) if bounds else 0
     if bounds:
         assert bounds[1] == count + 1 - rank
