@@ -32,11 +32,18 @@ ALL_WEIGHTS: tuple[Point, ...] = (
 
 
 def leading_shares(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[str, float]:
-    """Return the share of all weights of the three Ps at which each arm leads; they sum to 1.
+    """Return the share of all weights of the three Ps at which each arm leads; they sum to 1."""
+    regions = leading_regions(viable, priorities)
+    return {arm.arm: float(2 * _area(regions.get(arm.arm, ()))) for arm in viable}
 
-    The weights of the further criteria stay.
 
-    Of arms that score the same at all weights, the fastest has the whole share.
+def leading_regions(
+    viable: Sequence[ScoredArm], priorities: Priorities
+) -> dict[str, tuple[Point, ...]]:
+    """Return the corners of the region in which each arm leads, without arms that lead nowhere.
+
+    The weights of the further criteria stay. Of arms that score the same at all weights, the
+    fastest has the whole region.
     """
     functions: dict[ScoreFunction, str] = {}
     further_weights = tuple(getattr(priorities, name) for name in FURTHER_CRITERIA)
@@ -46,23 +53,22 @@ def leading_shares(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[
             for names in (PILLARS, FURTHER_CRITERIA)
         )
         functions.setdefault(_score_function(pillars, further, further_weights), arm.arm)
-    return {arm.arm: 0.0 for arm in viable} | dict(
-        zip(functions.values(), _share_between(tuple(functions)), strict=True)
-    )
+    regions = zip(functions.values(), _regions_between(tuple(functions)), strict=True)
+    return {arm: region for arm, region in regions if _area(region)}
 
 
 @functools.lru_cache(maxsize=64)
-def _share_between(functions: tuple[ScoreFunction, ...]) -> tuple[float, ...]:
-    """Return the share at which each function is highest; cached, as weights do not change them."""
-    shares = []
+def _regions_between(functions: tuple[ScoreFunction, ...]) -> tuple[tuple[Point, ...], ...]:
+    """Return where each function is highest; cached, as weights do not change that."""
+    regions = []
     for function in functions:
         region = list(ALL_WEIGHTS)
         for other in functions:
             region = _clip(
                 region, tuple(one - two for one, two in zip(function, other, strict=True))
             )
-        shares.append(float(2 * _area(region)))
-    return tuple(shares)
+        regions.append(tuple(region))
+    return tuple(regions)
 
 
 @functools.lru_cache(maxsize=256)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -33,31 +34,16 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
-from probes.wire.checks import Checked, TextScores, UserMetric
 from probes.wire.events import (
-    BlockTimed,
     Built,
-    Caches,
-    ClosedLoop,
     Compared,
     Created,
-    Diagnosed,
-    Engagement,
+    Event,
     FirstReply,
-    Imported,
-    Loaded,
     MemoryRead,
-    NewShapeResult,
-    Peaks,
     PhaseStarted,
     Prepared,
     Ready,
-    RecipeFacts,
-    Serving,
-    Sustained,
-    TextsSampled,
-    WarmedUp,
-    Workload,
 )
 
 #: Events of one worker process.
@@ -201,38 +187,16 @@ def _time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
     return process
 
 
-#: By type of event, the field of `ProcessState` that keeps the last one.
-LAST_EVENT_FIELDS: dict[type, str] = {
-    BuildStarted: "build_started",
-    DeviceMemory: "device_memory",
-    Imported: "imported",
-    Loaded: "loaded",
-    Caches: "caches",
-    Engagement: "engaged",
-    TextScores: "text_scores",
-    UserMetric: "user_metric",
-    RecipeFacts: "recipe_facts",
-    Serving: "serving",
-    Peaks: "peaks",
-}
-#: By type of event, the field of `ProcessState` that keeps all of them.
-SEQUENCE_FIELDS: dict[type, str] = {
-    ConditionsRecorded: "visit_conditions",
-    EnergyMeasured: "energy",
-    LoadMeasured: "load_blocks",
-    BlockTimed: "visits",
-    Sustained: "sustained",
-    ClosedLoop: "closed_loops",
-    TextsSampled: "texts_sampled",
-}
-#: By type of event, the field of `ProcessState` that keeps the last one of each batch size.
-SHAPE_FIELDS: dict[type, str] = {
-    Built: "built",
-    Checked: "checked",
-    WarmedUp: "warmed_up",
-    Diagnosed: "diagnosed",
-    NewShapeResult: "new_shape_results",
-    Workload: "workloads",
+def _kept_type(hint: object) -> object:
+    """Return `Built` of `Built | None`, `tuple[Built, ...]` and `dict[Shape, Built]`."""
+    arguments = typing.get_args(hint) or (None,)
+    return arguments[-1 if typing.get_origin(hint) is dict else 0]
+
+
+#: By type of event, the field of `ProcessState` that keeps it: its type says whether that is the
+#: last event, all of them, or the last one of each shape.
+FIELDS: dict[object, str] = {
+    _kept_type(hint): name for name, hint in typing.get_type_hints(ProcessState).items()
 }
 
 
@@ -253,11 +217,14 @@ def _update_process(process: ProcessState, run_event: ProcessEvent) -> ProcessSt
             changes = {}
         case MemoryRead():
             changes = {"warm_memory": process.warm_memory or event, "memory": event}
-        case Built() | Checked() | WarmedUp() | Diagnosed() | NewShapeResult() | Workload():
-            field = SHAPE_FIELDS[type(event)]
-            changes = {field: {**getattr(process, field), event.shape: event}}
-        case _ if field := SEQUENCE_FIELDS.get(type(event), ""):
-            changes = {field: (*getattr(process, field), event)}
         case _:
-            changes = {LAST_EVENT_FIELDS[type(event)]: event}
+            changes = _keep(process, event)
     return msgspec.structs.replace(process, **changes)
+
+
+def _keep(process: ProcessState, event: Event | ProcessEvent) -> dict[str, Any]:
+    field = FIELDS[type(event)]
+    kept = getattr(process, field)
+    if isinstance(kept, tuple):
+        return {field: (*kept, event)}
+    return {field: {**kept, event.shape: event} if isinstance(kept, dict) else event}

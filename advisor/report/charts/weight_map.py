@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
 from markupsafe import Markup
 
+from advisor.decide.sensitivity import leading_regions
 from advisor.domain.answer import RankedArm
 from advisor.domain.constraints import PILLARS, Priorities
 from advisor.report.charts.plots import NAME_HEIGHT
@@ -31,10 +31,6 @@ MARKS_LEFT, NAMES_LEFT = 470, 482
 SMALLEST_MARKED_SHARE = 0.01
 WHOLE = 100.0
 
-#: Shares of the three Ps; they sum to 1.
-Weights = tuple[float, float, float]
-ALL_WEIGHTS: tuple[Weights, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-
 
 def weight_map(
     ranked: Sequence[RankedArm],
@@ -48,18 +44,19 @@ def weight_map(
     """
     if not shares:
         return None
-    regions = find_regions(
-        {entry.arm: _corner_scores(entry, priorities) for entry in ranked if entry.arm in shares},
-        {entry.arm: entry.scored.speedup for entry in ranked},
-    )
+    viable = [entry.scored for entry in ranked if entry.arm in shares]
+    regions = {
+        arm: [_pixels((x, y, 1 - x - y)) for x, y in ((float(x), float(y)) for x, y in corners)]
+        for arm, corners in leading_regions(viable, priorities).items()
+    }
     parts = []
     for arm, region in regions.items():
         title = f"{arm} leads for {format_share(shares[arm])} of all weightings"
         css_class = f"region s{marks[arm].colour}"
-        parts.append(polygon([_pixels(weights) for weights in region], css_class, title))
+        parts.append(polygon(region, css_class, title))
     for arm, region in regions.items():
         if shares[arm] > SMALLEST_MARKED_SHARE:
-            x, y = _pixels(_centre(region))
+            x, y = _centre(region)
             parts.append(marker(x, y, marks[arm].shape, marks[arm].css_class))
     now = tuple(getattr(priorities, name) / WHOLE for name in PILLARS)
     parts += [*_corner_names(), *_present(_pixels(now), priorities)]
@@ -76,60 +73,8 @@ def weight_map(
     return picture("The arm that leads at each weighting of the three Ps", height, parts, key)
 
 
-def _corner_scores(entry: RankedArm, priorities: Priorities) -> Weights:
-    """Return the arm's scores with all weight on one P; the score is linear between them."""
-    grades = {name: rating.grade for name, rating in entry.scored.ratings.items()}
-    performance, productivity, portability = (
-        msgspec.structs.replace(
-            priorities, **{name: WHOLE if name == pillar else 0.0 for name in PILLARS}
-        ).weigh(grades)
-        for pillar in PILLARS
-    )
-    return performance, productivity, portability
-
-
-def find_regions(
-    scores: Mapping[str, Weights], speedups: Mapping[str, float]
-) -> dict[str, list[Weights]]:
-    """Return the convex region in which each arm leads; none for an arm that leads nowhere.
-
-    Of arms that score the same at all weights, the fastest has the region.
-    """
-    distinct: dict[Weights, str] = {}
-    for arm in sorted(scores, key=lambda arm: (-speedups.get(arm, 0.0), arm)):
-        distinct.setdefault(scores[arm], arm)
-    regions = {}
-    for own, arm in distinct.items():
-        region = list(ALL_WEIGHTS)
-        for other in distinct:
-            region = _clip(region, tuple(one - two for one, two in zip(own, other, strict=True)))
-        if len(region) >= len(ALL_WEIGHTS):
-            regions[arm] = region
-    return regions
-
-
-def _clip(region: Sequence[Weights], lead: Sequence[float]) -> list[Weights]:
-    """Return the part of a convex region where the lead over another arm is not negative."""
-    kept: list[Weights] = []
-    for number, here in enumerate(region):
-        before = region[number - 1]
-        at_before, at_here = (
-            sum(weight * each for weight, each in zip(point, lead, strict=True))
-            for point in (before, here)
-        )
-        if at_before * at_here < 0:
-            share = at_before / (at_before - at_here)
-            first, second, third = (
-                one + share * (two - one) for one, two in zip(before, here, strict=True)
-            )
-            kept.append((first, second, third))
-        if at_here >= 0:
-            kept.append(here)
-    return kept
-
-
-def _centre(region: Sequence[Weights]) -> Sequence[float]:
-    return [sum(each) / len(region) for each in zip(*region, strict=True)]
+def _centre(region: Sequence[Place]) -> Place:
+    return sum(x for x, _ in region) / len(region), sum(y for _, y in region) / len(region)
 
 
 def _pixels(weights: Sequence[float]) -> Place:

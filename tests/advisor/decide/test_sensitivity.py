@@ -61,6 +61,23 @@ def test_the_shares_are_those_of_deciding_at_random_weights() -> None:
     assert shares == pytest.approx({arm: won / draws for arm, won in wins.items()}, abs=0.03)
 
 
+def test_an_arm_leads_within_its_region() -> None:
+    field = [
+        ((3, 1, 1, 2, 2), 2.0),
+        ((1, 3, 2, 2, 2), 1.0),
+        ((2, 2, 3, 2, 1), 1.1),
+        ((1,) * 5, 1.0),
+    ]
+    regions = sensitivity.leading_regions(arms_of(field), PRIORITIES)
+    assert set(regions) == {"arm0", "arm1", "arm2"}
+    for arm, corners in regions.items():
+        performance, productivity = (
+            float(100 * sum(corner[axis] for corner in corners) / len(corners)) for axis in (0, 1)
+        )
+        weights = (performance, productivity, 100 - performance - productivity)
+        assert arms_of(field, builders.priorities(*weights))[0].arm == arm
+
+
 def test_two_opposite_arms_share_the_simplex_exactly() -> None:
     """One letter more of Performance against one of Productivity halves the triangle."""
     shares = sensitivity.leading_shares(
@@ -70,10 +87,9 @@ def test_two_opposite_arms_share_the_simplex_exactly() -> None:
 
 
 def test_of_arms_that_score_the_same_everywhere_the_faster_has_the_share() -> None:
-    assert sensitivity.leading_shares(arms_of([((2,) * 5, 1.0), ((2,) * 5, 2.0)]), PRIORITIES) == {
-        "arm0": 0.0,
-        "arm1": 1.0,
-    }
+    arms = arms_of([((2,) * 5, 1.0), ((2,) * 5, 2.0)])
+    assert sensitivity.leading_shares(arms, PRIORITIES) == {"arm0": 0.0, "arm1": 1.0}
+    assert list(sensitivity.leading_regions(arms, PRIORITIES)) == ["arm1"]
 
 
 def measured(arm: str, speedup: float, build: float = 3.0, peak: int | None = 100) -> Measurement:
