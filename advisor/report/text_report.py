@@ -119,7 +119,7 @@ def _where_more_is(answer: Answer) -> str:
     shown = answer.rerun_command or ""
     if shown and not shown.endswith(AS_DOCUMENT):
         return _footer(answer)
-    code = " Its code: recipe, verify." if answer.recommendation and not shown else ""
+    code = "; whole code: p3-advisor recipe" if code_lines(answer) and not shown else ""
     command = shown.removesuffix(AS_DOCUMENT) or f"p3-advisor show {answer.run_id}"
     return f"All figures: {command} --full{code}"
 
