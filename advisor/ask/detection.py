@@ -1,31 +1,25 @@
-"""Detect the machine (processor, GPUs, interpreter), and read what else runs on it."""
+"""Detect the machine: processor, GPUs, interpreter."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import itertools
 import math
 import os
 import pathlib
 import platform
-import statistics
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import msgspec
 import psutil
 
 from advisor.cgroups import PROC, Cgroups
 from advisor.domain.machine import (
-    THROTTLE_BITS,
     Cpu,
     Gpu,
     GpuProcess,
     Interpreter,
     Machine,
-    MachineActivity,
 )
 from advisor.errors import InterpreterError
 from advisor.system import WITHOUT_CURRENT_DIRECTORY, without_current_directory
@@ -261,106 +255,3 @@ def _process_name(pid: int) -> str | None:
 
 def _decode(value: str | bytes) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-#: NVML reports how busy a GPU was over the last sixth of a second or the last second.
-GPU_SAMPLE_SECONDS = 0.25
-PERCENT = 0.01
-
-
-class CpuSeconds(NamedTuple):
-    """Seconds of all usable processors together since the machine was started."""
-
-    idle: float
-    stolen: float
-    total: float
-
-
-def read_cpu_seconds() -> CpuSeconds:
-    """Return the seconds of the processors in this process's affinity mask."""
-    each = psutil.cpu_times(percpu=True)
-    with contextlib.suppress(AttributeError, IndexError):
-        each = [each[number] for number in sorted(os.sched_getaffinity(0))]
-    # Linux counts guests within user and nice.
-    totals = [
-        sum(one) - getattr(one, "guest", 0.0) - getattr(one, "guest_nice", 0.0) for one in each
-    ]
-    return CpuSeconds(
-        idle=sum(one.idle + getattr(one, "iowait", 0.0) for one in each),
-        stolen=sum(getattr(one, "steal", 0.0) for one in each),
-        total=sum(totals),
-    )
-
-
-class ActivityReader:
-    """Reads the load of the processors and of the GPUs that are measured."""
-
-    def __init__(
-        self,
-        usable_processors: int,
-        gpus: Sequence[str],
-        *,
-        nvml: Any | None = None,  # noqa: ANN401 - the module pynvml, or a fake
-        cpu_seconds: Callable[[], CpuSeconds] = read_cpu_seconds,
-    ) -> None:
-        """Open the GPUs with these UUIDs."""
-        self._usable, self._cpu_seconds = usable_processors, cpu_seconds
-        opened = [_open_gpu(gpu, nvml or importlib.import_module("pynvml")) for gpu in gpus]
-        self._gpus = [gpu for gpu in opened if gpu is not None]
-
-    def read(
-        self, seconds: float, clock: Callable[[], float], sleep: Callable[[float], None]
-    ) -> MachineActivity:
-        """Return the load over the next `seconds`."""
-        start, before, busy = clock(), self._cpu_seconds(), []
-        while (left := start + seconds - clock()) > 0:
-            sleep(min(left, GPU_SAMPLE_SECONDS))
-            share = self._gpu_busy_share()
-            busy += [share] if share is not None else []
-        elapsed, after = clock() - start, self._cpu_seconds()
-        total = after.total - before.total
-        counted = elapsed > 0 and total > 0
-        load = MachineActivity(
-            seconds=elapsed,
-            usable_processors=self._usable,
-            idle_processors=(after.idle - before.idle) / elapsed if counted else None,
-            stolen_share=(after.stolen - before.stolen) / total if counted else None,
-        )
-        return self._with_gpus(load, statistics.fmean(busy) if busy else None)
-
-    def _gpu_busy_share(self) -> float | None:
-        """Return the busy share of the busiest GPU."""
-        rates = [gpu.call("nvmlDeviceGetUtilizationRates") for gpu in self._gpus]
-        return max((rate.gpu * PERCENT for rate in rates if rate is not None), default=None)
-
-    def _with_gpus(self, load: MachineActivity, busy_share: float | None) -> MachineActivity:
-        """Add the processes of all GPUs, the lowest clock and the highest temperature."""
-        if not self._gpus:
-            return load
-        bits = self._numbers("nvmlDeviceGetCurrentClocksThrottleReasons")
-        processes = [gpu.processes("nvmlDeviceGetComputeRunningProcesses") for gpu in self._gpus]
-        return msgspec.structs.replace(
-            load,
-            gpu_processes=tuple(itertools.chain.from_iterable(processes)),
-            gpu_busy_share=busy_share,
-            sm_clock_mhz=min(
-                self._numbers("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"), default=None
-            ),
-            temperature_c=max(
-                self._numbers("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"), default=None
-            ),
-            clocks_held_down=any(each & THROTTLE_BITS for each in bits) if bits else None,
-        )
-
-    def _numbers(self, function: str, *constants: str) -> list[int]:
-        """Return what NVML reports of each GPU that reports it."""
-        found = [gpu.number(function, *constants) for gpu in self._gpus]
-        return [each for each in found if each is not None]
-
-
-def _open_gpu(uuid: str, library: Any) -> DeviceReader | None:  # noqa: ANN401 - as above
-    try:
-        library.nvmlInit()
-        return DeviceReader(library, library.nvmlDeviceGetHandleByUUID(uuid))
-    except library.NVMLError:
-        return None

@@ -38,7 +38,6 @@ from probes.wire.events import (
     Built,
     Compared,
     Created,
-    Event,
     FirstReply,
     MemoryRead,
     PhaseStarted,
@@ -222,7 +221,7 @@ def _update_process(process: ProcessState, run_event: ProcessEvent) -> ProcessSt
     return msgspec.structs.replace(process, **changes)
 
 
-def _keep(process: ProcessState, event: Event | ProcessEvent) -> dict[str, Any]:
+def _keep(process: ProcessState, event: Any) -> dict[str, Any]:  # noqa: ANN401 - each has a field
     field = FIELDS[type(event)]
     kept = getattr(process, field)
     if isinstance(kept, tuple):

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from advisor.ask.detection import ActivityReader
+from advisor.ask.activity import ActivityReader
 from advisor.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.rounds import find_failure, plan_of

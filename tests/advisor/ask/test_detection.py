@@ -16,7 +16,7 @@ from fake_clock import FakeClock
 from nvml import UUID, FakeNvml
 
 from advisor.ask import detection
-from advisor.ask.detection import ActivityReader, CpuSeconds, read_cpu_seconds
+from advisor.ask.activity import ActivityReader, CpuSeconds, read_cpu_seconds
 from advisor.domain.machine import Gpu, MachineActivity
 from advisor.errors import InterpreterError
 
