@@ -110,8 +110,17 @@ def test_the_documented_lines_work_without_advice(
 
 def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
     run = advisor.load(EVIDENCE)
-    hostile = msgspec.structs.replace(run.answer.scores[0], arm="<script>alert(1)</script>")
-    answer = msgspec.structs.replace(run.answer, scores=(hostile, *run.answer.scores[1:]))
+    scored, results = run.answer.scores[0], run.answer.results
+    measured = run.answer.measurements[scored.arm]
+    hostile = [
+        msgspec.structs.replace(each, arm="<script>alert(1)</script>")
+        for each in (scored, measured)
+    ]
+    answer = msgspec.structs.replace(
+        run.answer,
+        scores=(hostile[0], *run.answer.scores[1:]),
+        results=msgspec.structs.replace(results, measurements=(*results.measurements, hostile[1])),
+    )
     shown = Report(answer)._repr_html_()
     assert "<script>" not in shown
     assert shown.count("<tr>") == 1 + len(answer.scores)
