@@ -123,6 +123,7 @@ def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
     )
     shown = Report(answer)._repr_html_()
     assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
     assert shown.count("<tr>") == 1 + len(answer.scores)
     assert html.escape(run.answer.headline[0].text) in shown
 
