@@ -134,7 +134,6 @@ class ConditionsMonitor:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Sample the GPUs, if there are any, while the block runs."""
         with contextlib.ExitStack() as running:
             for gpu in self._gpus:
                 running.enter_context(gpu.running())
@@ -146,7 +145,6 @@ class ConditionsMonitor:
         return sum(joules or 0.0 for joules in each) if each and None not in each else None
 
     def read_counters(self, pid: int) -> CpuReading:
-        """Return the counters of the host and of the process as of now."""
         line = (self._proc / "stat").read_text(encoding="ascii").split("\n", 1)[0]
         # Fields: cpu user nice system idle iowait irq softirq steal guest guest_nice. The guest
         # fields are left out because user includes them.
@@ -160,7 +158,6 @@ class ConditionsMonitor:
         )
 
     def conditions_since(self, before: CpuReading, pid: int) -> Conditions:
-        """Return the conditions of the process and the machine since `before`."""
         now = self.read_counters(pid)
         seconds = max(now.at - before.at, NANOSECONDS)
         ticks = now.total_ticks - before.total_ticks

@@ -54,7 +54,6 @@ class BusyProcesses:
         _send_signal(self._processes.get(arm, ()), signal.SIGCONT)
 
     def forget(self, arm: str) -> None:
-        """Drop the processes of the arm, because a new worker of it starts."""
         self._processes.pop(arm, None)
 
 
@@ -78,7 +77,6 @@ def suspend_processes(directory: pathlib.Path, except_pid: int) -> None:
 
 
 def continue_processes(directory: pathlib.Path) -> None:
-    """Let the processes of the worker in this control directory continue."""
     _send_signal(process_tree(directory), signal.SIGCONT)
 
 

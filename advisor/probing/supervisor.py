@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 
 import msgspec
 from typing_extensions import Self
@@ -58,26 +57,28 @@ class Supervisor:
         self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._workers: list[Worker] = []
-        self._short_names = ShortNames()
+        self._folders = contextlib.ExitStack()
+        self._short_names: dict[pathlib.Path, pathlib.Path] = {}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for worker in list(self._workers):
-            self._terminate(worker)
-        self._short_names.remove()
+            self.kill(worker)
+        self._short_names.clear()
+        self._folders.close()
         self._selector.close()
 
     def short_name(self, directory: pathlib.Path) -> pathlib.Path:
         """Return a short path to `directory`, which exists until the context ends."""
-        with require_writable(pathlib.Path(tempfile.gettempdir())):
-            return self._short_names.of(directory)
+        if directory not in self._short_names:
+            with require_writable(pathlib.Path(tempfile.gettempdir())):
+                folder = self._folders.enter_context(tempfile.TemporaryDirectory(prefix="p3-"))
+                link = pathlib.Path(folder, "0")
+                link.symlink_to(directory.resolve())
+            self._short_names[directory] = link
+        return self._short_names[directory]
 
     def start(
         self,
@@ -137,7 +138,7 @@ class Supervisor:
             self._drain_notifications(worker)
             yield from self._read_messages(worker)
         for worker in [worker for worker in self._workers if self._clock() >= worker.deadline]:
-            self._terminate(worker)
+            self.kill(worker)
             worker.outcome = Outcome(worker.timeout_failure())
             yield worker, worker.outcome
 
@@ -150,9 +151,6 @@ class Supervisor:
         """Let suspended workers continue."""
         for worker in workers:
             worker.go_on(self._clock())
-
-    def kill(self, worker: Worker) -> None:
-        self._terminate(worker)
 
     def _drain_notifications(self, worker: Worker) -> None:
         """Empty the pipe; stop watching it when the worker has closed it."""
@@ -167,7 +165,7 @@ class Supervisor:
         # misses nothing: whatever was seen first implies that the rest is complete.
         has_exited = worker.popen.poll() is not None
         if not worker.directory.is_dir():
-            self._terminate(worker)
+            self.kill(worker)
             worker.outcome = Outcome(worker.vanished_failure())
             yield worker, worker.outcome
             return
@@ -185,11 +183,11 @@ class Supervisor:
         elif outcome is None and has_exited:
             outcome = Outcome(worker.exit_failure())
         if outcome is not None:
-            self._terminate(worker)
+            self.kill(worker)
             worker.outcome = outcome
             yield worker, outcome
 
-    def _terminate(self, worker: Worker) -> None:
+    def kill(self, worker: Worker) -> None:
         """Remove the worker and kill all its processes; do nothing for one that was removed."""
         if worker not in self._workers:
             return
@@ -205,31 +203,6 @@ class Supervisor:
         for stream in (worker.popen.stdin, worker.popen.stdout):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()  # type: ignore[union-attr]
-
-
-class ShortNames:
-    """Links to directories, in a folder of their own that is made for the first one."""
-
-    def __init__(self) -> None:
-        self._cleanup = contextlib.ExitStack()
-        self._links: dict[pathlib.Path, pathlib.Path] = {}
-        self._folder: pathlib.Path | None = None
-
-    def of(self, directory: pathlib.Path) -> pathlib.Path:
-        """Return a short path to `directory`, always the same."""
-        if self._folder is None:
-            made = tempfile.TemporaryDirectory(prefix="p3-")
-            self._folder = pathlib.Path(self._cleanup.enter_context(made))
-        if directory not in self._links:
-            link = self._folder / str(len(self._links))
-            link.symlink_to(directory.resolve())
-            self._links[directory] = link
-        return self._links[directory]
-
-    def remove(self) -> None:
-        self._links.clear()
-        self._folder = None
-        self._cleanup.close()
 
 
 #: A full disk, an exceeded quota and a read-only file system would stop the next worker as well.

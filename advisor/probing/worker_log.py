@@ -79,7 +79,6 @@ def _last_match(patterns: Iterable[re.Pattern[str]], lines: Sequence[str]) -> st
 
 
 def _crashed_frame(lines: Sequence[str]) -> str | None:
-    """Return the innermost Python frame of the last thread that crashed."""
     crashes = [number for number, line in enumerate(lines) if line.startswith(CRASHED_THREAD)]
     following = lines[crashes[-1] + 1 :][:1] if crashes else ()
     return next((line for line in following if FRAME.fullmatch(line)), None)

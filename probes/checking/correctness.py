@@ -71,7 +71,6 @@ def _judge_all(
     samples: Sequence[Sequence[Any]],
     rules: Rules,
 ) -> tuple[AccuracyClass, Fault, str | None]:
-    """Return the class of all outputs, with the fault and, of wrong ones, the reason."""
     if not checks:
         return "unchecked", "uncompared", None
     if fault := identity.find_fault(reference, samples, rules):

@@ -108,7 +108,6 @@ def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
 def measure_workload(
     subject: Any, inputs: list[Any], shape: Shape, request: protocol.Request
 ) -> events.Workload:
-    """Return the operations of one call and, for generated text, the bytes that it moves."""
     if request.task == protocol.GENERATE:
         traffic = subject.memory_traffic(shape.batch_size)
         return events.Workload(shape, subject.flops(inputs), *traffic)

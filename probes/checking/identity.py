@@ -62,13 +62,11 @@ def is_same_for_all(reference: Reference, samples: Sequence[Sequence[Any]]) -> b
     `samples` are the compared elements, `(elements,) float64`, by input set and output.
     """
     for index, expected in _outputs_of_one_shape(reference):
-        target = _rows([outputs[index].values for outputs in reference.outputs], expected.shape)
-        values = _rows([outputs[index] for outputs in samples], expected.shape)
         wholes = [outputs[index] for outputs in samples]
         references = [outputs[index].values for outputs in reference.outputs]
-        if (_all_equal(values) and not _all_equal(target)) or (
-            _all_equal(wholes) and not _all_equal(references)
-        ):
+        rows, wanted = (_rows(each, expected.shape) for each in (wholes, references))
+        pairs = ((rows, wanted), (wholes, references))
+        if any(_all_equal(each) and not _all_equal(target) for each, target in pairs):
             return True
     return False
 

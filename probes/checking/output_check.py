@@ -177,7 +177,6 @@ def _is_enough(calls: int, seconds: float, limits: Mapping[str, Any]) -> bool:
 
 
 def compare_arrays(reference: Reference, rules: Rules) -> Compare:
-    """Return a comparison of outputs for the first input set of `reference`."""
 
     def compare(outputs: Sequence[Any], first: Sequence[Any]) -> str | None:
         for index, (array, start) in enumerate(zip(outputs, first, strict=True)):

@@ -43,7 +43,6 @@ class Rules:
 
 
 def rules_for(accuracy: Mapping[str, Any], dtype: str) -> Rules:
-    """Return the thresholds for `dtype` from the `accuracy` of a request."""
     exact, close, text = accuracy["exact"], accuracy["close"], accuracy["text"]
     chance = exact["integer_chance"]
     return Rules(

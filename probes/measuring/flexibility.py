@@ -220,13 +220,11 @@ def at_new_length(request: Request) -> Request:
 
 
 def tried_shape(request: Request) -> Shape:
-    """Return the shape with the new length."""
     changed = at_new_length(request)
     return Shape(changed.batch_sizes[0], changed.input_tokens)
 
 
 def has_reference(request: Request) -> bool:
-    """Return whether the reference worker has made a reference for the new length."""
     changed = at_new_length(request)
     return dispatch.reference_file(changed, changed.shapes[0]).exists()
 

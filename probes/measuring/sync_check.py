@@ -82,27 +82,15 @@ def late_share_of_output(
         immediate_reads.append(time_read(collect, output))
         if immediate_reads[-1] <= NEGLIGIBLE_READ_SHARE * calls[-1]:
             return 0.0
-        delayed_reads.append(
-            _time_delayed_read(call, collect, device_inputs, synchronise, immediate_reads[-1])
-        )
+        output = call(device_inputs)
+        synchronise()
+        sleep(immediate_reads[-1])
+        delayed_reads.append(time_read(collect, output))
         late = max(min(immediate_reads) - READ_SPREAD * max(delayed_reads), 0.0)
         share = late / (statistics.median(calls) + late)
         if calls[-1] > LONG_CALL_SECONDS and share < CLEAN_SHARE:
             break
     return share
-
-
-def _time_delayed_read(
-    call: Callable[[Any], object],
-    collect: Callable[[Any], object],
-    device_inputs: Any,
-    synchronise: Callable[[], None],
-    pause_seconds: float,
-) -> float:
-    output = call(device_inputs)
-    synchronise()
-    sleep(pause_seconds)
-    return time_read(collect, output)
 
 
 def time_read(collect: Callable[[Any], object], output: Any) -> float:

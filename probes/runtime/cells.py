@@ -200,7 +200,6 @@ def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any
 
 
 def check_engagement(cell: Cell, request: protocol.Request, channel: Channel) -> None:
-    """Report the engaged share; raise `FailureError` if it is too small."""
     engagement = cell.workflow.engagement(cell.program, cell.device_inputs[0])
     channel.send(engagement)
     if engagement.share < request.minimum_engaged_share:

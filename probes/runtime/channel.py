@@ -33,7 +33,6 @@ class Channel:
         os.set_blocking(notify_fd, False)
 
     def send(self, event: Event) -> None:
-        """Append one event and notify the advisor."""
         self._events.write(encode(event) + "\n")
         self._events.flush()
         self._notify()

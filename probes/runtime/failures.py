@@ -151,7 +151,6 @@ def own_defect(problem: BaseException, phase: Phase, reason: str) -> Failure | N
 
 
 def model_not_opened(problem: BaseException, reason: str) -> Failure:
-    """Return the outcome of a model that raises while it is opened."""
     reason = f"the model cannot be opened{_place_of(problem)}: {reason}"
     if missing := find_missing_module(problem):
         return Failure("model-refused", "load", reason, missing_module=missing)
@@ -199,7 +198,6 @@ def comes_from_exporter(problem: BaseException) -> bool:
 def model_failed(
     problem: BaseException, phase: Phase, reason: str, request: protocol.Request
 ) -> Failure:
-    """Return the outcome of a model that raises when it is called with its inputs."""
     reason = f"the model raises an error when it is called{_place_of(problem)}: {reason}"
     if MISSING_KERNEL in reason:
         fix = "choose another precision with --dtype"

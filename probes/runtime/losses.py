@@ -61,7 +61,6 @@ class MeasuredModel:
 
 
 def call_metric(target: str, model: MeasuredModel) -> checks.UserMetric:
-    """Call the function that `file.py:function` names, and return its number."""
     file, _, name = target.rpartition(":")
     spec = importlib.util.spec_from_file_location("p3_advisor_metric", pathlib.Path(file))
     if spec is None or spec.loader is None:

@@ -130,7 +130,6 @@ def limit_resources() -> None:
 
 
 def is_own(directory: pathlib.Path) -> bool:
-    """Return whether a process of `/proc` belongs to this user."""
     with contextlib.suppress(OSError):
         return directory.stat().st_uid == os.getuid()
     return False

@@ -55,19 +55,12 @@ class ServedWorkflow:
 
     def __init__(self, module: Any) -> None:
         self._module = module
+        #: The stack's; `address` adds the settings of the server.
+        self.versions, self.settings = module.versions, module.settings
         self._server: Server | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self._subject: EngineSubject | None = None
-
-    def versions(self) -> dict[str, str]:
-        versions: dict[str, str] = self._module.versions()
-        return versions
-
-    def settings(self, request: Request) -> dict[str, str]:
-        """Apply the stack's settings; `open_subject` adds those of the server."""
-        settings: dict[str, str] = self._module.settings(request)
-        return settings
 
     def open_subject(self, request: Request) -> EngineSubject:
         self._subject = EngineSubject(request)
@@ -144,7 +137,6 @@ class ServedProgram:
         self._seconds = float(request.load["request_seconds"])
 
     def feed(self, inputs: list[Any]) -> list[str]:
-        """Return the prompts as texts: one word for each token."""
         return [self.prompt_of(row) for row in inputs[0].tolist()]
 
     def prompt_of(self, tokens: list[int]) -> str:
@@ -191,7 +183,6 @@ class ServedProgram:
 
 
 def free_port() -> int:
-    """Return a port of this host that nothing listens on now."""
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         port: int = listener.getsockname()[1]
@@ -227,7 +218,6 @@ def log_tail() -> str:
 
 
 def post(url: str, body: dict[str, Any], seconds: float) -> Any:
-    """Send a JSON body and return the JSON answer."""
     request = urllib.request.Request(  # noqa: S310 - a fixed scheme and host
         url, json.dumps(body).encode(), {"Content-Type": "application/json"}
     )

@@ -75,7 +75,6 @@ class Service:
         return next(shape for shape in self.cells if str(shape) == text)
 
     def time_visit(self, shape: Shape, round_number: int) -> None:
-        """Time one block and report it."""
         self.is_checked = False
         cell, block = self.cells[shape], self.blocks[shape]
         host_seconds = host_probe.time_host(self.launch)
@@ -115,7 +114,6 @@ class Service:
         )
 
     def sustain(self, shape: Shape, seconds: float) -> None:
-        """Call one program without a pause and report the calls."""
         self.channel.start_phase("sustain", shape)
         cell = self.cells[shape]
         calls, taken = timing.sustain(
@@ -125,7 +123,6 @@ class Service:
         self.channel.send(events.Ready())
 
     def probe_server(self, concurrency: int, seconds: float) -> None:
-        """Ask the server in closed loops and report their rate."""
         from probes.runtime import server_requests  # noqa: PLC0415 - most workers serve nothing
 
         program = self.cells[max(self.cells)].program

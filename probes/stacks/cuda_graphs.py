@@ -73,7 +73,6 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 
 def graph_engagement(launches: KernelLaunches) -> Engagement:
-    """Return the share of the kernels that captured graphs start."""
     kernels, single = len(launches.kernels), launches.single_launches
     if not launches.graph_launches:
         proof = f"no captured graph was launched: {kernels} kernels were launched one by one"

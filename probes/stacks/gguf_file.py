@@ -89,7 +89,6 @@ def find(config: dict[str, Any], *names: str) -> Any:
 
 
 def add_sizes(writer: Any, config: dict[str, Any]) -> None:
-    """Add the sizes of the model under llama.cpp's names."""
     hidden = find(config, "hidden_size", "n_embd")
     heads = find(config, "num_attention_heads", "n_head")
     writer.add_block_count(find(config, "num_hidden_layers", "n_layer"))

@@ -52,7 +52,6 @@ def own_line(stack: Sequence[traceback.FrameSummary]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Return the number with the noun, in the plural except for 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

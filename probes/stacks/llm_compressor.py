@@ -56,7 +56,6 @@ def quantised_folder(subject: EngineSubject, request: Request) -> pathlib.Path:
 
 
 def require_float8() -> None:
-    """Raise `UnsupportedError` if the GPU has no products of float8."""
     import torch  # noqa: PLC0415
 
     major, minor = torch.cuda.get_device_capability()
@@ -107,7 +106,6 @@ def quantiser_environment(request: Request) -> dict[str, str]:
 
 
 def answer_task() -> None:
-    """Quantise in the other interpreter, and print the outcome as JSON."""
     import json  # noqa: PLC0415 - the other interpreter has only the source of this function
     import os  # noqa: PLC0415
     import sys  # noqa: PLC0415

@@ -210,7 +210,6 @@ def _trace(
 
 
 def is_traced(file: pathlib.Path) -> bool:
-    """Return whether the older exporter has written the file."""
     return file.with_name(TRACED).exists()
 
 

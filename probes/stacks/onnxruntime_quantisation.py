@@ -65,7 +65,6 @@ def working_directory(directory: pathlib.Path) -> Iterator[None]:
 
 
 def write_quantised(model: Any, weights: str, file: pathlib.Path) -> None:
-    """Write the model to `file` with its weights in a file next to it."""
     if weights == "int8":
         quantize_dynamic(
             model,

@@ -222,7 +222,6 @@ output = [torch.from_dlpack(value) for value in session.run_with_ort_values(None
 
 
 def opening_lines(request: Request, provider: str) -> str:
-    """Return the lines that open the session of the model in `FILE`."""
     if "threads" not in request.options:
         return f'session = onnxruntime.InferenceSession(FILE, providers=["{provider}"])'
     return f"""\

@@ -20,14 +20,12 @@ COMPRESSED = {"i8", "u8", "i4", "u4"}
 
 
 def compress(model: Any, weights: str) -> Any:
-    """Return a converted model with weights in the format `int8` or `int4`."""
     grouping = {"group_size": GROUP} if weights == "int4" else {}
     mode = getattr(nncf.CompressWeightsMode, MODES[weights])
     return nncf.compress_weights(model, mode=mode, **grouping)
 
 
 def count_weight_bytes(model: Any) -> int:
-    """Return the bytes of a model's constants."""
     return sum(
         math.ceil(math.prod(node.get_output_shape(0)) * node.get_element_type().bitwidth / 8)
         for node in model.get_ops()

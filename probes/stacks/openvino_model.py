@@ -31,7 +31,6 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return OpenVINO's settings and those of PyTorch."""
     return {
         **pytorch.apply_settings(request),
         "inference_num_threads": str(request.threads),
@@ -40,7 +39,6 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def open_subject(request: Request) -> TorchSubject | OnnxSubject | CausalLm:
-    """Return an ONNX file unchanged, any other model as a PyTorch module or language model."""
     if request.subject["kind"] == "onnx":
         from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - imports onnxruntime, which other models do not need
 
@@ -49,7 +47,6 @@ def open_subject(request: Request) -> TorchSubject | OnnxSubject | CausalLm:
 
 
 def configuration(dtype: str, request: Request) -> dict[str, str]:
-    """Return the properties that a model is compiled with."""
     return {
         "INFERENCE_PRECISION_HINT": PRECISION_HINTS[dtype],
         "INFERENCE_NUM_THREADS": str(request.threads),
@@ -64,7 +61,6 @@ def cache_directory(request: Request) -> pathlib.Path:
 
 
 def describe_compiled(compiled: Any) -> dict[str, Any]:
-    """Return a compiled model's devices, threads, precision hint, layers and their precisions."""
     layers: collections.Counter[str] = collections.Counter()
     precisions: collections.Counter[str] = collections.Counter()
     for operation in compiled.get_runtime_model().get_ops():

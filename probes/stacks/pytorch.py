@@ -79,7 +79,6 @@ LESS_EXACT = {
 
 
 def check_precision(subject: TorchSubject, request: Request) -> None:
-    """Raise `UnsupportedError` for an option that has no effect in the model's precision."""
     for option, (dtype, _) in LESS_EXACT.items():
         if request.options.get(option) and subject.dtype != dtype:
             message = f"{option} is an option for {dtype}; the model is in {subject.dtype}"

@@ -22,7 +22,6 @@ class EngineLog:
         self.memory: list[str] = []
 
     def record(self, message: str, *, is_error: bool) -> None:
-        """Keep a line if it is an error or about memory."""
         if is_error:
             self.errors.append(message)
         if any(phrase in message.lower() for phrase in MEMORY_PHRASES):
@@ -41,7 +40,6 @@ class EngineLog:
 
 
 def make_logger(trt: Any, log: EngineLog) -> Any:
-    """Return an `ILogger` of the library that records warnings and errors in `log`."""
 
     class Logger(trt.ILogger):
         def __init__(self) -> None:
@@ -98,7 +96,6 @@ def parse_model(parser: Any, file: pathlib.Path) -> None:
 
 
 def set_target(trt: Any, config: Any, target: str) -> None:
-    """Build for `target`; raise `UnsupportedError` if the library does not know it."""
     capability = getattr(trt.ComputeCapability, target.replace("_", "").upper(), None)
     if capability is None:
         known = ", ".join(

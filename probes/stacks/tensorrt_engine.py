@@ -129,7 +129,6 @@ _engines: dict[pathlib.Path, tuple[Any, EngineLog]] = {}
 def load_or_build_engine(
     trt: Any, model: pathlib.Path, subject: Model, request: Request, file: pathlib.Path
 ) -> tuple[Any, EngineLog]:
-    """Return the engine for an ONNX file, built and saved as `file` unless that exists."""
     if file not in _engines:
         log = EngineLog()
         if not file.exists():

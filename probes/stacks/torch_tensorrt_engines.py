@@ -69,7 +69,6 @@ def compile_options(subject: TorchSubject | CausalLm, request: Request) -> dict[
 
 
 def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
-    """Return the share of the eager module's operators that engines replace."""
     return compare_operators(
         lambda: program(device_inputs), lambda: program.subject.module(*device_inputs)
     )

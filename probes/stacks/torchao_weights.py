@@ -29,7 +29,6 @@ REFUSALS = (AssertionError, NotImplementedError, ValueError)
 
 
 def configuration(request: Request) -> Any:
-    """Return torchao's configuration for the arm; see `expression`."""
     if request.options["weights"] == "fp8":
         return Float8DynamicActivationFloat8WeightConfig(granularity=PerRow())
     if request.options["weights"] == "int4":
@@ -40,7 +39,6 @@ def configuration(request: Request) -> Any:
 
 
 def expression(request: Request) -> str:
-    """Return the expression of `configuration` for the lines of the user."""
     if request.options["weights"] == "fp8":
         return "Float8DynamicActivationFloat8WeightConfig(granularity=PerRow())"
     if request.options["weights"] == "int4":
@@ -51,7 +49,6 @@ def expression(request: Request) -> str:
 
 
 def import_line(request: Request) -> str:
-    """Return the import that `expression` and `quantize_` need."""
     names = [expression(request).partition("(")[0], "quantize_"]
     if request.options["weights"] == "fp8":
         names.insert(1, "PerRow")

@@ -68,7 +68,6 @@ def packed_weight(layer: Any) -> tuple[Any, int] | None:
 
 
 def count_bytes(model: Any) -> int:
-    """Return the bytes of all parameters, with the packed ones."""
     found = sum(int(tensor.nbytes) for _, tensor in model.named_parameters())
     for layer in model.modules():
         if packed := packed_weight(layer):

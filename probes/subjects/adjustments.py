@@ -56,7 +56,6 @@ VARIABLES = (
 
 
 def read_settings() -> dict[str, Any]:
-    """Return the settings by name, and `read_variables`."""
     readers = {**{name: read for name, (read, _) in PUT_BACK.items()}, **KEPT}
     return {**{name: read() for name, read in readers.items()}, **read_variables()}
 

@@ -68,7 +68,6 @@ def are_different_tensors(values: Sequence[Any]) -> bool:
 
 
 def detach(value: Any) -> Any:
-    """Return `value` with its tensors on the host and without gradients."""
     tensors: list[torch.Tensor] = []
     structure = _take_out(value, tensors)
     return fill(structure, [tensor.detach().cpu() for tensor in tensors])

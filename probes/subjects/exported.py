@@ -22,7 +22,6 @@ UNCHECKED_LOWER_BOUND = 2
 
 
 def create(request: Request) -> LoadedModel:
-    """Load the exported program, with arguments like its example inputs."""
     name = request.subject["name"]
     try:
         program = torch.export.load(name)

@@ -37,7 +37,6 @@ TRIPLE = 3
 
 
 def create(request: Request) -> LoadedModel:
-    """Call the factory, and cast what it returns to the request's precision."""
     target, given = request.subject["name"], request.subject.get("inputs", "")
     made = call_factory(target)
     if given:
@@ -124,7 +123,6 @@ def call_factory(target: str) -> object:
 
 
 def _needed_parameters(factory: Callable[..., object]) -> list[str]:
-    """Return the names of the parameters that have no default value."""
     try:
         parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError):  # Some callables of C have no signature.

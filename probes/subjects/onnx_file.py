@@ -301,5 +301,4 @@ def precision_of(weights: Iterable[onnx.TensorProto]) -> str:
 
 
 def item_bytes(data_type: int) -> int:
-    """Return the bytes of one element of an ONNX tensor type."""
     return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize)

@@ -167,5 +167,4 @@ def installed_keyword() -> str:
 
 
 def cache_of(output: Any) -> Any:
-    """Return the cache in the output of a model; None without one."""
     return getattr(output, CACHE, None) or getattr(output, EARLIER, None)

@@ -53,7 +53,6 @@ class Forward(torch.nn.Module):
 
 
 def create(request: Request) -> LoadedModel:
-    """Open the model, with arguments for its kind of input."""
     subject = request.subject
     config = open_config(subject, request)
     model_class = find_class(config, subject)

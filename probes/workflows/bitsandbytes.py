@@ -29,7 +29,6 @@ def versions() -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> TextGeneration:
-    """Load the checkpoint quantised, once for all shapes."""
     if subject.engine is None:
         dtype = getattr(torch, subject.dtype)
         with pytorch.without_inference_mode():

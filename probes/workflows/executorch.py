@@ -76,7 +76,6 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> ExecuTo
 
 
 def count_operators(graph: Any) -> dict[str, int]:
-    """Count the operators delegated to XNNPACK, their partitions, and the operators left."""
     calls = [node for node in graph.graph.nodes if node.op == "call_function"]
     own = [
         node

@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -22,6 +22,8 @@ from probes.wire.events import Engagement
 
 if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject
+
+Model: TypeAlias = "TorchSubject | OnnxSubject"
 
 synchronise = pytorch.synchronise
 
@@ -58,11 +60,9 @@ def settings(request: Request) -> dict[str, str]:
         "driver": driver_of(request),
         "flags": " ".join(compile_flags(request.device)),
     }
-    return (
-        found
-        if request.device == "cuda"
-        else {**found, "task_topology_max_group_count": str(request.threads)}
-    )
+    if request.device == "cpu":
+        found["task_topology_max_group_count"] = str(request.threads)
+    return found
 
 
 def driver_of(request: Request) -> str:
@@ -81,7 +81,7 @@ def cpu_request(request: Request) -> Request:
     return dataclasses.replace(request, device="cpu")
 
 
-def open_subject(request: Request) -> TorchSubject | OnnxSubject:
+def open_subject(request: Request) -> Model:
     """Return an ONNX file unchanged, any other model as a PyTorch module on the CPU."""
     return open_torch_or_onnx(cpu_request(request))
 
@@ -117,7 +117,7 @@ class IreeProgram:
         ]
 
 
-def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> IreeProgram:
+def build(subject: Model, inputs: list[Any], request: Request) -> IreeProgram:
     """Load the module for these shapes, compiled if an earlier process has not left it."""
     shapes = "-".join("x".join(map(str, array.shape)) for array in inputs)
     module = pathlib.Path(request.scratch_directory) / "iree" / shapes / "model.vmfb"
@@ -143,41 +143,28 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
 
 
 def make_module(
-    subject: TorchSubject | OnnxSubject,
+    subject: Model,
     inputs: list[Any],
     module: pathlib.Path,
     archive: pathlib.Path | None,
     device: str,
 ) -> None:
-    """Export, import and compile the model, and delete the intermediate files."""
     folder = module.parent
     folder.mkdir(parents=True, exist_ok=True)
-    imported = folder / "model.mlir"
-    import_model(export(subject, inputs, folder), imported, archive)
+    model, imported = folder / "model.onnx", folder / "model.mlir"
+    if isinstance(subject, TorchSubject):
+        with pytorch.without_inference_mode():
+            tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
+            options: dict[str, Any] = {"opset_version": OPSET, "external_data": True}
+            torch.onnx.export(
+                subject.module, tensors, str(model), dynamo=True, verbose=False, **options
+            )
+    else:
+        model = pathlib.Path(subject.file)
+    import_model(model, imported, archive)
     compile_module(imported, module, device)
     for intermediate in (*folder.glob("model.onnx*"), imported):
         intermediate.unlink()
-
-
-def export(
-    subject: TorchSubject | OnnxSubject, inputs: list[Any], folder: pathlib.Path
-) -> pathlib.Path:
-    """Return the model as an ONNX file."""
-    if not isinstance(subject, TorchSubject):
-        return pathlib.Path(subject.file)
-    file = folder / "model.onnx"
-    with pytorch.without_inference_mode():
-        tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
-        torch.onnx.export(
-            subject.module,
-            tensors,
-            str(file),
-            dynamo=True,
-            opset_version=OPSET,
-            external_data=True,
-            verbose=False,
-        )
-    return file
 
 
 def import_model(model: pathlib.Path, imported: pathlib.Path, archive: pathlib.Path | None) -> None:
@@ -201,7 +188,6 @@ def import_model(model: pathlib.Path, imported: pathlib.Path, archive: pathlib.P
 
 
 def open_weights(instance: Any, archive: pathlib.Path) -> Any:
-    """Return the runtime's module that provides the weights in `archive`."""
     index = runtime.ParameterIndex()
     index.load(str(archive))
     return runtime.create_io_parameters_module(
@@ -230,7 +216,7 @@ def compile_module(imported: pathlib.Path, module: pathlib.Path, device: str) ->
         partial.write_bytes(compiled)
 
 
-def array_type(subject: TorchSubject | OnnxSubject, array: Any) -> Any:
+def array_type(subject: Model, array: Any) -> Any:
     """Return the type that an input is compiled for; floats have the model's precision."""
     if array.dtype != np.float32:
         return array.dtype
@@ -245,9 +231,8 @@ def engagement(program: IreeProgram, device_inputs: Any) -> Engagement:
         f"the loaded module ran the whole graph with the driver {program.driver}; "
         f"{outside} operators ran in PyTorch"
     )
-    return Engagement(
-        1.0 if not outside else 0.0, proof, {"module_bytes": size, "operators_in_pytorch": outside}
-    )
+    facts = {"module_bytes": size, "operators_in_pytorch": outside}
+    return Engagement(0.0 if outside else 1.0, proof, facts)
 
 
 #: Expression for an input in bfloat16, which numpy lacks: its bits become those of `ml_dtypes`.

@@ -66,7 +66,6 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
 
 def engagement(program: Program, device_inputs: Any) -> Engagement:
-    """Return the share of Liger's functions in all functions and operators of a call."""
     outside, kernels = pytorch.count_operators_outside(lambda: program(device_inputs), (LIGER,))
     proof = f"{kernels} functions of Liger ran in a call, and {outside} operators of PyTorch"
     share = kernels / (kernels + outside) if kernels else 0.0

@@ -76,7 +76,6 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> LiteRtP
 
 
 def engagement(program: LiteRtProgram, device_inputs: Any) -> Engagement:
-    """Return the share of the operators that run in LiteRT, not in PyTorch."""
     outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ())
     operators = [
         each["op_name"]

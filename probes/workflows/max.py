@@ -50,7 +50,6 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
 
 
 def check_support(subject: EngineSubject) -> None:
-    """Raise `UnsupportedError` if MAX's registry lacks the architecture or the precision."""
     from max.pipelines.lib import PIPELINE_REGISTRY  # noqa: PLC0415
 
     name = subject.info.architecture

@@ -56,7 +56,6 @@ def placeholders_for_named_operators() -> Iterator[None]:
 
 
 def import_torchax() -> Any:
-    """Import torchax with any supported version of torch."""
     with placeholders_for_named_operators():
         import_module("torchax.decompositions")
         return import_module("torchax")

@@ -62,7 +62,6 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
 
 
 def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
-    """Return the engine's arguments: no prefix caching, and memory for this run only."""
     import torch  # noqa: PLC0415
 
     free, _ = torch.cuda.mem_get_info()

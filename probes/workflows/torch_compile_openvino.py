@@ -105,7 +105,6 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
 
 
 def find_partitions() -> list[Any]:
-    """Return the parts of the graphs that OpenVINO runs."""
     modules = [
         module for whole in partitions.partitioned_modules.values() for module in whole.modules()
     ]

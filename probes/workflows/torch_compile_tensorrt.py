@@ -73,7 +73,6 @@ def build_generate(
 
 
 def engagement(program: Any, device_inputs: Any) -> Engagement:
-    """Return the share of the operators that engines replace."""
     if isinstance(program, TorchProgram):
         return torch_tensorrt_engines.engagement(program, device_inputs)
     from probes.subjects import transformers_generate  # noqa: PLC0415 - imports transformers, which takes seconds

@@ -48,7 +48,6 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> EngineP
 def compile_module(
     subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Request, *, dynamic: bool
 ) -> torch.fx.GraphModule:
-    """Export for these shapes or a range of batch sizes, and build the engines."""
     examples = tuple(tensor.clone() for tensor in tensors)
     shapes, arguments = None, list(examples)
     if dynamic:
@@ -81,7 +80,6 @@ def batch_range(sizes: list[int]) -> tuple[int, int, int]:
 
 
 def repeat_rows(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
-    """Return `tensor` with its rows repeated to `batch_size`."""
     return tensor[torch.arange(batch_size, device=tensor.device) % len(tensor)]
 
 

@@ -62,7 +62,6 @@ class TvmProgram:
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProgram:
-    """Export, import into Relax, compile for this CPU, write the library and load it."""
     exported = onnx_export.export(subject, inputs, request)
     with pytorch.without_inference_mode():
         imported, weights = relax.frontend.detach_params(

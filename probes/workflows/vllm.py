@@ -105,7 +105,6 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
 
 
 def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
-    """Return the engine's arguments: no prefix caching, and memory for this run only."""
     length = request.input_tokens + request.output_tokens + SCORED_TOKENS
     arguments: dict[str, Any] = {
         "skip_tokenizer_init": True,

@@ -75,7 +75,6 @@ def remove(name: str, root: pathlib.Path, report: Callable[[str], None]) -> bool
 
 
 def is_in_use(directory: pathlib.Path) -> bool:
-    """Return whether a process runs an interpreter of this environment."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             command = process.cmdline()
@@ -99,7 +98,6 @@ def _locked(name: str, root: pathlib.Path, report: Callable[[str], None]) -> Ite
 
 
 def _keep_added(name: str, directory: pathlib.Path, settings: BuildSettings) -> BuildSettings:
-    """Return the settings with the requirements that the user added to the existing version."""
     versions = [directory, *registry.find_versions(settings.root, name)]
     records = (registry.read_record(version) for version in versions)
     existing = next((record.added for record in records if record is not None), ())
@@ -158,7 +156,6 @@ def _build(
 
 
 def _install(environment: Environment, staging: pathlib.Path, runner: UvRunner) -> None:
-    """Create a virtual environment in `staging` and install its packages."""
     name, settings = runner.name, runner.settings
     python, interpreter = environment.python, settings.interpreter
     fits = SpecifierSet(python).contains(interpreter.version, prereleases=True)

@@ -76,7 +76,6 @@ def select(workflows: tuple[Workflow, ...], names: Iterable[str]) -> dict[str, E
 
 
 def _resolve(name: str, workflows: tuple[Workflow, ...], known: Mapping[str, Environment]) -> str:
-    """Return the name of the environment that `name`, a workflow or an environment, stands for."""
     workflow = next((workflow for workflow in workflows if workflow.id == name), None)
     if workflow is not None and workflow.environment.kind == "own":
         return workflow.environment.name or workflow.id
@@ -103,7 +102,6 @@ def device_alternatives(workflows: Iterable[Workflow], name: str) -> dict[str, s
 
 
 def lock_file(rubric: pathlib.Path, name: str) -> pathlib.Path:
-    """Return the file that pins the packages of an environment on this platform."""
     return rubric / "locks" / f"{platform.system().lower()}-{platform.machine()}" / f"{name}.txt"
 
 
@@ -113,7 +111,6 @@ def read_pins(lock: pathlib.Path) -> str:
 
 
 def environment_digest(environment: Environment, lock: pathlib.Path) -> str:
-    """Return the digest of an environment's requirements and pinned versions."""
     requirements = (
         *environment.requirements,
         environment.python,
