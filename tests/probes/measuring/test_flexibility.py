@@ -236,7 +236,7 @@ def run(
     pytest.importorskip("torch")
     asked = {"subject": subject, "batch_sizes": [1, 2], "input_tokens": 8, "new_shapes": new_shapes}
     reference = workers.make_request(EAGER, place, role="reference", **asked)
-    made = workers.fork_worker(server, reference, place / "reference", "build\npeaks\noutputs\n")
+    made = workers.fork_worker(server, reference, place / "reference", "peaks\nbuild\noutputs\n")
     assert made.failure is None, made.log
     answer = workers.fork_worker(
         server,

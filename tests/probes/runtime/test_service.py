@@ -51,7 +51,7 @@ def shared(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
         fake_probes / "workflows" / "pytorch_eager.py", place, role="reference", batch_sizes=SIZES
     )
     answer = workers.run_worker(
-        request, place / "control", "build\npeaks\noutputs\n", probes=fake_probes
+        request, place / "control", "peaks\nbuild\noutputs\n", probes=fake_probes
     )
     assert answer.failure is None, answer.log
     return place
