@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import sys
@@ -166,8 +167,10 @@ def _join(address: str) -> Iterator[RayCluster]:
     if address == LOCAL:
         protect_local(os.environ)
     from advisor.fleet.cluster import RayCluster
+    from advisor.fleet.node import run_assignment
+    from advisor.report.recipes.starts import compose_starts
 
-    cluster = RayCluster(address)
+    cluster = RayCluster(address, functools.partial(run_assignment, compose=compose_starts))
     try:
         yield cluster
     finally:

@@ -20,6 +20,7 @@ from advisor.domain.run_state import Header
 from advisor.errors import UserError
 from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
+from advisor.execute.starts import ComposeStarts
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.system import read_tail
@@ -68,9 +69,11 @@ def run_assignment(
     gpu: str,
     publish: Publish,
     make_context: Callable[[pathlib.Path], Context] = make_context,
+    compose: ComposeStarts | None = None,
 ) -> NodeRunResult:
     """Execute the task on this machine and return the run, or the reason of a `UserError`.
 
+    `compose` is that of `advisor.execute.execution.execute`.
     `gpu` is an index or UUID, and is ignored when the task is for the CPU.
     """
     device = CPU if task.kind == CPU else gpu
@@ -90,15 +93,18 @@ def run_assignment(
                 node=node, device=device, reason=problem.what, next_step=problem.next_step
             )
         publish(run.header())
-        return _execute(run, context, NodeRunResult(node=node, device=device), publish)
+        events = execute(run, context, compose=compose)
+        return _execute(run, events, NodeRunResult(node=node, device=device), publish)
 
 
-def _execute(run: Run, context: Context, empty: NodeRunResult, publish: Publish) -> NodeRunResult:
+def _execute(
+    run: Run, events: Iterator[LoggedEvent], empty: NodeRunResult, publish: Publish
+) -> NodeRunResult:
     reason = next_step = None
     for event in run.events():
         publish(event)
     try:
-        for event in execute(run, context):
+        for event in events:
             publish(event)
     except UserError as problem:
         reason, next_step = problem.what, problem.next_step

@@ -24,7 +24,7 @@ from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
-from probes.wire.events import Compared, Environment, Imported
+from probes.wire.events import Compared, Event, Imported
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
@@ -72,10 +72,6 @@ class Settings:
     tell: Callable[[str], None] = lambda _line: None
 
 
-class WrongOutputsError(Exception):
-    """The outputs of the first snippet are not those of the second."""
-
-
 def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
     """Run both snippets, the second with the inputs of the first, and time them in turns.
 
@@ -90,7 +86,8 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
             BASELINE_SNIPPET, second, call=str(shared / "own.pt"), calls={SNIPPET: call}
         )
         settings.tell(f"running the snippet of {settings.arm.id}: load, build, first call")
-        versions = start(session, own)
+        imported = next(each for each in start(session, own) if isinstance(each, Imported))
+        versions = imported.environment.distributions if imported.environment else {}
         alone: Iterable[tuple[Sequence[float], ...]] = itertools.repeat(())
         running = [own.id]
         if settings.one_by_one:
@@ -98,10 +95,9 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
             follow(session.stop())
             running.clear()
         settings.tell("running the snippet of the baseline, and comparing the outputs")
-        try:
-            start(session, baseline)
-        except WrongOutputsError as problem:
-            return Pair(problem=str(problem), rounds=(), versions=versions)
+        compared = [each for each in start(session, baseline) if isinstance(each, Compared)]
+        if compared and compared[0].problem:
+            return Pair(problem=compared[0].problem, rounds=(), versions=versions)
         settings.tell(f"timing both in turns, {settings.seconds:g} s each")
         timed = time_in_turns(session, [*running, baseline.id], settings.seconds)
     rounds = [(*one, *other) for one, other in zip(alone, timed, strict=False)]
@@ -124,17 +120,8 @@ def open_session(settings: Settings, home: str) -> Iterator[Session]:
         yield Session(supervisor, config, ConditionsMonitor())
 
 
-def make_arm(  # noqa: PLR0913 - the options of a snippet
-    name: str,
-    snippet: Snippet,
-    *,
-    settings: Settings,
-    shared: pathlib.Path,
-    call: str = "",
-    calls: Mapping[str, str] | None = None,
-    saves: str = "",
-    describes: bool = False,
-    writes: bool = False,
+def make_arm(
+    name: str, snippet: Snippet, *, settings: Settings, shared: pathlib.Path, **options: object
 ) -> Arm:
     """Return the arm of a process that runs the snippet, and write what it needs to `shared`.
 
@@ -145,36 +132,20 @@ def make_arm(  # noqa: PLR0913 - the options of a snippet
         files.mkdir(parents=True)
         link_files(snippet, settings.config.question.model, files)
     file.write_text(snippet.text, encoding="utf-8")
-    return msgspec.structs.replace(
-        settings.arm,
-        id=name,
-        python=snippet.python,
-        options={
-            "snippet": str(file),
-            "files": str(files),
-            "begun": time.monotonic(),
-            "describes": describes,
-            "writes": writes,
-            "call": call,
-            "calls": calls or {},
-            "saves": saves,
-            "allowed": settings.allowed,
-        },
-    )
+    given = {"describes": False, "writes": False, "calls": {}, "saves": ""}
+    given |= {"snippet": str(file), "files": str(files), "begun": time.monotonic()}
+    options = {**given, "allowed": settings.allowed, **options}
+    return msgspec.structs.replace(settings.arm, id=name, python=snippet.python, options=options)
 
 
-def start(session: Session, arm: Arm) -> dict[str, str]:
-    """Start a snippet, and let it make its first call and warm up; return installed versions."""
-    versions: dict[str, str] = {}
-    for run_event in follow(itertools.chain(session.start([(arm, 0)]), session.build(arm.id))):
-        match run_event:
-            case WorkerReported(worker_event=Imported(environment=Environment() as found)):
-                versions = found.distributions
-            case WorkerReported(worker_event=Compared(problem=str(problem))):
-                raise WrongOutputsError(problem)
-            case _:
-                pass
-    return versions
+def start(session: Session, arm: Arm, *, keeps_caches: bool = False) -> list[Event]:
+    """Start a snippet, and let it make its first call and warm up; return what it reports.
+
+    With `keeps_caches` the caches of its last process stay.
+    """
+    started = session.start([(arm, 0)], built=[arm.id] if keeps_caches else ())
+    found = follow(itertools.chain(started, session.build(arm.id)))
+    return [each.worker_event for each in found if isinstance(each, WorkerReported)]
 
 
 def follow(run_events: Iterable[RunEvent]) -> list[RunEvent]:

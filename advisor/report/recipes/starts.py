@@ -6,8 +6,7 @@ They are run as they are printed.
 from __future__ import annotations
 
 import ast
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts
 from advisor.domain.question import Question
@@ -35,15 +34,9 @@ def compose_starts(
 
 
 def _count_new(old: str, new: str) -> int:
-    """Return the number of lines of code that `new` has and `old` has not."""
-    added = (line[2:].strip() for line in difflib.ndiff(_code(old), _code(new)) if line[0] == "+")
-    return sum(not line.startswith("import ") for line in added)
-
-
-def _code(text: str) -> list[str]:
-    return [
-        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
-    ]
+    """Return the number of lines of code that `new` has and `old` has not, imports excepted."""
+    lines = set(new.splitlines()) - set(old.splitlines())
+    return sum(not line.lstrip().startswith(("#", "import ")) for line in lines if line.strip())
 
 
 def without_unused(script: str) -> str:
@@ -54,49 +47,46 @@ def without_unused(script: str) -> str:
     lines, needed = script.splitlines(keepends=True), {"output", "tokens"}
     dropped = set[int]()
     for statement in reversed(ast.parse(script).body):
-        made = set(_names_made(statement))
+        made = _names_made(statement)
         if made and not made & needed:
             dropped |= set(range(statement.lineno, (statement.end_lineno or 0) + 1))
         else:
-            needed |= set(_names_read(statement))
+            needed |= _names_read(statement)
     kept = [line for number, line in enumerate(lines, start=1) if number not in dropped]
     return "".join(kept)
 
 
-def _names_read(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names in a statement, also those in the functions that it defines."""
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield node.id
+def _names_read(statement: ast.stmt) -> set[str]:
+    """Return the names in a statement, also those in the functions that it defines."""
+    return {
+        node.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
 
 
-def _names_made(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement defines, imports, assigns or changes; none for a call."""
+def _names_made(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement binds or changes; none of one that may do more."""
     match statement:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
+            return {name}
         case ast.Import(names=names) | ast.ImportFrom(names=names):
-            yield from ((each.asname or each.name).partition(".")[0] for each in names)
+            return {(each.asname or each.name).partition(".")[0] for each in names}
         case ast.Assign(targets=targets):
-            for target in targets:
-                yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+            parts = [node for target in targets for node in ast.walk(target)]
+            return {node.id for node in parts if isinstance(node, ast.Name)}
         case ast.Expr(value=ast.Call(func=ast.Attribute() as method)):
-            yield from _root(method)
+            return _root(method)
         case ast.For(iter=each, body=body):
-            yield from _root(each)
-            for inner in body:
-                yield from _names_made(inner)
+            return _root(each).union(*map(_names_made, body))
         case ast.If(body=body, orelse=orelse):
-            for inner in (*body, *orelse):
-                yield from _names_made(inner)
+            return set[str]().union(*map(_names_made, (*body, *orelse)))
         case _:
-            pass
+            return set()
 
 
-def _root(expression: ast.expr) -> Iterator[str]:
-    """Yield the name whose attribute, or what that returns, an expression is."""
-    while isinstance(expression, (ast.Attribute, ast.Call)):
-        is_call = isinstance(expression, ast.Call)
-        expression = expression.func if is_call else expression.value  # type: ignore[union-attr]
-    if isinstance(expression, ast.Name):
-        yield expression.id
+def _root(expression: ast.expr) -> set[str]:
+    """Return the name with which an expression begins."""
+    names = [node for node in ast.walk(expression) if isinstance(node, ast.Name)]
+    first = min(names, key=lambda node: (node.lineno, node.col_offset), default=None)
+    return {first.id} if first and first.col_offset == expression.col_offset else set()

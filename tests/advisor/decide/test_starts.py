@@ -27,7 +27,7 @@ SAVED = Start(
     lines=2,
 )
 BROKEN = Start(way="other", title="the package", failure="it is broken")
-
+UNCHECKED = Start(way="early", title="the cache", seconds=0.5, failure="it was not checked")
 
 ARMS = (builders.BASELINE, builders.DUPLICATE, "compiled")
 
@@ -72,8 +72,8 @@ def test_the_table_has_every_way_with_its_calls_and_the_notes_what_failed() -> N
 @pytest.mark.parametrize(("limit", "is_met"), [(10.0, True), (3.0, False)])
 def test_a_limit_of_the_start_is_met_by_the_fastest_way(limit: float, is_met: bool) -> None:
     get = FIGURES[START].get
-    assert get(builders.measurement(starts=(COLD_START, SAVED, BROKEN))) == SAVED.seconds
-    assert get(builders.measurement(starts=(BROKEN,))) is None
+    assert get(builders.measurement(starts=(COLD_START, SAVED, BROKEN, UNCHECKED))) == SAVED.seconds
+    assert get(builders.measurement(starts=(BROKEN, UNCHECKED))) is None
     header = built_answers.finished_header()
     constraint = Constraint(criterion=START, at_most=limit)
     question = msgspec.structs.replace(header.question, constraints=(constraint,))

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import sys
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 import builders
 import msgspec
 import pytest
 
 from advisor.ask import rubric_files
-from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts
-from advisor.execute.starts import Starter
+from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts, StartWay
+from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
 from advisor.probing.run_config import RunConfig
-from advisor.probing.snippets import Settings, Snippet, open_session
+from advisor.probing.snippets import Settings, open_session
 
 pytestmark = pytest.mark.stack
 
@@ -75,7 +77,10 @@ def settings(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Setting
 @pytest.fixture
 def starter(settings: Settings, tmp_path: pathlib.Path) -> Iterator[Starter]:
     with open_session(settings, str(tmp_path)) as session:
-        yield Starter(session, settings, tmp_path, time.monotonic)
+        ways: Mapping[str, StartWay] = defaultdict(
+            lambda: StartWay(title="way", loads_on="devices", source="page")
+        )
+        yield Starter(session, settings, tmp_path, time.monotonic, ways)
 
 
 def test_each_way_starts_cold_from_what_it_ships_and_its_reply_is_checked(starter: Starter) -> None:
@@ -102,11 +107,14 @@ def test_each_way_starts_cold_from_what_it_ships_and_its_reply_is_checked(starte
     assert "no file" in str(found["unwritten"].failure)
     assert all(each.call_seconds for each in found.values() if each.seconds)
 
-    eager, problems = starter.check(Snippet(text=EAGER), list(found.values()))
+    eager, starts = starter.check(StartScripts(COLD, EAGER), "", list(found.values()))
     assert eager.seconds
-    assert problems.pop("wrong")
-    assert set(problems) == {COLD, CACHE_DIRECTORY, "saved", "file"}
-    assert not any(problems.values())
+    checked = {each.way: each for each in starts}
+    counted = {COLD, CACHE_DIRECTORY, "saved", "file"}
+    assert {way for way, each in checked.items() if each.failure is None} == counted
+    assert all((each.seconds is None) == (way not in counted) for way, each in checked.items())
+    assert "allowed error" in str(checked["wrong"].failure)
+    assert "missing" in str(checked["broken"].failure)
 
 
 def test_a_cache_directory_is_kept_for_its_own_way_alone(starter: Starter) -> None:
@@ -136,5 +144,20 @@ def test_after_a_failed_cold_start_no_other_is_tried(starter: Starter) -> None:
 
 def test_replies_that_nothing_could_check_are_not_right(starter: Starter) -> None:
     found = list(starter.start_each([StartScripts(COLD, EAGER)], end=float("inf")))
-    _, problems = starter.check(Snippet(text="raise ValueError('gone')\n# Each call:\n"), found)
-    assert "gone" in str(problems[COLD])
+    gone = StartScripts(COLD, "raise ValueError('gone')\n# Each call:\n")
+    _, (start,) = starter.check(gone, "", found)
+    assert "gone" in str(start.failure)
+    assert start.seconds is None
+
+
+def test_replies_that_are_compared_with_nothing_are_not_right(
+    settings: Settings, tmp_path: pathlib.Path
+) -> None:
+    ways = {COLD: StartWay(title="way", loads_on="devices", source="page")}
+    settings = dataclasses.replace(settings, allowed=None)
+    with open_session(settings, str(tmp_path)) as session:
+        starter = Starter(session, settings, tmp_path, time.monotonic, ways)
+        (cold,) = starter.start_each([StartScripts(COLD, EAGER)], end=float("inf"))
+        _, (start,) = starter.check(StartScripts(COLD, EAGER), "", [cold])
+    assert cold.seconds
+    assert (start.failure, start.seconds) == (UNCHECKED, None)

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
+from typing import NoReturn
 
 import builders
 import pytest
@@ -15,7 +16,7 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import AssignmentResult, FleetRequest, Pool
-from advisor.errors import OpenFleetError, RunFileError, RunOfFleetError
+from advisor.errors import NoRecipeError, OpenFleetError, RunFileError, RunOfFleetError
 from advisor.execute.execution import execute
 from advisor.fleet import head, node
 from advisor.fleet.node import NodeRunResult, Task
@@ -226,11 +227,30 @@ def test_a_race_on_a_node_returns_the_published_events(
     fake_context: Callable[[], Context],
 ) -> None:
     published: list[object] = []
-    answers = Answers(batch_sizes="2", budget="1", all_arms=True, workflows="quick", model="demo")
+    composed: list[object] = []
+
+    def compose(*given: object) -> NoReturn:
+        composed.append(given)
+        raise NoRecipeError("no lines", "none")
+
+    answers = Answers(
+        batch_sizes="2",
+        budget="1",
+        all_arms=True,
+        workflows="quick",
+        model="demo",
+        cold_start=True,
+    )
     task = Task(number=1, kind="cpu", answers=answers)
     result = node.run_assignment(
-        task, "n1", "", published.append, make_context=lambda _: fake_context()
+        task,
+        "n1",
+        "",
+        published.append,
+        make_context=lambda _: fake_context(),
+        compose=compose,
     )
+    assert composed, "starts are measured on the node"
     assert result.reason is None
     assert result.header == published[0]
     assert list(result.events) == published[1:]
