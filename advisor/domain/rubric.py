@@ -210,15 +210,6 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     differs_because: str = ""
 
 
-class PublishedFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workflow that failed for a model in the paper, with the reason."""
-
-    model: str
-    workflow: str
-    reason: Annotated[str, msgspec.Meta(min_length=1)]
-    section: Annotated[str, msgspec.Meta(min_length=1)]
-
-
 class PublishedConditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the paper ran a model with, for all of its figures."""
 
@@ -249,16 +240,12 @@ class PublishedConditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class PublishedData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`published.toml`: figures and failures of the paper."""
+    """`published.toml`: figures of the paper."""
 
     source: str = ""
-    #: Year and month of each software environment. Of two figures of a workflow the one with the
-    #: newer environment counts.
-    stacks: dict[str, str] = {}
     #: By model; figures of a model without an entry are compared by model only.
     conditions: dict[str, PublishedConditions] = {}
     figure: tuple[PublishedFigure, ...] = ()
-    failure: tuple[PublishedFailure, ...] = ()
 
     def differences(self, question: Question) -> tuple[str, ...]:
         """Return the conditions of the model's figures that the question does not share."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from advisor.domain.model import InputFormat, input_format_of
 from advisor.domain.question import Dtype, Question, Task, WeightFormat
-
-Facts = TypeVar("Facts", "DeclaredFacts", "ArmDeclaredFacts")
 
 #: Words of options that texts spell in their own way.
 ABBREVIATIONS = {"cuda": "CUDA", "io": "I/O"}
@@ -85,16 +83,19 @@ class EngineMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class ArmDeclaredFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Declared facts of one arm that differ from those of its workflow."""
-
-    lines_changed: CitedFact | None = None
-    export_step: CitedFact | None = None
-    vendors: CitedFact | None = None
-    artefact_scope: CitedFact | None = None
-    target_needs: CitedFact | None = None
-    new_shapes: CitedFact | None = None
-    architectures: CitedFact | None = None
+#: Declared facts that differ from those of the workflow.
+ChangedFacts: TypeAlias = dict[
+    Literal[
+        "lines_changed",
+        "export_step",
+        "vendors",
+        "artefact_scope",
+        "target_needs",
+        "new_shapes",
+        "architectures",
+    ],
+    CitedFact,
+]
 
 
 class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,7 +106,7 @@ class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     input_format: InputFormat | None = None
     #: Null for all arms that `arm_declared` gives no other fact.
     arm: str | None = None
-    facts: ArmDeclaredFacts
+    facts: ChangedFacts
 
 
 class KnownFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -197,7 +198,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     faults: tuple[KnownFault, ...] = ()
     weight_copies: WeightCopies = WeightCopies()
     #: By arm, declared facts that differ from the workflow's.
-    arm_declared: dict[str, ArmDeclaredFacts] = {}
+    arm_declared: dict[str, ChangedFacts] = {}
     #: Declared facts that differ by task, device or form; `for_question` applies them.
     declared_where: tuple[DeclaredWhere, ...] = ()
     #: GPU architectures that it can build for without such a GPU, as `sm_89`.
@@ -224,10 +225,9 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             if entry.input_format not in {None, input_format}:
                 continue
             if entry.arm is None:
-                declared = _replace_known(declared, entry.facts)
+                declared = msgspec.structs.replace(declared, **entry.facts)
             else:
-                arm_facts = arm_declared.get(entry.arm, ArmDeclaredFacts())
-                arm_declared[entry.arm] = _replace_known(arm_facts, entry.facts)
+                arm_declared[entry.arm] = {**arm_declared.get(entry.arm, {}), **entry.facts}
         return msgspec.structs.replace(
             self,
             environment=self.environment_on.get(device, self.environment),
@@ -249,8 +249,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def for_arm(self, option: str) -> Workflow:
         """Return the workflow with the declared facts of one arm."""
-        facts = self.arm_declared.get(option, ArmDeclaredFacts())
-        return msgspec.structs.replace(self, declared=_replace_known(self.declared, facts))
+        declared = msgspec.structs.replace(self.declared, **self.arm_declared.get(option, {}))
+        return msgspec.structs.replace(self, declared=declared)
 
 
 def _spell(word: str) -> str:
@@ -258,14 +258,6 @@ def _spell(word: str) -> str:
     if word in ABBREVIATIONS:
         return ABBREVIATIONS[word]
     return word.upper() if any(map(str.isdigit, word)) else word
-
-
-def _replace_known(declared: Facts, changes: ArmDeclaredFacts) -> Facts:
-    """Return the facts with those that `changes` has."""
-    known = {
-        name: fact for name, fact in msgspec.structs.asdict(changes).items() if fact is not None
-    }
-    return msgspec.structs.replace(declared, **known)
 
 
 class InstallFootprint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

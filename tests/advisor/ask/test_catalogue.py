@@ -174,14 +174,11 @@ LATEST_LOOKUP = dt.datetime.now(dt.timezone.utc).date() + dt.timedelta(days=1)
 
 def facts_of(workflow: Workflow) -> list[CitedFact]:
     """Return all cited facts of a workflow."""
-    groups = [
-        workflow.declared,
-        *workflow.arm_declared.values(),
-        *(entry.facts for entry in workflow.declared_where),
-    ]
-    values = [value for group in groups for value in msgspec.structs.asdict(group).values()]
+    changed = (*workflow.arm_declared.values(), *(each.facts for each in workflow.declared_where))
+    declared = msgspec.structs.asdict(workflow.declared).values()
     return [
-        *(value for value in values if isinstance(value, CitedFact)),
+        *(value for value in declared if isinstance(value, CitedFact)),
+        *(fact for facts in changed for fact in facts.values()),
         *workflow.refused.values(),
         *([workflow.not_measured] if workflow.not_measured else []),
     ]
