@@ -112,15 +112,15 @@ def short_reasons(answer: Answer) -> list[str]:
 MOST_CODE_LINES = 8
 
 
-def code_lines(answer: Answer) -> list[str]:
+def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
     """Return the lines that adopt the advised arm; none for the baseline, which needs no change."""
     advised = answer.advised
     if advised is None or advised.arm == BASELINE:
         return []
     code = advised.measured.integration.splitlines()
     lines = [line for line in code if line and line != "import torch"]
-    rest = len(lines) - MOST_CODE_LINES
-    return lines if rest <= 0 else [*lines[:MOST_CODE_LINES], f"# and {rest} lines"]
+    rest = len(lines) - most
+    return lines if rest <= 0 else [*lines[:most], f"# and {rest} more lines"]
 
 
 def confidence(answer: Answer) -> list[str]:

@@ -44,6 +44,8 @@ class RunAnswer:
 
 #: Colours of the decision's word.
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
+#: Of the code in an answer; c prints all of it.
+MOST_CODE_LINES, MAX_CODE_CELLS = 4, 70
 #: Names of the tasks other than a forward pass.
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 LEAD = "Results  "
@@ -63,15 +65,16 @@ def render_answer_lines(answer: RunAnswer, lead: str = "") -> Text:
     """Return the lines that `p3-advisor show` prints first; `lead` comes before them."""
     first, *others = answer_lines(answer.document)
     shown = [text.styled(text.printable(lead + first, 600), "bold")]
-    shown += [
-        text.styled(f"    {text.printable(line, 200)}", "cyan")
-        for line in code_lines(answer.document)
-    ]
     for line in others:
         word = line.partition(" ")[0].rstrip(".:")
         colour = DECISION_COLOURS.get(word)
         start = text.styled(word if colour else "", f"bold {colour}" if colour else "")
         shown.append(start + Text(text.printable(line, 600)[len(start) :]))
+    # The decision stays in sight above the code.
+    shown[2:2] = [
+        text.styled(f"    {text.printable(line, MAX_CODE_CELLS)}", "cyan")
+        for line in code_lines(answer.document, MOST_CODE_LINES)
+    ]
     return Text("\n").join(shown)
 
 

@@ -16,8 +16,10 @@ from advisor.domain.event_folding import fold
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import LoggedEvent, WorkerReported
 from advisor.domain.run_state import Header, RunState
+from advisor.report import progress_lines
 from advisor.store.runs import Run
 from advisor.system import ADVISOR_COMMAND, without_current_directory
+from advisor.tui.text import format_duration, printable
 from probes.wire.events import PhaseStarted
 
 #: Seconds between two refreshes: while arms compile, while they are timed (drawing must not
@@ -211,12 +213,17 @@ class RunFollower:
         self.phase_entered_at: dict[str, float] = {}
         #: The arm of the last event.
         self.active_arm: str | None = None
+        #: What was built, timed, repeated and left out, with the time of the run: a line for each.
+        self.timeline: list[str] = []
 
     def read_new_events(self) -> None:
         """Apply the events since the previous call."""
         events = self.source.poll()
         for event in events:
             run_event = event.run_event
+            line = progress_lines.render_event(event)
+            if line is not None:
+                self.timeline.append(f"{format_duration(event.at)}  {printable(line, 600)}")
             arm = getattr(run_event, "arm", None)
             if arm is None:
                 continue

@@ -100,9 +100,9 @@ async def test_the_output_of_a_stack_is_shown_without_markup(
     async with running_app(app, (100, 40)) as pilot:
         app.run_controller.show(session)
         await wait_for_screen(pilot, LiveScreen)
+        await wait_for_text(pilot, "its log ends: [/ oh")
         await pilot.press("l")
         await wait_for_text(pilot, "last line")
-        await wait_for_text(pilot, "its log ends: [/ oh")
 
 
 def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Path) -> None:
@@ -154,3 +154,20 @@ def test_durations_and_long_names_are_shortened() -> None:
         text.truncate_middle("torch-compile-inductor/max-autotune", 21)
         == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
     )
+
+
+@async_test
+async def test_the_live_screen_tells_what_the_run_has_done(
+    tui_context: Context, recorded: Run
+) -> None:
+    app = replay_app(tui_context, recorded)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        session = app.run_controller.session
+        assert session is not None
+        lines = session.follower.timeline
+    assert "arms to measure" in lines[0]
+    assert any("misbehaving/segfault: crashed" in line for line in lines), "with its reason"
+    assert "finished after" in lines[-1]
+    times = [line.split()[0] for line in lines]
+    assert times == sorted(times)

@@ -45,7 +45,16 @@ class StackLog(RichLog):
     """The output of the stacks."""
 
     HELP = """\
-The output of the active process; l enlarges it, arrows scroll. At its end it follows."""
+The output of the active process; l returns to what the run has done, arrows scroll. At its end it
+follows."""
+
+
+class Timeline(RichLog):
+    """What the run has done."""
+
+    HELP = """\
+What was built, timed, repeated or left out, and why, with the time of the run; l shows the output
+of the stacks instead, arrows scroll."""
 
 
 class LiveScreen(AdvisorScreen):
@@ -68,7 +77,7 @@ measurements."""
             "x", "cancel", "Cancel", id="cancel", tooltip="end the run; its measurements are kept"
         ),
         Binding("s", "skip", "Skip", id="skip", tooltip="end the process under the cursor"),
-        Binding("l", "log", "Log", id="log", tooltip="enlarge the output of the stack"),
+        Binding("l", "log", "Log", id="log", tooltip="show the output of the stack"),
         Binding(
             "escape",
             "back",
@@ -83,11 +92,12 @@ measurements."""
         yield Table(id="arms")
         with Vertical(id="lower"):
             yield Static("", id="leader", markup=False)
+            yield Timeline(id="timeline", max_lines=2000, wrap=True)
             yield StackLog(id="log", max_lines=2000)
 
     def on_mount(self) -> None:
         self._log = LogTail()
-        self._logged_failures: set[tuple[str, str]] = set()
+        self._drawn_lines = 0
         self.query_one(Table).focus()
         self.draw()
 
@@ -108,7 +118,7 @@ measurements."""
         else:
             drawn = draw_load(follower.state, load, active_arm)
             self.query_one("#leader", Static).update(drawn)
-        self._draw_log(session, rows)
+        self._draw_log(session)
 
     def _draw_title(self, session: RunSession) -> None:
         follower = session.follower
@@ -194,21 +204,19 @@ measurements."""
         line.no_wrap, line.overflow = True, "ellipsis"
         notice.update(line, layout=False)
 
-    def _draw_log(self, session: RunSession, rows: list[ProcessRow]) -> None:
-        """Append new output of the active process, and the reasons of new failures."""
+    def _draw_log(self, session: RunSession) -> None:
+        """Append what the run has done since, and new output of the active process."""
         follower = session.follower
+        if done := follower.timeline[self._drawn_lines :]:
+            self._drawn_lines = len(follower.timeline)
+            self.query_one(Timeline).write(Text("\n".join(done)))
         if session.is_replay:  # the logs are complete, so they are ahead of the playback
             return
         arm = follower.active_arm or REFERENCE
         process = max(len(follower.state.processes.get(arm, ())) - 1, 0)
         lines = self._log.read(follower.run.worker_log_path(arm, process), arm)
-        for row in rows:
-            failure = (follower.header.run_id, row.arm)
-            if row.reason and failure not in self._logged_failures:
-                self._logged_failures.add(failure)
-                lines.append(f"{row.arm}: {row.label}, {text.printable(row.reason, 600)}")
         if lines:
-            self.query_one(RichLog).write(Text("\n".join(lines)))
+            self.query_one(StackLog).write(Text("\n".join(lines)))
 
     def action_back(self) -> None:
         self.app.action_home()
