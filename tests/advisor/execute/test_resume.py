@@ -263,7 +263,7 @@ def crossed_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path)
         file.write_text(
             f"{file.read_text()}\n"
             "def build(subject, inputs, request):\n"
-            f"    return eager.Program(subject, {seconds})\n"
+            f"    return Program(subject, {seconds})\n"
         )
     return dataclasses.replace(context, probes=probes)
 
