@@ -75,6 +75,19 @@ def test_one_missing_kind_of_evidence_costs_the_best_grade(changes: dict[str, An
     assert len(reasons) == 1
 
 
+@pytest.mark.parametrize(
+    ("arms", "noise_floor", "grade"), [(2, 0.005, "A"), (1, 0.005, "B"), (2, None, "C")]
+)
+def test_arms_in_two_processes_and_the_duplicate_show_together_what_processes_differ_by(
+    arms: int, noise_floor: float | None, grade: str
+) -> None:
+    twice = (cell(processes=2),)
+    entries = [builders.measurement(f"compiled/{number}", cells=twice) for number in range(arms)]
+    assert (
+        trust.grade(good(measurements=tuple(entries), noise_floor=noise_floor), "CLEAR")[0] == grade
+    )
+
+
 def test_two_missing_kinds_cost_two_grades_and_two_reasons_of_one_kind_cost_one() -> None:
     single = measured(cells=(cell(processes=1),))
     assert trust.grade(good(repeats=0, **single), "CLEAR")[0] == "C"
