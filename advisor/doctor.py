@@ -23,7 +23,7 @@ from advisor.errors import MigEnabledError
 from advisor.probing.environments import health, registry
 from advisor.text_format import format_share
 from advisor.version import how_to_install
-from probes.measuring import host_probe
+from probes.measuring import timing
 
 GIBIBYTE = 2**30
 #: Share of the processors from which other work disturbs the timing.
@@ -166,7 +166,7 @@ def check_host_speed() -> Finding:
     """Report how much the speed of this processor changes within about a second."""
     seconds = []
     for _ in range(HOST_READINGS):
-        seconds.append(host_probe.time_host())
+        seconds.append(timing.time_host())
         time.sleep(HOST_PAUSE_SECONDS)
     ordered, outer = sorted(seconds), HOST_READINGS // 20
     spread = (ordered[-1 - outer] - ordered[outer]) / statistics.median(seconds)

@@ -32,7 +32,6 @@ CORE_MODULES = (
     "checking.stored_reference",
     "checking.text_reference",
     "measuring.flexibility",
-    "measuring.host_probe",
     "measuring.sync_check",
     "measuring.timing",
     "partial_file",

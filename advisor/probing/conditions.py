@@ -13,7 +13,6 @@ import dataclasses
 import importlib
 import pathlib
 import statistics
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,7 +22,7 @@ import msgspec
 from advisor.cgroups import PROC, Cgroups
 from advisor.domain.machine import THROTTLE_BITS
 from advisor.domain.run_events import Conditions
-from advisor.probing.device_memory import increase
+from advisor.probing.device_memory import increase, repeating
 
 NANOSECONDS, MILLI = 1e-9, 1e-3
 PERIOD_SECONDS = 0.1
@@ -74,19 +73,11 @@ class GpuMonitor:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        stop = threading.Event()
-
-        def collect() -> None:
-            while not stop.wait(PERIOD_SECONDS):
-                self._samples.append(self.sample())
-
-        thread = threading.Thread(target=collect, name="gpu-monitor", daemon=True)
-        thread.start()
-        try:
+        with repeating(self._keep_sample, PERIOD_SECONDS, "gpu-monitor"):
             yield
-        finally:
-            stop.set()
-            thread.join()
+
+    def _keep_sample(self) -> None:
+        self._samples.append(self.sample())
 
     def sample(self) -> GpuSample:
         power = self._query("nvmlDeviceGetPowerUsage")

@@ -26,6 +26,24 @@ RELEASE_SECONDS = 2.0
 Number = TypeVar("Number", int, float)
 
 
+@contextlib.contextmanager
+def repeating(work: Callable[[], None], seconds: float, name: str) -> Iterator[None]:
+    """Do the work in a thread of this name, every so many seconds, while the block runs."""
+    stop = threading.Event()
+
+    def repeat() -> None:
+        while not stop.wait(seconds):
+            work()
+
+    thread = threading.Thread(target=repeat, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 class DeviceMemoryMonitor:
     """Reads the bytes in use on one or several GPUs together.
 
@@ -72,22 +90,15 @@ class DeviceMemoryMonitor:
     def peak(self) -> Iterator[Callable[[], int | None]]:
         """Sample while the block runs; yield a function that returns the highest value so far."""
         highest = self.used_bytes()
-        stop = threading.Event()
 
         def sample() -> None:
             nonlocal highest
-            while not stop.wait(PERIOD_SECONDS):
-                used = self.used_bytes()
-                if used is not None:
-                    highest = used if highest is None else max(highest, used)
+            used = self.used_bytes()
+            if used is not None:
+                highest = used if highest is None else max(highest, used)
 
-        thread = threading.Thread(target=sample, name="device-memory", daemon=True)
-        thread.start()
-        try:
+        with repeating(sample, PERIOD_SECONDS, "device-memory"):
             yield lambda: highest
-        finally:
-            stop.set()
-            thread.join()
 
 
 class BuildMemory:

@@ -172,7 +172,7 @@ class Worker:
         with contextlib.suppress(psutil.NoSuchProcess):
             children = psutil.Process(self.popen.pid).children()
             if children:
-                return min(children, key=psutil.Process.create_time).pid
+                return int(min(children, key=psutil.Process.create_time).pid)
         return self.popen.pid
 
     @property

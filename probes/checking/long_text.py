@@ -110,15 +110,8 @@ def make_long_text(
         for name, value in (reference | {name: getattr(scores, name) for name in FIGURES}).items():
             kept[name].append(value)
     stacked = {name: np.stack(values) for name, values in kept.items()}
-    return LongText(
-        source,
-        prompts,
-        tokens,
-        stacked["chosen"],
-        stacked["ids"],
-        stacked["logprobs"],
-        {name: stacked[name] for name in FIGURES},
-    )
+    eager_losses = {name: stacked.pop(name) for name in FIGURES}
+    return LongText(source, prompts, tokens, eager=eager_losses, **stacked)
 
 
 def score_rows(scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs: Any) -> RowScores:

@@ -20,7 +20,7 @@ from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.checking.dispatch import Cell
-from probes.measuring import flexibility, host_probe
+from probes.measuring import flexibility, timing
 from probes.runtime import environment, losses, memory, reference, sandbox
 from probes.runtime.cells import (
     build_cell,
@@ -241,7 +241,7 @@ def run_measured_role(
         channel,
         lambda work: attempt(work, exception_summary),
         # A stack without what the host probe needs is measured all the same.
-        launch=try_optional(host_probe.find_launch),
+        launch=try_optional(timing.find_launch),
     )
     service.answer_tokens()
     channel.send(read_memory(workflow))

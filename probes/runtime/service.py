@@ -12,7 +12,7 @@ from probes import protocol
 from probes.adapter import Subject
 from probes.checking import dispatch
 from probes.checking.dispatch import Cell
-from probes.measuring import flexibility, host_probe, sync_check, timing
+from probes.measuring import flexibility, sync_check, timing
 from probes.runtime.cells import nondeterministic
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError
@@ -77,7 +77,7 @@ class Service:
     def time_visit(self, shape: Shape, round_number: int) -> None:
         self.is_checked = False
         cell, block = self.cells[shape], self.blocks[shape]
-        host_seconds = host_probe.time_host(self.launch)
+        host_seconds = timing.time_host(self.launch)
         timed = timing.time_block(
             cell.program,
             cell.device_inputs,

@@ -68,14 +68,10 @@ def to_tensor(array: Any, kind: Any) -> Any:
 def to_array(tensor: Any) -> Any:
     """Return a copy of OpenVINO's tensor as an array, half precisions as float32."""
     if tensor.element_type == openvino.Type.bf16:
-        return (
-            torch.from_numpy(tensor.data.view("int16").copy()).view(torch.bfloat16).float().numpy()
-        )
-    return (
-        tensor.data.astype("float32")
-        if tensor.element_type == openvino.Type.f16
-        else tensor.data.copy()
-    )
+        bits = torch.from_numpy(tensor.data.view("int16").copy())
+        return bits.view(torch.bfloat16).float().numpy()
+    is_half = tensor.element_type == openvino.Type.f16
+    return tensor.data.astype("float32") if is_half else tensor.data.copy()
 
 
 #: The compiled models of a dynamic arm; one serves all shapes of a worker.

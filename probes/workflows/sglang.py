@@ -96,12 +96,11 @@ class EngineGeneration(EngineProgram):
             logprob_start_len=0,
             top_logprobs_num=TOP_LOGPROBS,
         )
-        count = tokens.shape[1]
-        tops = [output["meta_info"]["input_top_logprobs"][-count:] for output in outputs]
-        return logprobs_from_top_tokens(
-            [[{entry[1]: entry[0] for entry in position} for position in row] for row in tops],
-            TOP_LOGPROBS,
-        )
+        tops = [
+            [{entry[1]: entry[0] for entry in position} for position in row[-tokens.shape[1] :]]
+            for row in (output["meta_info"]["input_top_logprobs"] for output in outputs)
+        ]
+        return logprobs_from_top_tokens(tops, TOP_LOGPROBS)
 
     def collect(self, output: Any) -> list[Any]:
         return [np.array([one["output_ids"] for one in output], dtype=np.int64)]
@@ -120,11 +119,8 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
         "attention": str(getattr(arguments, "attention_backend", None)),
         "preallocates": True,
     }
-    return Engagement(
-        1.0 if captured else 0.0,
-        f"the engine generates all tokens; CUDA graphs {'on' if captured else 'off'}",
-        facts,
-    )
+    proof = f"the engine generates all tokens; CUDA graphs {'on' if captured else 'off'}"
+    return Engagement(1.0 if captured else 0.0, proof, facts)
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:

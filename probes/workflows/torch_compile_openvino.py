@@ -66,29 +66,17 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     It is 0 if the backend handed a graph to Inductor, or if a partition fell back to eager code.
     """
     if fallbacks.reasons:
-        return Engagement(
-            0.0,
-            f"OpenVINO handed the graph to Inductor: {fallbacks.reasons[0]}"[:500],
-            {"refusals": fallbacks.reasons[:5]},
-        )
+        proof = f"OpenVINO handed the graph to Inductor: {fallbacks.reasons[0]}"[:500]
+        return Engagement(0.0, proof, {"refusals": fallbacks.reasons[:5]})
     fallen = [part for part in find_partitions() if part.perm_fallback]
     if fallen:
-        return Engagement(
-            0.0,
-            f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch",
-            {"fallen_back": len(fallen)},
-        )
+        proof = f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch"
+        return Engagement(0.0, proof, {"fallen_back": len(fallen)})
     eager = count_operators(lambda: program(device_inputs))
-    facts = [
-        openvino_model.describe_compiled(compiled)
-        for compiled in partitions.compiled_cache.values()
-    ]
+    facts = list(map(openvino_model.describe_compiled, partitions.compiled_cache.values()))
     if not facts:
-        return Engagement(
-            0.0,
-            graph_breaks.with_cause("OpenVINO runs no layer"),
-            {"partitions": [], "operators_in_pytorch": eager},
-        )
+        proof = graph_breaks.with_cause("OpenVINO runs no layer")
+        return Engagement(0.0, proof, {"partitions": [], "operators_in_pytorch": eager})
     layers = sum(
         count
         for each in facts

@@ -47,14 +47,8 @@ DEFAULT_VARIABLES = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
 
 
 def versions() -> dict[str, str]:
-    os.environ.update(
-        {
-            **DEFAULT_VARIABLES,
-            **os.environ,
-            **VARIABLES,
-            **devices_by_index(os.environ.get("CUDA_VISIBLE_DEVICES", "")),
-        }
-    )
+    indices = devices_by_index(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+    os.environ.update({**DEFAULT_VARIABLES, **os.environ, **VARIABLES, **indices})
     import torch  # noqa: PLC0415 - after the variables that decide how it is imported
     import vllm  # noqa: PLC0415
 
@@ -69,17 +63,13 @@ def devices_by_index(visible_devices: str) -> dict[str, str]:
     if not visible_devices.startswith("GPU-") or shutil.which("nvidia-smi") is None:
         return {}
     command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
-    lines = subprocess.run(  # noqa: S603 - an argument list, no shell
-        command, capture_output=True, text=True, check=False
-    ).stdout.splitlines()
-    rows = [line.split(",") for line in lines]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - an argument list, no shell
+    rows = [line.split(",") for line in answer.stdout.splitlines()]
     found = {uuid.strip(): index.strip() for index, uuid in rows}
     indices = [found[uuid] for uuid in visible_devices.split(",") if uuid in found]
-    return (
-        {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(indices)}
-        if indices
-        else {}
-    )
+    if not indices:
+        return {}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(indices)}
 
 
 def settings(request: Request) -> dict[str, str]:
@@ -160,22 +150,14 @@ class EngineGeneration(EngineProgram):
             {"prompt_token_ids": [*one["prompt_token_ids"], *row]}
             for one, row in zip(device_inputs[:rows], tokens[:rows].tolist(), strict=True)
         ]
-        sampling = self._sampling_params(
-            temperature=0.0,
-            max_tokens=1,
-            prompt_logprobs=TOP_LOGPROBS,
-            ignore_eos=True,
-            detokenize=False,
-        )
+        fixed = {"temperature": 0.0, "ignore_eos": True, "detokenize": False}
+        sampling = self._sampling_params(max_tokens=1, prompt_logprobs=TOP_LOGPROBS, **fixed)
         outputs = self.engine.generate(prompts, sampling, use_tqdm=False)
-        logprobs = [output.prompt_logprobs[-tokens.shape[1] :] for output in outputs]
-        return logprobs_from_top_tokens(
-            [
-                [{token: entry.logprob for token, entry in position.items()} for position in row]
-                for row in logprobs
-            ],
-            TOP_LOGPROBS,
-        )
+        tops = [
+            [{token: entry.logprob for token, entry in position.items()} for position in row]
+            for row in (output.prompt_logprobs[-tokens.shape[1] :] for output in outputs)
+        ]
+        return logprobs_from_top_tokens(tops, TOP_LOGPROBS)
 
     def collect(self, output: Any) -> list[Any]:
         return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
@@ -198,13 +180,12 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
         for value in (config.compilation_config.mode, config.compilation_config.cudagraph_mode)
     )
     eager = program.request.device == "cuda" and {compiled, graphs} == {"NONE"}
+    is_gpu, cache = program.request.device == "cuda", config.cache_config
     facts = {
         "compilation_mode": compiled,
         "cudagraph_mode": graphs,
-        "memory_share": config.cache_config.gpu_memory_utilization
-        if program.request.device == "cuda"
-        else None,
-        "cache_blocks": config.cache_config.num_gpu_blocks,
+        "memory_share": cache.gpu_memory_utilization if is_gpu else None,
+        "cache_blocks": cache.num_gpu_blocks,
         "preallocates": True,
     }
     if scheme := program.request.options.get("scheme"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import pathlib
 from typing import Any
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 from workers import rules
 
-from probes.checking import array_reference, arrays, output_check, stored_reference
+from probes.checking import array_reference, arrays, correctness, output_check, stored_reference
 from probes.checking.array_reference import create_reference
 from probes.checking.deviation import Deviation
 from probes.checking.stored_reference import ExpectedOutput, Keys, Reference
+from probes.wire.shape import Shape
 
 
 def outputs(number: int, elements: int) -> Any:
@@ -108,6 +110,18 @@ def test_the_envelope_keeps_the_largest_of_each_measure() -> None:
         expected = array_reference.widen(expected, [np.ones((2, 32)) + change])
     assert expected[0].envelope.rmse == pytest.approx(1e-3)
     assert expected[0].envelope.worst == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize(("perturbations", "envelope"), [(0, None), (1, pytest.approx(1e-3))])
+def test_the_envelope_is_recorded_if_there_were_perturbations(
+    perturbations: int, envelope: object
+) -> None:
+    found: Any = [[2 * np.ones((2, 32))]]
+    reference = array_reference.create_reference("float64", found, found, [[]])
+    widened = array_reference.widen(reference.outputs[0], [found[0][0] * 1.001])
+    reference = dataclasses.replace(reference, outputs=[widened], perturbations=perturbations)
+    checked, _ = correctness.check_outputs(reference, found, rules(), Shape(2))
+    assert checked.accuracy.envelope == envelope
 
 
 LIMITS = {"calls": 30, "most_calls": 40, "seconds": 60.0, "least_calls": 3, "most_seconds": 60.0}

@@ -11,7 +11,7 @@ import time
 import pytest
 from fake_clock import FakeClock, no_synchronize, replace_clocks
 
-from probes.measuring import host_probe, sync_check
+from probes.measuring import sync_check, timing
 
 
 @pytest.fixture
@@ -145,10 +145,10 @@ def test_one_stall_of_the_machine_does_not_make_a_long_call_late(clock: FakeCloc
 
 def test_one_interruption_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, pauses = FakeClock(), iter([0.001, 0.001] * 30 + [0.0] * 30 + [9.0] + [0.0] * 29)
-    replace_clocks(monkeypatch, host_probe, clock)
-    monkeypatch.setattr(host_probe, "LAUNCHES", 30)
-    assert host_probe.time_host(lambda: clock.advance(next(pauses))) == pytest.approx(0.03)
+    replace_clocks(monkeypatch, timing, clock)
+    monkeypatch.setattr(timing, "LAUNCHES", 30)
+    assert timing.time_host(lambda: clock.advance(next(pauses))) == pytest.approx(0.03)
 
 
 def test_there_is_no_launch_without_a_gpu() -> None:
-    assert host_probe.find_launch() is None
+    assert timing.find_launch() is None
