@@ -76,7 +76,7 @@ def ranking_columns(
             lambda arm: (
                 format_interval(arm.speedup)
                 if has_intervals
-                else _speedup(arm.speedup, unfit=is_unfit(answer.results))
+                else speed_or_range(arm.speedup, unfit=is_unfit(answer.results))
             ),
             "speedup",
             ("speed-up", "interval", "baseline"),
@@ -234,7 +234,7 @@ def _call(shape: Shape, arm: RankedArm) -> str:
     return format_milliseconds(cell.seconds.median)
 
 
-def _speedup(speedup: Interval, *, unfit: bool) -> str:
+def speed_or_range(speedup: Interval, *, unfit: bool) -> str:
     """Return a speed-up, or its range where the machine was not fit to measure on."""
     low, high = speedup.low, speedup.high
     if unfit and low is not None and high is not None and low < high:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import pathlib
 import re
@@ -17,9 +18,10 @@ from advisor.domain.measurement import Cell, Start, StartScripts
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.report.answer import caveats
+from advisor.report.answer import caveats, unfit_notice
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
+from advisor.report.ranking import speed_or_range
 from advisor.report.recipes import server
 from advisor.report.recipes.calls import file_name, model_name
 from advisor.report.recipes.snippet import compose_snippet
@@ -224,11 +226,11 @@ def _script(
     """Return a script with its header; `start` says what it does beside its calls."""
     question = answer.question
     cell = next((each for each in entry.cells if each.shape == shape), None)
-    speed = (
-        f": {format_interval(cell.speedup)} as fast as eager PyTorch"
-        if cell and entry.arm != answer.results.baseline
-        else ""
-    )
+    speed = ""
+    if cell and entry.arm != answer.results.baseline:
+        is_unfit = bool(unfit_notice(answer))
+        write = functools.partial(speed_or_range, unfit=True) if is_unfit else format_interval
+        speed = f": {write(cell.speedup)} as fast as eager PyTorch"
     error = worst_error(entry.measured.correctness)
     loss = f" Its weights are quantised to {entry.scored.weights}" if entry.scored.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
+import builders
+import built_answers
 import msgspec
 import pytest
 from onscreen import (
@@ -16,12 +18,13 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
+from report_runs import with_measurement
 
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import text
-from advisor.tui.answer import RunAnswer
+from advisor.tui.answer import DECISION_COLOURS, RunAnswer, render_answer_lines
 from advisor.tui.app import AdvisorApp
 from advisor.tui.appearance import to_ascii
 from advisor.tui.launch import LaunchOptions
@@ -171,3 +174,14 @@ async def test_the_live_screen_tells_what_the_run_has_done(
     assert "finished after" in lines[-1]
     times = [line.split()[0] for line in lines]
     assert times == sorted(times)
+
+
+def test_the_decision_stands_above_the_code_which_is_cut() -> None:
+    code = "".join(f"line_{number} = {'x' * 100}\n" for number in range(9))
+    made = with_measurement(built_answers.answer(), "compiled", integration=code)
+    shown = render_answer_lines(RunAnswer(made, builders.shipped_catalogue()))
+    _, decision, *lines = shown.plain.split("\n")
+    assert decision.split()[0].rstrip(".:") in DECISION_COLOURS
+    assert [line.split()[0] for line in lines[:4]] == [f"line_{number}" for number in range(4)]
+    assert max(map(len, lines[:5])) <= 76, "no line wraps at 80 columns"
+    assert "5 more" in lines[4]

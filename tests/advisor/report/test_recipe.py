@@ -218,6 +218,10 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
     for line in caveats(unanswered):
         assert line in render_style(unanswered)
         assert line not in render_style(answered)
+    if style == "snippet":
+        figure = f"{answered.ranked[0].cells[0].speedup.value:.2f}x"
+        assert figure in render_style(answered)
+        assert figure not in render_style(unanswered), "a busy machine gives ranges"
 
 
 @pytest.mark.parametrize("missing", ["imported", "recipe_facts"])
