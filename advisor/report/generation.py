@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, TypeVar
 
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
@@ -18,40 +19,6 @@ from advisor.text_format import (
     format_share,
 )
 
-SERVER_HEAD = (
-    "arm",
-    "requests/s (95 %)",
-    "tokens/s",
-    "batch tokens/s",
-    "requests",
-    "failed",
-    "discarded",
-    "texts checked",
-)
-ASKED_HEAD = (
-    "arm",
-    "one server",
-    "servers",
-    "requests/s each",
-    "measured at",
-    "in limits",
-    "TTFT ms p95",
-    "ITL ms p95",
-)
-PRICE_HEAD = "price per hour"
-LEVEL_HEAD = (
-    "arm",
-    "requests/s",
-    "of goodput",
-    "in limits",
-    "TTFT ms p50",
-    "p95",
-    "p99",
-    "ITL ms p50",
-    "p95",
-    "p99",
-    "failed",
-)
 COST_HEAD = "cost per million tokens"
 ENERGY_HEAD = "J/token"
 #: Whether one server sustains the asked rate.
@@ -60,35 +27,84 @@ VERDICTS = {"met": "enough", "not-met": "not enough", "open": "not settled"}
 SHOWN_SHARES, NEAR = (0.5, 0.8, 1.0), 0.1
 
 
+Subject = TypeVar("Subject")
+#: The head of a column, and what it has in a row.
+Column: TypeAlias = tuple[str, Callable[[Subject], str]]
+#: A server at one rate of requests, and a server next to the asked rate.
+AtRate: TypeAlias = tuple[ServedArm, RateLevel]
+Asked: TypeAlias = tuple[str, AskedRate]
+
+
+def _rows(columns: Sequence[Column[Subject]], subjects: Sequence[Subject]) -> list[list[str]]:
+    """Return the head and a row for each subject; nothing without one."""
+    rows = [[write(each) for _, write in columns] for each in subjects]
+    return [[head for head, _ in columns], *rows] if rows else []
+
+
+def _percentile(name: str, index: int, level: RateLevel | None) -> str:
+    """Return the milliseconds of a percentile: 50, 95 or 99."""
+    seconds = getattr(level, name, None)
+    return format_milliseconds(seconds[index] if seconds else None, digits=3)
+
+
+SERVER_COLUMNS: tuple[Column[ServedArm], ...] = (
+    ("arm", lambda arm: arm.arm),
+    (
+        "requests/s (95 %)",
+        lambda arm: format_interval(arm.goodput, unit="", decimals=2) if arm.goodput else "none",
+    ),
+    ("tokens/s", lambda arm: format_number(arm.tokens_per_second, decimals=0)),
+    ("batch tokens/s", lambda arm: format_number(arm.batch_tokens_per_second, decimals=0)),
+    ("requests", lambda arm: str(arm.requests)),
+    ("failed", lambda arm: str(arm.failed)),
+    ("discarded", lambda arm: str(arm.discarded)),
+    ("texts checked", lambda arm: str(arm.texts_checked)),
+)
+#: Columns that are left out where no server has a value.
+OPTIONAL_COLUMNS: tuple[Column[ServedArm], ...] = (
+    (COST_HEAD, lambda arm: format_number(arm.cost_per_million_tokens, digits=3)),
+    (ENERGY_HEAD, lambda arm: format_number(arm.joules_per_token, digits=3)),
+)
+LEVEL_COLUMNS: tuple[Column[AtRate], ...] = (
+    ("arm", lambda each: each[0].arm),
+    ("requests/s", lambda each: format_number(each[1].rate, digits=3)),
+    ("of goodput", lambda each: format_share(each[1].share) if each[0].goodput else MISSING),
+    ("in limits", lambda each: format_share(each[1].met)),
+    ("TTFT ms p50", lambda each: _percentile("ttft_seconds", 0, each[1])),
+    ("p95", lambda each: _percentile("ttft_seconds", 1, each[1])),
+    ("p99", lambda each: _percentile("ttft_seconds", 2, each[1])),
+    ("ITL ms p50", lambda each: _percentile("itl_seconds", 0, each[1])),
+    ("p95", lambda each: _percentile("itl_seconds", 1, each[1])),
+    ("p99", lambda each: _percentile("itl_seconds", 2, each[1])),
+    ("failed", lambda each: str(each[1].failed)),
+)
+ASKED_COLUMNS: tuple[Column[Asked], ...] = (
+    ("arm", lambda each: each[0]),
+    ("one server", lambda each: VERDICTS[each[1].verdict]),
+    (
+        "servers",
+        lambda each: format_count(each[1].servers, each[1].fewest_servers, each[1].most_servers),
+    ),
+    ("requests/s each", lambda each: format_number(each[1].rate / each[1].servers, digits=3)),
+    ("measured at", lambda each: format_number(getattr(each[1].level, "rate", None), digits=3)),
+    ("in limits", lambda each: format_share(getattr(each[1].level, "met", None))),
+    ("TTFT ms p95", lambda each: _percentile("ttft_seconds", 1, each[1].level)),
+    ("ITL ms p95", lambda each: _percentile("itl_seconds", 1, each[1].level)),
+)
+PRICE_COLUMN: Column[Asked] = ("price per hour", lambda each: format_number(each[1].price_per_hour))
+
+
+def _served(answer: Answer) -> tuple[ServedArm, ...]:
+    return answer.results.serving.arms if answer.results.serving is not None else ()
+
+
 def server_rows(answer: Answer) -> list[list[str]]:
     """Return the head and a row for each server, the best first; nothing for another task."""
-    if answer.results.serving is None or not answer.results.serving.arms:
-        return []
-    arms = answer.results.serving.arms
-    #: Columns without a value are left out.
-    further = {
-        COST_HEAD: [arm.cost_per_million_tokens for arm in arms],
-        ENERGY_HEAD: [arm.joules_per_token for arm in arms],
-    }
-    shown = {head: values for head, values in further.items() if any(values)}
-    rows = [
-        [*_server_row(arm), *(format_number(values[index], digits=3) for values in shown.values())]
-        for index, arm in enumerate(arms)
+    arms = _served(answer)
+    optional = [
+        column for column in OPTIONAL_COLUMNS if any(column[1](arm) != MISSING for arm in arms)
     ]
-    return [[*SERVER_HEAD, *shown], *rows]
-
-
-def _server_row(arm: ServedArm) -> list[str]:
-    return [
-        arm.arm,
-        format_interval(arm.goodput, unit="", decimals=2) if arm.goodput else "none",
-        format_number(arm.tokens_per_second, decimals=0),
-        format_number(arm.batch_tokens_per_second, decimals=0),
-        str(arm.requests),
-        str(arm.failed),
-        str(arm.discarded),
-        str(arm.texts_checked),
-    ]
+    return _rows([*SERVER_COLUMNS, *optional], arms)
 
 
 def level_rows(answer: Answer) -> list[list[str]]:
@@ -96,12 +112,9 @@ def level_rows(answer: Answer) -> list[list[str]]:
 
     A server without a goodput is shown at its lowest rate.
     """
-    if answer.results.serving is None:
-        return []
-    rows = [
-        _level_row(arm, level) for arm in answer.results.serving.arms for level in shown_levels(arm)
-    ]
-    return [list(LEVEL_HEAD), *rows] if rows else []
+    return _rows(
+        LEVEL_COLUMNS, [(arm, level) for arm in _served(answer) for level in shown_levels(arm)]
+    )
 
 
 def shown_levels(arm: ServedArm) -> Iterator[RateLevel]:
@@ -115,43 +128,11 @@ def shown_levels(arm: ServedArm) -> Iterator[RateLevel]:
             yield min(near, key=lambda level: (abs(level.share - share), -level.requests))
 
 
-def _level_row(arm: ServedArm, level: RateLevel) -> list[str]:
-    ttft, itl = level.ttft_seconds, level.itl_seconds
-    return [
-        arm.arm,
-        format_number(level.rate, digits=3),
-        format_share(level.share) if arm.goodput else MISSING,
-        format_share(level.met),
-        *(format_milliseconds(each, digits=3) for each in ttft or (None,) * 3),
-        *(format_milliseconds(each, digits=3) for each in itl or (None,) * 3),
-        str(level.failed),
-    ]
-
-
 def asked_rows(answer: Answer) -> list[list[str]]:
     """Return the head and how each server compares with the asked rate; nothing without one."""
-    arms = answer.results.serving.arms if answer.results.serving is not None else ()
-    compared = [(arm.arm, arm.asked) for arm in arms if arm.asked is not None]
-    if not compared:
-        return []
+    compared = [(arm.arm, arm.asked) for arm in _served(answer) if arm.asked is not None]
     has_price = any(asked.price_per_hour is not None for _, asked in compared)
-    head = [*ASKED_HEAD, *([PRICE_HEAD] if has_price else [])]
-    return [head, *(_asked_row(arm, asked, has_price=has_price) for arm, asked in compared)]
-
-
-def _asked_row(arm: str, asked: AskedRate, *, has_price: bool) -> list[str]:
-    level = asked.level
-    ttft, itl = (level.ttft_seconds, level.itl_seconds) if level else (None, None)
-    return [
-        arm,
-        VERDICTS[asked.verdict],
-        format_count(asked.servers, asked.fewest_servers, asked.most_servers),
-        format_number(asked.rate / asked.servers, digits=3),
-        format_number(level.rate if level else None, digits=3),
-        format_share(level.met) if level else MISSING,
-        *(format_milliseconds(each[1] if each else None, digits=3) for each in (ttft, itl)),
-        *([format_number(asked.price_per_hour)] if has_price else []),
-    ]
+    return _rows([*ASKED_COLUMNS, *([PRICE_COLUMN] if has_price else [])], compared)
 
 
 def tables(answer: Answer) -> list[Table]:
