@@ -14,12 +14,12 @@ ONNXRUNTIME = '"onnxruntime-cpu/host"'
 #: Makes the interface use simulated workflows.
 SIMULATE = """
 import dataclasses, pathlib
-from advisor.api import functions
+from advisor import api
 
 context = dataclasses.replace(
-    functions._context(), probes=pathlib.Path({probes!r}), rubric=pathlib.Path({rubric!r})
+    api._context(), probes=pathlib.Path({probes!r}), rubric=pathlib.Path({rubric!r})
 )
-functions._context = lambda: context
+api._context = lambda: context
 """
 
 
