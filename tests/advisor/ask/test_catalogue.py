@@ -19,7 +19,7 @@ from advisor.ask import rubric_files
 from advisor.domain.constraints import PILLARS
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
-from advisor.domain.workflow import CitedFact, Workflow
+from advisor.domain.workflow import CitedFact, DeclaredWhere, Workflow
 from advisor.errors import CatalogueError
 
 SHIPPED = builders.shipped_catalogue()
@@ -322,6 +322,22 @@ def test_facts_for_a_task_name_existing_arms_tasks_and_devices() -> None:
             assert entry.device is None or entry.device in workflow.devices
             assert entry.input_format is None or entry.input_format in workflow.input_formats
             assert entry.task or entry.device or entry.input_format
+
+
+def test_facts_of_an_arm_and_those_for_a_question_hold_together() -> None:
+    workflow = builders.workflow(
+        "any",
+        arm_declared={"tuned": {"vendors": CitedFact(value=2, source="a page")}},
+        declared_where=(
+            DeclaredWhere(
+                device="cpu",
+                arm="tuned",
+                facts={"new_shapes": CitedFact(value="refused", source="a page")},
+            ),
+        ),
+    )
+    found = workflow.for_question(builders.question()).for_arm("tuned").declared
+    assert (found.vendors.value, found.new_shapes.value) == (2, "refused")
 
 
 def test_an_arm_inherits_the_facts_of_its_workflow() -> None:
