@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import pathlib
 from collections.abc import Callable
 
 import builders
@@ -40,6 +41,7 @@ from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.session import HostProcess
 from advisor.tui.steps.form import Choice
+from advisor.tui.steps.model import own_models
 from advisor.tui.steps.target import CPU_NOTES
 from advisor.tui.widgets import WeightBar
 
@@ -367,3 +369,15 @@ async def test_with_ascii_only_every_character_is_ascii(
         await pilot.press("enter")
         await wait_for_screen(pilot, DetailScreen)
         assert screen_text(pilot).isascii()
+
+
+def test_files_are_completed_to_their_functions(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets.py").write_text("def cnn_big(): ...\ndef cnn(): ...\nimport os\n")
+    (tmp_path / "net.onnx").touch()
+    (tmp_path / "broken.py").write_text("def (")
+    assert own_models("ne") == ["net.onnx", "nets.py:cnn_big", "nets.py:cnn"]
+    assert own_models("nets.py:cnn") == ["nets.py:cnn", "nets.py:cnn_big"]
+    assert own_models("nets.py:x") == own_models("b") == own_models("") == []

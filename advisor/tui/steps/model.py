@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import os
+import pathlib
 from typing import ClassVar, cast
 
 from rich.text import Text
@@ -12,9 +16,11 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from advisor.ask.model import parse_model
+from advisor.ask.option_values import functions_of
 from advisor.ask.resolve import select_demo_model
 from advisor.ask.task import check_task, choose_task, suggest_task
 from advisor.domain.question import Task
+from advisor.errors import UserError
 from advisor.tui import text
 from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
 
@@ -52,6 +58,26 @@ class ShippedModels(OptionList):
     """The list of models that are part of p3-advisor."""
 
     HELP = "The models that need no file of yours: up and down move, enter selects a model."
+
+
+#: Files that are looked into at a key.
+MOST_FILES = 20
+
+
+def own_models(typed: str) -> list[str]:
+    """Return the models of the user's files that begin so: functions, exported models, folders."""
+    file, _, function = typed.partition(":")
+    found: list[str] = []
+    if not file or "\0" in file:
+        return found
+    for path in sorted(glob.glob(f"{glob.escape(file)}*"))[:MOST_FILES]:  # noqa: PTH207 - as typed
+        if path.endswith(".py"):
+            with contextlib.suppress(UserError):
+                names = functions_of(pathlib.Path(path))
+                found += [f"{path}:{name}" for name in names if name.startswith(function)]
+        elif path.endswith((".onnx", ".pt2")) or os.path.isfile(f"{path}/config.json"):  # noqa: PTH113 - as typed
+            found.append(path)
+    return sorted(found, key=lambda name: name != typed)
 
 
 class ModelStep(Step):
@@ -125,6 +151,9 @@ class ModelStep(Step):
             prompt = text.styled(f"{text.truncate_middle(name, 38):<38}  ", "bold")
             if typed.lower() in name.lower():
                 options.append(Option(prompt + Text(shown, "dim"), id=name))
+        options += [
+            Option(Text(text.printable(each, 200), "bold"), id=each) for each in own_models(typed)
+        ]
         own_model = Option(Text(f"use {text.printable(typed, 200)}", "bold"))
         option_list = self.query_one("#models", OptionList)
         option_list.set_options(options or [own_model])
