@@ -8,14 +8,19 @@ import pathlib
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import builders
 import msgspec
 import pytest
 
 from advisor.ask import rubric_files
+from advisor.ask.answers import Answers
+from advisor.context import Context
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts, StartWay
+from advisor.domain.run_events import StartMeasured
+from advisor.execute.drafts import prepare
+from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
 from advisor.probing.run_config import RunConfig
@@ -161,3 +166,30 @@ def test_replies_that_are_compared_with_nothing_are_not_right(
         _, (start,) = starter.check(StartScripts(COLD, EAGER), "", [cold])
     assert cold.seconds
     assert (start.failure, start.seconds) == (UNCHECKED, None)
+
+
+def test_a_start_of_a_run_counts_once_its_reply_is_checked(
+    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
+    scripts = [
+        StartScripts(COLD, EAGER),
+        StartScripts("regional", LOADING + CALL.format("model(*inputs) + 1")),
+    ]
+    answers = Answers(
+        model="demo", workflows="quick", budget="1", all_arms=True, gpu="cpu", cold_start=True
+    )
+    context = fake_context()
+    run = prepare(answers, context)
+    events = [each.run_event for each in execute(run, context, compose=lambda *_: scripts)]
+    started = [each for each in events if isinstance(each, StartMeasured)]
+    *first, cold, wrong = (each.start for each in started if each.arm == "quick")
+    assert [each.way for each in first] == [COLD, "regional"]
+    assert all(each.seconds and each.failure == UNCHECKED for each in first)
+    assert cold.seconds
+    assert cold.failure is None
+    assert cold.title == builders.shipped_catalogue().starts[COLD].title
+    assert wrong.seconds is None
+    starts = run.state().starts
+    assert starts["quick"] == (cold, wrong)
+    assert [each.way for each in starts[builders.BASELINE]] == [COLD]
