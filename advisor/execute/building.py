@@ -9,11 +9,9 @@ from advisor.decide.rounds import (
     arms_built_before,
     baseline_error,
     controls,
-    failed_arms,
     has_reference,
     next_process_number,
     plan_of,
-    raced_arms,
 )
 from advisor.domain.catalogue import BuildPresets
 from advisor.domain.plan import REFERENCE, Arm
@@ -21,6 +19,7 @@ from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, remaining
 from advisor.execute.build_queue import MORE_TIME, BuildQueue, has_new_arm, order_builds
+from advisor.execute.pauses import RacePause, is_over
 from advisor.execute.recorder import RaceContext
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import SideBySideBuilds
@@ -32,8 +31,6 @@ WORKERS_OF_REFERENCE, COPIES_OF_WEIGHTS = 2, 4
 #: With this many times the memory free, the builds on a GPU start before the first calls of the
 #: baseline show how much it needs.
 TIMES_BEFORE_FIRST_CALLS = 4
-#: A race waits so long for arms that are built and whose outputs are checked.
-CHECK_SECONDS = 20.0
 #: Constraint that needs the peak memory of each build, which only a build that runs alone shows.
 MEMORY = "memory"
 
@@ -135,12 +132,6 @@ def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[Logge
     yield from drop_unbuilt(context, builds, {arm.id: failure for arm in arms})
 
 
-def _is_built(context: RaceContext, arm: str) -> bool:
-    """Return whether the running build of the arm is done but for the check of its outputs."""
-    processes = context.state.processes.get(arm, ())
-    return bool(processes) and len(processes[-1].built) == len(context.question.shapes)
-
-
 def drop_unbuilt(
     context: RaceContext, builds: SideBySideBuilds, failures: Mapping[str, Failure]
 ) -> Iterator[LoggedEvent]:
@@ -151,36 +142,6 @@ def drop_unbuilt(
             number = next_process_number(recorder.state, arm)
             yield from recorder.record_each(session.drop(arm, failure, number))
     builds.forget_ended()
-
-
-def is_over(context: RaceContext) -> bool:
-    """Return whether no further arm is built.
-
-    A run goes on for as long again until an arm of another workflow than the baseline's is built,
-    if there is any.
-    """
-    state = context.state
-    plan = plan_of(state)
-    arms = {arm.id for arm in plan.arms if arm.id not in controls(state)}
-    others = {arm.id for arm in plan.arms if arm.workflow != plan.baseline.workflow}
-    rivals = others - failed_arms(state) or arms
-    if rivals & {*raced_arms(state), *_ready_arms(context)}:
-        return context.clock() >= context.races_end
-    return context.clock() >= context.end + context.seconds
-
-
-def _ready_arms(context: RaceContext) -> list[str]:
-    """Return the arms that are built and have not raced, the controls excepted."""
-    session, state = context.session, context.state
-    known = raced_arms(state) | controls(state)
-    built = [
-        arm.id
-        for arm in plan_of(state).arms
-        if session.is_running(arm.id)
-        and (session.is_prepared(arm.id) or session.is_warmed_up(arm.id))
-    ]
-    is_comparable = plan_of(state).baseline.id in built
-    return [arm for arm in built if arm not in known and is_comparable]
 
 
 def early_arms(arms: Sequence[Arm], early_seconds: float, baseline: Arm, at_once: int) -> list[Arm]:
@@ -315,50 +276,3 @@ def _build_side_by_side(
             yield from recorder.record_each(session.build(arm.id))
     if not recorder.state.groups and not session.is_running(baseline.id):
         raise baseline_error(recorder.state, baseline.id)
-
-
-class RacePause:
-    """When the builds pause for a race.
-
-    The first race waits until all early arms are built or have failed, later ones for the interval
-    of the presets; both only if an arm is ready.
-    """
-
-    def __init__(
-        self,
-        context: RaceContext,
-        builds: SideBySideBuilds,
-        early: Sequence[str],
-        presets: BuildPresets,
-    ) -> None:
-        self._context = context
-        self._builds = builds
-        self._early = early
-        is_first = not context.state.groups
-        seconds = presets.first_race_seconds if is_first else presets.race_interval_seconds
-        self._waits_for_early = is_first
-        self._due = context.clock() + seconds
-
-    def is_due(self) -> bool:
-        """Return whether the builds pause now."""
-        context, baseline = self._context, plan_of(self._context.state).baseline.id
-        session = context.session
-        has_failed = session.has_started(baseline) and not session.is_running(baseline)
-        if has_failed or session.has_failed(REFERENCE):
-            return True
-        is_checked = any(_is_built(context, arm) for arm in self._builds.running)
-        if is_checked and context.clock() < min(self._due + CHECK_SECONDS, context.end):
-            return False
-        if is_over(context):
-            return True
-        if not _ready_arms(context):
-            return False
-        return self._context.clock() >= self._due or (
-            self._waits_for_early and all(map(self._is_settled, self._early))
-        )
-
-    def _is_settled(self, arm: str) -> bool:
-        session = self._context.session
-        return session.has_started(arm) and (
-            not session.is_running(arm) or session.is_prepared(arm) or session.is_warmed_up(arm)
-        )

@@ -35,6 +35,7 @@ from advisor.errors import (
 from advisor.execute import (
     build_queue,
     building,
+    pauses,
     post_race,
     racing,
     remaining,
@@ -188,7 +189,7 @@ def _race_and_measure_further(races: RaceContext, header: Header) -> Iterator[Lo
         yield from _race_groups(races, header, builds)
         yield from races.recorder.record_each(races.session.finish_reference())
         yield from post_race.measure_further(races)
-        if building.is_over(races) or post_race.arms_to_add(races.state, header) is None:
+        if pauses.is_over(races) or post_race.arms_to_add(races.state, header) is None:
             return
 
 
@@ -204,10 +205,10 @@ def _race_groups(
         before = _race_progress(recorder.state, question)
         yield from building.build_group(races, header, builds)
         added = post_race.arms_to_add(recorder.state, header)
-        if added is not None and not building.is_over(races):
+        if added is not None and not pauses.is_over(races):
             yield recorder.record(added)
             yield from building.build_group(races, header, builds)
-        if building.is_over(races):
+        if pauses.is_over(races):
             yield from building.end_builds(races, builds)
         yield from racing.race_shapes(races, functools.partial(has_answer, header))
         waiting = remaining.waiting_arms(recorder.state, question)

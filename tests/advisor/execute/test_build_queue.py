@@ -22,7 +22,7 @@ from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import WorkerSpawned
 from advisor.domain.run_state import Header, ProcessState
-from advisor.execute import building
+from advisor.execute import building, pauses
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
 from probes.wire.events import Built
 from probes.wire.outcome import Failure, Outcome
@@ -340,7 +340,7 @@ def test_a_race_waits_for_an_arm_whose_outputs_are_checked(
         races_end=70.0,
         end=78.0,
     )
-    pause = building.RacePause(
+    pause = pauses.RacePause(
         context,  # type: ignore[arg-type]
         types.SimpleNamespace(running=["slow"]),  # type: ignore[arg-type]
         ["quick", "slow"],
