@@ -34,6 +34,9 @@ class SpeedupErrors(NamedTuple):
     logs: tuple[tuple[float, ...], ...]
     #: Standard errors within the processes, by arm and shape.
     within: tuple[tuple[float, ...], ...]
+    #: Bounds of the logarithm within which nothing is known, by arm and shape: typical and fastest
+    #: calls contradict each other. None where the errors are those of a normal distribution.
+    ranges: tuple[tuple[tuple[float, float] | None, ...], ...]
     #: Standard errors between processes, by arm.
     between: tuple[float, ...]
     #: By shape; their mean is 1.
@@ -53,6 +56,7 @@ def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
             tuple(0.0 if exact else _standard_error(one) for one in each)
             for exact, each in zip(is_exact, speedups, strict=True)
         ),
+        ranges=tuple(_ranges(entry, each) for entry, each in zip(measured, speedups, strict=True)),
         between=tuple(
             0.0 if exact else _process_error(by_name[arm])
             for exact, arm in zip(is_exact, arms, strict=True)
@@ -67,12 +71,15 @@ def draw_log_speedups(
 ) -> Draws:
     """Return mean log speed-ups over the shapes, `(draws, arms) float64`, not to be changed.
 
+    They are normal, but uniform within a range in which nothing is known.
+
     `scale` scales the errors, as more repetitions would. With `exact`, the name of an arm, its
     error is left out, and the other arms share none. The draws are kept, because a change of a
     weight does not change them. Those of an arm do not depend on which other arms there are, but
     for the part of the error that they share.
     """
     import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
+    from scipy.special import ndtr  # noqa: PLC0415 - as above
 
     logs, weights = np.array(errors.logs), np.array(errors.weights)
     shapes = logs.shape[1]
@@ -88,7 +95,14 @@ def draw_log_speedups(
     common = _normals(seed, "", shapes + 1)[:, np.newaxis] * np.sqrt(shared)
     own = normals * np.sqrt(np.maximum(totals**2 - shared, 0.0))
     noise = np.where(totals > 0, common, 0.0) + own
-    within = (weights * noise[..., :-1]).mean(axis=2)
+    errors_within = noise[..., :-1]
+    for arm, ranges in enumerate(errors.ranges):
+        for shape, bounds in enumerate(ranges):
+            if bounds is not None and totals[arm, shape] > 0:
+                low, high = bounds
+                position = ndtr(errors_within[:, arm, shape] / totals[arm, shape])
+                errors_within[:, arm, shape] = low + position * (high - low) - logs[arm, shape]
+    within = (weights * errors_within).mean(axis=2)
     drawn: Draws = (weights * logs).mean(axis=1) + scale * (within + noise[..., -1])
     drawn.setflags(write=False)
     return drawn
@@ -155,6 +169,21 @@ def _speedups(measurements: Sequence[Measurement]) -> tuple[list[list[Interval]]
         weights = [cell.weight for cell in measurements[0].cells]
         return [[cell.speedup for cell in entry.cells] for entry in measurements], weights
     return [[entry.speedup] for entry in measurements], [1.0]
+
+
+def _ranges(
+    measurement: Measurement, speedups: Sequence[Interval]
+) -> tuple[tuple[float, float] | None, ...]:
+    """Return the bounds of the logarithms where typical and fastest calls contradict each other."""
+    contradicted = [cell.fastest_calls is not None for cell in measurement.cells]
+    if len(speedups) != len(contradicted):
+        contradicted = [any(contradicted)] * len(speedups)
+    return tuple(
+        (math.log(one.low), math.log(one.high))
+        if is_contradicted and one.low and one.high
+        else None
+        for one, is_contradicted in zip(speedups, contradicted, strict=True)
+    )
 
 
 def _standard_error(speedup: Interval) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import builders
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.decide import certainty, scoring
+from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
 from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.recommendation import Decision
@@ -244,3 +246,20 @@ def test_the_word_claims_no_more_than_the_machine_and_the_time_allowed(
     assert (made.word, made.fit) == (word, fit)
     assert made.outstanding == (("late",) if possible else ())
     assert made.needed_repetitions is None
+
+
+def test_where_two_estimates_contradict_each_other_any_speed_between_them_is_as_likely() -> None:
+    unknown = Interval(value=0.22, low=0.02, high=2.31)
+    found = []
+    for fastest_calls in (None, unknown):
+        (cell,) = measured("busy", 0.22).cells
+        cells = (msgspec.structs.replace(cell, speedup=unknown, fastest_calls=fastest_calls),)
+        entry = msgspec.structs.replace(measured("busy", 0.22), speedup=unknown, cells=cells)
+        errors = speedup_errors(results(entry), ["busy"])
+        logs = draw_log_speedups(errors, seed=0)
+        found.append((logs > 0).mean())
+        assert math.log(0.01) < logs.mean() < 0
+    normal, uniform = found
+    # The share of the range above 1 on the logarithmic scale.
+    assert abs(uniform - math.log(2.31) / math.log(2.31 / 0.02)) < 0.03
+    assert normal < 0.13 < uniform
