@@ -44,7 +44,6 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
     if isinstance(question.model, OnnxModel) and not arms:
         raise _without_onnx(question, machine, catalogue)
     baseline = _find_baseline(question, arms, excluded)
-    _refuse_without_rival(question, arms, excluded)
     duplicate = msgspec.structs.replace(
         baseline, id=baseline.id + DUPLICATE_SUFFIX, duplicate_of=baseline.id
     )
@@ -98,11 +97,11 @@ def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
     return tuple(sorted(arms, key=lambda arm: arm.id != SERVING_BASELINE))
 
 
-def _refuse_without_rival(question: Question, arms: list[Arm], excluded: list[Excluded]) -> None:
+def refuse_without_rival(question: Question, plan: Plan) -> None:
     """Raise `NoStackError` where none of the workflows of `--workflows` can run here."""
     named = {ArmName.parse(name).workflow for name in question.workflows}
-    reasons = [each for each in excluded if ArmName.parse(each.workflow).workflow in named]
-    if not named or named & {arm.workflow for arm in arms}:
+    reasons = [each for each in plan.excluded if ArmName.parse(each.workflow).workflow in named]
+    if question.load is not None or not named or named & {arm.workflow for arm in plan.arms}:
         return
     raise NoStackError(
         "; ".join(f"{each.workflow} cannot run here: {each.reason}" for each in reasons),

@@ -114,7 +114,11 @@ def prepare(answers: Answers, context: Context) -> Run:
 
 
 def create(draft: DraftRun, context: Context) -> Run:
-    """Store a draft as a new run, with what stored runs measured on other platforms."""
+    """Store a draft as a new run, with what stored runs measured on other platforms.
+
+    Raise `NoStackError` for a draft in which no workflow that was asked for can run.
+    """
+    planning.refuse_without_rival(draft.question, draft.plan)
     created = context.now()
     header = Header(
         schema=SCHEMA,

@@ -30,6 +30,11 @@ def plan(*workflows: Workflow, **asked: Any) -> Plan:
     )
 
 
+def refuse(*workflows: Workflow, **changes: Any) -> None:
+    """Raise the error with which a run of this plan does not start."""
+    planning.refuse_without_rival(builders.question(**changes), plan(*workflows, **changes))
+
+
 OWN = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))
 
 
@@ -178,7 +183,7 @@ def test_an_arm_for_another_device_is_excluded() -> None:
     )
     assert [arm.id for arm in plan(graphs).arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
     with pytest.raises(NoStackError, match=r"graphs/cuda-graph does not support cpu"):
-        plan(graphs, workflows=("graphs/cuda-graph",))
+        refuse(graphs, workflows=("graphs/cuda-graph",))
     on_gpu = planning.plan(
         builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(graphs)
     )
@@ -217,16 +222,15 @@ def test_a_requested_arm_for_another_task_is_excluded_with_a_reason() -> None:
     )
     assert [arm.id for arm in plan(cached).arms][2:] == ["cached"]
     with pytest.raises(NoStackError, match=r"cached/cache does not support forward"):
-        plan(cached, workflows=("cached/cache",))
+        refuse(cached, workflows=("cached/cache",))
 
 
 def test_what_cannot_run_is_refused_only_where_nothing_else_is_named() -> None:
     other = builders.workflow("other", devices=("cuda",))
     here = builders.workflow("here")
     with pytest.raises(NoStackError, match="other"):
-        planning.plan(
-            builders.question(workflows=("other",)), builders.machine(), builders.catalogue(other)
-        )
+        refuse(other, workflows=("other",))
+    refuse(other, here, workflows=("other", "here"))
     both = builders.catalogue(other, here)
     for names in (("other", "here"), (BASELINE,), ()):
         question = builders.question(workflows=names)
@@ -349,7 +353,7 @@ def test_a_format_is_planned_only_when_it_is_asked_for(
 
 def test_a_named_quantised_arm_needs_the_option_too() -> None:
     with pytest.raises(NoStackError) as refusal:
-        plan(ENGINE, workflows=("engine/q4",))
+        refuse(ENGINE, workflows=("engine/q4",))
     assert refusal.value.next_step == "add --quantised int4"
     assert planned(workflows=("engine/q4",), quantised=("int4",)) == {"engine/q4"}
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -132,8 +132,8 @@ class FakeCluster:
         self.tasks: Mapping[int, Task] = {}
         self.pools: tuple[Pool, ...] = ()
 
-    def __call__(self, address: str) -> FakeCluster:
-        assert address == "local"
+    def __call__(self, address: str, work: Callable[..., object]) -> FakeCluster:
+        assert (address, callable(work)) == ("local", True)
         return self
 
     def devices(self) -> Mapping[str, int]:
