@@ -68,7 +68,7 @@ class Settings:
     seconds: float
     #: Whether the first one ends before the second starts: an engine takes the GPU's memory.
     one_by_one: bool
-    #: Is told what comes next, in a line.
+    #: Gets a line about what comes next.
     tell: Callable[[str], None] = lambda _line: None
 
 

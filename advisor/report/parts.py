@@ -55,7 +55,7 @@ def tables(answer: Answer) -> list[Table]:
 
 
 def _start_table(answer: Answer) -> list[Table]:
-    """Return how fast new processes reply, by each way; the slower calls of some are beside it."""
+    """Return how fast new processes reply, by each way, and the calls that follow."""
     started = [(one.arm, start) for one in answer.results.measurements for start in one.starts]
     if not started:
         return []

@@ -80,7 +80,7 @@ def verify(
     """Run the snippet of an arm and the baseline's, and compare their outputs and their speed.
 
     Raise `VerificationError` where a snippet cannot be run, and `NoRecipeError` without one.
-    `seconds` is the time for the calls of each. `tell` is told what comes next, in a line.
+    `seconds` is the time for the calls of each. `tell` gets a line about what comes next.
     """
     header = run.header()
     refuse_imported(header)
