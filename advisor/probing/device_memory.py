@@ -217,8 +217,8 @@ class MemoryHeadroom:
         It looks at the host and the GPU.
         """
         readers = [self.available_bytes, *([self._free_on_gpu] if self.monitor else [])]
-        halves = [(read, (read() or 0) / 2) for read in readers]
-        return lambda: any((read() or half) < half for read, half in halves)
+        halves = [(read, free / 2) for read in readers if (free := read()) is not None]
+        return lambda: any((free := read()) is not None and free < half for read, half in halves)
 
     def _free_on_gpu(self) -> int | None:
         used = self.monitor.used_bytes() if self.monitor else None
