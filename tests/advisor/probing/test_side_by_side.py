@@ -196,8 +196,15 @@ def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> N
 def test_a_build_is_suspended_before_it_has_imported_and_can_be_ended(session: Session) -> None:
     start_workers(session)
     builds = session.side_by_side(1)
-    list(session.build_side_by_side(builds, taking([NextBuild(SLOW, process=0)]), lambda: True))
-    worker = session._pool.workers[SLOW.id]
+    found = session._pool.workers
+
+    def has_started() -> bool:
+        """Wait for the process below the watchdog."""
+        workers.wait_until(lambda: len(process_tree(found[SLOW.id].directory)) > 1)
+        return True
+
+    list(session.build_side_by_side(builds, taking([NextBuild(SLOW, process=0)]), has_started))
+    worker = found[SLOW.id]
     assert_stands_still(worker)
     failure = Failure("skipped", "build", "no time is left", skip_cause="out-of-time")
     assert outcomes_by_arm(session.drop(SLOW.id, failure)) == {SLOW.id: Outcome(failure)}
