@@ -51,6 +51,44 @@ def test_a_worker_gets_the_saved_weights(
     assert not any(parameter.is_meta for parameter in worker)
 
 
+FACTORY = """
+import pathlib
+import torch
+
+def build():
+    with (pathlib.Path(__file__).parent / "calls").open("a") as calls:
+        calls.write("x")
+    return torch.nn.Linear(4, 2), (torch.randn(1, 4),)
+"""
+
+
+@pytest.mark.stack
+def test_a_model_that_was_created_ahead_is_used_once_and_gets_the_saved_weights(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "nets.py").write_text(FACTORY)
+
+    def opened(seed: int, *, ahead: bool) -> list[Any]:
+        request = workers.make_request(
+            pathlib.Path("x.py"),
+            tmp_path,
+            subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:build"},
+            dtype="native",
+            shared_directory=str(tmp_path),
+            seed=seed,
+        )
+        if ahead:
+            by_request.create_ahead(request)
+        return list(by_request.open_torch_subject(request).module.parameters())
+
+    reference, worker = opened(1, ahead=False), opened(2, ahead=True)
+    calls = (tmp_path / "calls").read_text()
+    third = opened(3, ahead=False)
+    assert (calls, (tmp_path / "calls").read_text()) == ("xx", "xxx")
+    for other in (worker, third):
+        assert all(torch.equal(one, each) for one, each in zip(reference, other, strict=True))
+
+
 @pytest.mark.stack
 def test_small_weights_need_no_symbolic_operators() -> None:
     server = ForkServer("torch", "workers")  # the compiler of `stack_server` imports sympy
