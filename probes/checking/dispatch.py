@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from probes import protocol
@@ -141,14 +141,23 @@ class Cell:
         The log probabilities of generated text are optional, because the timed calls do not compute
         them.
         """
-        reference, rules = self.reference, self.rules
+        reference, scored = self.reference, iter(())
+        score = getattr(self.program, "score", None)
+        if with_logprobs and score and isinstance(reference, text_reference.TokenReference):
+            pairs = zip(self.device_inputs, reference.tokens, strict=True)
+            scored = (score(value, tokens, reference.rows) for value, tokens in pairs)
         produced = run_program(self.workflow, self.program, self.device_inputs)
-        if isinstance(reference, stored_reference.Reference):
-            return correctness.check_outputs(reference, produced, rules, self.shape)
-        score = getattr(self.program, "score", None) if with_logprobs else None
-        pairs = zip(self.device_inputs, reference.tokens, strict=True) if score else ()
-        scored = (score(value, tokens, reference.rows) for value, tokens in pairs)  # type: ignore[misc]
-        return text_correctness.check_tokens(reference, produced, scored, rules, self.shape)
+        return self.judge(produced, scored)
+
+    def judge(
+        self, produced: Iterable[list[Any]], scored: Iterable[text_reference.TokenLogprobs] = ()
+    ) -> tuple[checks.Checked, str | None]:
+        """Compare outputs by input set, and the scores of a text, as `check` does."""
+        if isinstance(self.reference, stored_reference.Reference):
+            return correctness.check_outputs(self.reference, produced, self.rules, self.shape)
+        return text_correctness.check_tokens(
+            self.reference, produced, scored, self.rules, self.shape
+        )
 
     def check_repeats(self, limits: Mapping[str, Any]) -> tuple[int, str | None]:
         """Call the program again with the first input set.

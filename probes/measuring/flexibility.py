@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -68,11 +69,6 @@ def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
     return [array.take(range(batch_size), axis=0, mode="wrap") for array in arrays]
 
 
-def can_try_batch_sizes(reference: Reference | TokenReference, request: Request, size: int) -> bool:
-    """Return whether the rows of the built `size` give the outputs of other batch sizes."""
-    return is_batched(reference.inputs[0], size) and not has_coupled_rows(request)
-
-
 def has_coupled_rows(request: Request) -> bool | None:
     """Return whether the reference worker found coupled rows; None if it could not find out."""
     file = _coupled_rows_file(request)
@@ -84,14 +80,10 @@ def record_coupled_rows(cell: Cell, reference: Reference, request: Request) -> N
 
     The cell is that of eager PyTorch for the largest batch size.
     """
-    workflow, program = cell.workflow, cell.program
-    size = len(reference.inputs[0][0])
-    _, output = _time_call(workflow, program, program.feed(reference.inputs[0]))
-    known = program.collect(output)
-    is_coupled = not is_batched(known, size)
+    known = _call(cell, reference.inputs[0])
+    is_coupled = not is_batched(known, len(reference.inputs[0][0]))
     for other in new_batch_sizes(request.batch_sizes):
-        device_inputs = program.feed(take_rows(reference.inputs[0], other))
-        found = program.collect(_time_call(workflow, program, device_inputs)[1])
+        found = _call(cell, take_rows(reference.inputs[0], other))
         is_coupled = is_coupled or bool(
             find_difference(found, take_rows(known, other), reference, cell.rules)
         )
@@ -103,22 +95,65 @@ def _coupled_rows_file(request: Request) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / "coupled-rows.json"
 
 
-def try_batch_size(cell: Cell, batch_size: int) -> NewShapeResult:
-    """Call the program with another batch size.
+@dataclasses.dataclass(frozen=True)
+class NewShape:
+    """A shape that was not built."""
 
-    An exception of the stack is a refusal; it is left to the caller.
+    shape: Shape
+    #: The cell whose program is called.
+    cell: Cell
+    inputs: list[Any]
+    #: Returns what is wrong with outputs for these inputs; None if nothing is.
+    find_fault: Callable[[list[Any]], str | None]
+
+    def call(self) -> NewShapeResult:
+        """Call the program; an exception of the stack is a refusal, which is left to the caller."""
+        workflow, program = self.cell.workflow, self.cell.program
+        first, steady, outputs = time_new_shape(workflow, program, program.feed(self.inputs))
+        reason = self.find_fault(outputs)
+        outcome = outcome_of(first, steady, reason)
+        return NewShapeResult(self.shape, outcome, first, steady, reason)
+
+
+def new_shapes(cells: Mapping[Shape, Cell], request: Request, *, short: bool) -> Iterator[NewShape]:
+    """Yield what is tried.
+
+    The program of the largest built shape tries the batch sizes, unless rows depend on each other;
+    that of the smallest one tries the length, if there is a reference for it.
     """
-    workflow, program, reference = cell.workflow, cell.program, cell.reference
-    _, known_output = _time_call(workflow, program, program.feed(reference.inputs[0]))
-    expected = take_rows(program.collect(known_output), batch_size)
-    device_inputs = program.feed(take_rows(reference.inputs[0], batch_size))
-    first_seconds, steady_seconds, outputs = time_new_shape(workflow, program, device_inputs)
-    if isinstance(reference, TokenReference):
-        reason = text_correctness.find_fault(outputs[0], reference, batch_size, cell.rules)
-    else:
-        reason = find_difference(outputs, expected, reference, cell.rules)
-    outcome = outcome_of(first_seconds, steady_seconds, reason)
-    return NewShapeResult(Shape(batch_size), outcome, first_seconds, steady_seconds, reason)
+    largest, cell = max(cells), cells[max(cells)]
+    is_possible = is_batched(cell.reference.inputs[0], largest.batch_size)
+    if is_possible and not has_coupled_rows(request):
+        for size in new_batch_sizes(request.batch_sizes, short=short):
+            yield of_batch_size(cell, size)
+    changed = at_new_length(request)
+    (shape,) = changed.shapes
+    if request.new_shapes and dispatch.reference_file(changed, shape).exists():
+        reference = dispatch.load_reference(changed, shape)
+        smallest = dataclasses.replace(
+            cells[request.shapes[0]], shape=shape, reference=reference, device_inputs=[]
+        )
+        yield NewShape(
+            Shape(shape.batch_size, changed.input_tokens),
+            smallest,
+            reference.inputs[0],
+            lambda outputs: smallest.judge([outputs])[1],
+        )
+
+
+def of_batch_size(cell: Cell, size: int) -> NewShape:
+    """Return a batch of `size` rows of the built one; a text of rows is compared row by row."""
+    reference, rules = cell.reference, cell.rules
+    is_text = isinstance(reference, TokenReference)
+    # Before the call of the new shape, which may break the program.
+    expected = [] if is_text else take_rows(_call(cell, reference.inputs[0]), size)
+
+    def find_fault(outputs: list[Any]) -> str | None:
+        if isinstance(reference, TokenReference):
+            return text_correctness.find_fault(outputs[0], reference, size, rules)
+        return find_difference(outputs, expected, reference, rules)
+
+    return NewShape(Shape(size), cell, take_rows(reference.inputs[0], size), find_fault)
 
 
 def time_new_shape(
@@ -187,6 +222,11 @@ def find_difference(
     return None
 
 
+def _call(cell: Cell, inputs: list[Any]) -> list[Any]:
+    """Return the outputs of the cell's program for numpy arrays."""
+    return next(dispatch.run_program(cell.workflow, cell.program, [cell.program.feed(inputs)]))
+
+
 def _time_call(workflow: Any, program: Program, device_inputs: Any) -> tuple[float, Any]:
     """Return the seconds of one call, to the end of its work, and its output."""
     start = perf_counter()
@@ -217,31 +257,3 @@ def at_new_length(request: Request) -> Request:
         input_sets=1,
         shared_directory=str(pathlib.Path(request.shared_directory) / DIRECTORY),
     )
-
-
-def tried_shape(request: Request) -> Shape:
-    changed = at_new_length(request)
-    return Shape(changed.batch_sizes[0], changed.input_tokens)
-
-
-def has_reference(request: Request) -> bool:
-    changed = at_new_length(request)
-    return dispatch.reference_file(changed, changed.shapes[0]).exists()
-
-
-def try_length(cell: Cell, request: Request) -> NewShapeResult:
-    """Call the program, which was built for the smallest batch size, with the new length.
-
-    An exception of the stack is a refusal; it is left to the caller.
-    """
-    changed = at_new_length(request)
-    (shape,) = changed.shapes
-    reference = dispatch.load_reference(changed, shape)
-    device_inputs = cell.program.feed(reference.inputs[0])
-    first_seconds, steady_seconds, _ = time_new_shape(cell.workflow, cell.program, device_inputs)
-    tried = dataclasses.replace(
-        cell, shape=shape, device_inputs=[device_inputs], reference=reference
-    )
-    _, reason = tried.check(with_logprobs=False)
-    outcome = outcome_of(first_seconds, steady_seconds, reason)
-    return NewShapeResult(tried_shape(request), outcome, first_seconds, steady_seconds, reason)

@@ -21,6 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter, perf_counter_ns, process_time
 from typing import Any
 
+from probes.wire.events import BlockTimed, WarmedUp
+from probes.wire.shape import Shape
+
 NANOSECONDS = 1e-9
 #: Limits of the calls in one block. Fewer suffice for calls above the two durations.
 MIN_CALLS = 5
@@ -59,36 +62,6 @@ class Block:
     first_token_calls: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
-class TimedBlock:
-    """The durations of one block."""
-
-    #: Of each call that counts, in order.
-    seconds: tuple[float, ...]
-    #: Median until a call returned, before the wait for its end.
-    enqueue_seconds: float
-    #: Processor time of all calls that count.
-    cpu_seconds: float
-    #: Of each warm-up call.
-    warmup_seconds: tuple[float, ...]
-    #: Of a call in a row of calls without waiting in between; None where that was not measured.
-    streamed_seconds: float | None
-    #: Readings of the clock before the first call and after the last one.
-    began: float
-    ended: float
-
-
-@dataclasses.dataclass(frozen=True)
-class WarmUp:
-    """The result of a warm-up."""
-
-    calls: int
-    #: Calls before the steady part, whether there is one, and the median of its calls.
-    calls_until_steady: int
-    steady: bool
-    typical_seconds: float
-
-
 @contextlib.contextmanager
 def stopwatch() -> Iterator[Callable[[], float]]:
     """Yield a function that, after the block, returns the seconds that the block took."""
@@ -118,16 +91,19 @@ def time_block(
     synchronise: Callable[[], None],
     block: Block,
     *,
-    offset: int = 0,
+    shape: Shape,
+    round_number: int,
     streams: bool = False,
-) -> TimedBlock:
+) -> BlockTimed:
     """Call `block.warmup_calls + block.calls` times and return the durations.
 
-    `device_inputs` are used in rotation, starting at `offset`. If the device `streams`, which
-    means that it queues calls, the block is repeated without waiting between the calls; the
-    throughput is that of the repetition. Long calls that block the host are not repeated.
+    `device_inputs` are used in rotation, in each round from the next one on. If the device
+    `streams`, which means that it queues calls, the block is repeated without waiting between the
+    calls; the throughput is that of the repetition. Long calls that block the host are not
+    repeated.
     """
-    inputs = itertools.islice(itertools.cycle(device_inputs), offset % len(device_inputs), None)
+    first = round_number % len(device_inputs)
+    inputs = itertools.islice(itertools.cycle(device_inputs), first, None)
     clock = perf_counter_ns
     calls: list[int] = []
     enqueues: list[int] = []
@@ -157,7 +133,9 @@ def time_block(
             synchronise()
             streamed_seconds = (clock() - start) * NANOSECONDS / block.calls
         ended = clock()
-    return TimedBlock(
+    return BlockTimed(
+        shape,
+        round_number,
         seconds=tuple(count * NANOSECONDS for count in calls),
         enqueue_seconds=statistics.median(enqueues) * NANOSECONDS,
         cpu_seconds=cpu_seconds,
@@ -195,7 +173,8 @@ def warm_up(
     device_inputs: Sequence[Any],
     synchronise: Callable[[], None],
     min_seconds: float,
-) -> WarmUp:
+    shape: Shape,
+) -> WarmedUp:
     """Call until the durations are steady, for at least `min_seconds`.
 
     The limit is ten times that, four times for long calls. A call that takes many times as long as
@@ -222,7 +201,7 @@ def warm_up(
         cut = find_cut(seconds)
         if (cut.steady and cut.enough) or weighted >= limit * min_seconds:
             typical = statistics.median(seconds[cut.calls :])
-            return WarmUp(len(seconds), cut.calls, cut.steady, typical)
+            return WarmedUp(shape, typical, len(seconds), cut.calls, cut.steady)
         next_check = now + RECHECK_SHARE * weighted
 
 

@@ -221,21 +221,17 @@ def warm_up_cell(cell: Cell, request: protocol.Request, channel: Channel) -> tim
         raise FailureError(Failure("incorrect", "warmup", reason))
     times_first_token = request.task == protocol.GENERATE and warm_up_first_token(cell)
     found = timing.warm_up(
-        cell.program, cell.device_inputs, cell.workflow.synchronise, request.warmup_seconds
+        cell.program,
+        cell.device_inputs,
+        cell.workflow.synchronise,
+        request.warmup_seconds,
+        cell.shape,
     )
     block = timing.size_block(found.typical_seconds, request.block_seconds)
     if times_first_token:
         count = min(block.calls, MAX_FIRST_TOKEN_CALLS)
         block = dataclasses.replace(block, first_token_calls=count)
-    channel.send(
-        events.WarmedUp(
-            cell.shape,
-            typical_seconds=found.typical_seconds,
-            warmup_calls=found.calls,
-            calls_until_steady=found.calls_until_steady,
-            steady=found.steady,
-        ),
-    )
+    channel.send(found)
     return block
 
 

@@ -1,4 +1,8 @@
-"""Turn what a stack raises into an outcome for the advisor."""
+"""Turn what a stack raises into an outcome for the advisor.
+
+This module has the project's one broad `except`: an exception of a foreign stack is data for the
+advisor, not an error of ours.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ import pathlib
 import re
 import sysconfig
 import traceback
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
@@ -94,6 +99,24 @@ REFUSALS = (
         f"compute it with operators of PyTorch, or {OTHER_WORKFLOWS}",
     ),
 )
+
+
+Result = TypeVar("Result")
+
+
+def attempt(work: Callable[[], Any], on_failure: Callable[[BaseException], Any]) -> Any:
+    """Return the result of `work`, or of `on_failure` for whatever `work` raises."""
+    try:
+        return work()
+    except BaseException as problem:  # noqa: BLE001 - the one place; see the module's docstring
+        traceback.print_exc()
+        return on_failure(problem)
+
+
+def try_optional(work: Callable[[], Result]) -> Result | None:
+    """Return the result of `work`, or None if it raises: the run does not depend on it."""
+    found: Result | None = attempt(work, lambda _: None)
+    return found
 
 
 class FailureError(Exception):

@@ -1,20 +1,15 @@
-"""Run a worker through its phases: import, load, build, check, warm up, blocks, response.
-
-This module has the project's one broad `except`: an exception of a foreign stack is data for the
-advisor, not an error of ours.
-"""
+"""Run a worker through its phases: import, load, build, check, warm up, blocks, response."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib.util
 import os
 import pathlib
 import sys
-import traceback
 import types
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from probes import protocol
 from probes.adapter import Subject, UnsupportedError
@@ -30,14 +25,12 @@ from probes.runtime.cells import (
     warm_up_cell,
 )
 from probes.runtime.channel import Channel
-from probes.runtime.failures import classify, exception_summary
+from probes.runtime.failures import attempt, classify, try_optional
 from probes.runtime.memory import keep_freed_blocks
 from probes.runtime.service import Service
 from probes.wire import events
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape
-
-Result = TypeVar("Result")
 
 
 def run(directory: pathlib.Path, notify_fd: int) -> None:
@@ -77,21 +70,6 @@ def enter_sandbox(request: protocol.Request, directory: pathlib.Path) -> None:
         raise UnsupportedError(message) from problem
 
 
-def attempt(work: Callable[[], Any], on_failure: Callable[[BaseException], Any]) -> Any:
-    """Return the result of `work`, or of `on_failure` for whatever `work` raises."""
-    try:
-        return work()
-    except BaseException as problem:  # noqa: BLE001 - the one place; see the module's docstring
-        traceback.print_exc()
-        return on_failure(problem)
-
-
-def try_optional(work: Callable[[], Result]) -> Result | None:
-    """Return the result of `work`, or None if it raises: the run does not depend on it."""
-    found: Result | None = attempt(work, lambda _: None)
-    return found
-
-
 def run_phases(request: protocol.Request, channel: Channel) -> None:
     """Do what the role of the worker asks for; raise where nothing more can be measured."""
     if request.role == "snippet":
@@ -101,7 +79,7 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
         return
     workflow = import_workflow(request, channel)
     if request.role == "reference":
-        token = reference.answer_tokens(request, channel, try_optional)
+        token = reference.answer_tokens(request, channel)
     else:
         token = channel.read_token()
     created_seconds = 0.0
@@ -149,7 +127,9 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     with channel.stopwatch() as seconds:
         workflow = load_workflow(pathlib.Path(request.workflow_file))
         if request.role == "serve":
-            workflow = as_served(workflow)
+            from probes.runtime.served import ServedWorkflow  # noqa: PLC0415 - most serve nothing
+
+            workflow = ServedWorkflow(workflow)
         versions = workflow.versions()
         settings = workflow.settings(request)
     found = (
@@ -170,13 +150,6 @@ def load_workflow(file: pathlib.Path) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def as_served(workflow: Any) -> Any:
-    """Return the workflow's server instead of the workflow."""
-    from probes.runtime.served import ServedWorkflow  # noqa: PLC0415 - most workers serve nothing
-
-    return ServedWorkflow(workflow)
 
 
 def write_long_text(subject: Subject, request: protocol.Request) -> None:
@@ -216,8 +189,10 @@ def run_measured_role(
     }
     channel.send(events.Caches(bytes_before, count_bytes(scratch), count_hits()))
     check_engagement(cells[request.shapes[-1]], request, channel)
-    report_recipe_facts(workflow, subject, cells, request, channel)
-    losses.report_losses(cells, request, channel, attempt)
+    facts = try_optional(lambda: recipe_facts(workflow, subject, cells, request))
+    if facts is not None:
+        channel.send(facts)
+    losses.report_losses(cells, request, channel)
     if request.role == "serve":
         channel.send(workflow.address())
     if hold:
@@ -239,7 +214,6 @@ def run_measured_role(
         blocks,
         request,
         channel,
-        lambda work: attempt(work, exception_summary),
         # A stack without what the host probe needs is measured all the same.
         launch=try_optional(timing.find_launch),
     )
@@ -253,52 +227,34 @@ def read_memory(workflow: Any) -> events.MemoryRead:
     return found
 
 
-def report_recipe_facts(
-    workflow: Any,
-    subject: Any,
-    cells: dict[Shape, Cell],
-    request: protocol.Request,
-    channel: Channel,
-) -> None:
-    """Report what the arm's script needs; a failure is logged and does not end the worker."""
-
-    def collect() -> events.RecipeFacts:
-        return events.RecipeFacts(
-            allowances={
-                str(shape): dispatch.eager_allowance(
-                    cell.reference, cell.rules, is_close=cell.is_close
-                )
-                for shape, cell in cells.items()
-            },
-            serving_command=workflow.serving_command(request)
-            if hasattr(workflow, "serving_command")
-            else None,
-            integration=workflow.integration(request),
-            inputs=subject.describe_inputs() if hasattr(subject, "describe_inputs") else None,
-            coupled_rows=flexibility.has_coupled_rows(request),
-            starts=workflow.starts(subject, request) if hasattr(workflow, "starts") else {},
-        )
-
-    facts = try_optional(collect)
-    if facts is not None:
-        channel.send(facts)
+def recipe_facts(
+    workflow: Any, subject: Any, cells: dict[Shape, Cell], request: protocol.Request
+) -> events.RecipeFacts:
+    """Return what the arm's script needs."""
+    return events.RecipeFacts(
+        allowances={
+            str(shape): dispatch.eager_allowance(cell.reference, cell.rules, is_close=cell.is_close)
+            for shape, cell in cells.items()
+        },
+        serving_command=workflow.serving_command(request)
+        if hasattr(workflow, "serving_command")
+        else None,
+        integration=workflow.integration(request),
+        inputs=subject.describe_inputs() if hasattr(subject, "describe_inputs") else None,
+        coupled_rows=flexibility.has_coupled_rows(request),
+        starts=workflow.starts(subject, request) if hasattr(workflow, "starts") else {},
+    )
 
 
 def count_bytes(directory: pathlib.Path) -> int:
     """Return the bytes of all files below `directory`; 0 if it does not exist."""
-    return sum(
-        file_bytes(pathlib.Path(folder, name))
-        for folder, _, files in os.walk(directory)
-        for name in files
-    )
-
-
-def file_bytes(file: pathlib.Path) -> int:
-    """Return the bytes of a file; 0 for a temporary file that a compiler has removed meanwhile."""
-    try:
-        return file.lstat().st_size
-    except OSError:
-        return 0
+    found = 0
+    for folder, _, files in os.walk(directory):
+        for name in files:
+            # A compiler may have removed a temporary file meanwhile.
+            with contextlib.suppress(OSError):
+                found += pathlib.Path(folder, name).lstat().st_size
+    return found
 
 
 def count_hits() -> int | None:

@@ -5,31 +5,25 @@ from __future__ import annotations
 import importlib.util
 import pathlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from probes import protocol
 from probes.checking import long_text
 from probes.checking.dispatch import Cell, run_program
 from probes.runtime.channel import Channel
-from probes.runtime.failures import exception_summary
+from probes.runtime.failures import attempt, exception_summary, try_optional
 from probes.wire import checks
 from probes.wire.shape import Shape
 
-Attempt = Callable[[Callable[[], Any], Callable[[BaseException], Any]], Any]
 
-
-def report_losses(
-    cells: dict[Shape, Cell], request: protocol.Request, channel: Channel, attempt: Attempt
-) -> None:
+def report_losses(cells: dict[Shape, Cell], request: protocol.Request, channel: Channel) -> None:
     """Send the scores along the long text and the user's metric; what fails is not sent."""
     shape = max(cells)
     program = cells[shape].program
     if request.long_text and long_text.file_of(request).exists():
         channel.start_phase("correctness", shape)
-        scores = attempt(
-            lambda: long_text.score_program(program, long_text.load(request), request),
-            lambda _: None,
+        scores = try_optional(
+            lambda: long_text.score_program(program, long_text.load(request), request)
         )
         if scores is not None:
             channel.send(scores)

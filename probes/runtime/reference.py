@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from probes import protocol
@@ -16,6 +15,7 @@ from probes.checking.stored_reference import Reference
 from probes.measuring import flexibility
 from probes.runtime import memory
 from probes.runtime.channel import Channel
+from probes.runtime.failures import try_optional
 from probes.wire import events
 from probes.wire.shape import Shape
 
@@ -76,9 +76,7 @@ def make_length_reference(
     dispatch.make_reference(workflow, changed_subject, program, [arguments], file, changed)
 
 
-def answer_tokens(
-    request: protocol.Request, channel: Channel, try_optional: Callable[[Callable[[], None]], None]
-) -> list[str]:
+def answer_tokens(request: protocol.Request, channel: Channel) -> list[str]:
     """Hold memory for each `allocate`, measure the device for `peaks`; return the next token."""
     with contextlib.ExitStack() as held:
         while (token := channel.read_token())[0] in {"allocate", "peaks"}:

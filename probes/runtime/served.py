@@ -1,7 +1,8 @@
 """A workflow's server as a workflow: its texts are checked and timed over HTTP like any other's.
 
 The server is a process of the worker, which therefore ends with the worker. It speaks OpenAI's
-completions; see `probes.adapter.Server`.
+completions; see `probes.adapter.Server`. Before the load the worker runs closed loops of requests
+itself, and during it checks texts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import re
 import shlex
 import socket
@@ -19,14 +21,18 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from probes import protocol
 from probes.adapter import Server, UnsupportedError
+from probes.checking import text_correctness
+from probes.checking.dispatch import Cell
 from probes.protocol import Request
 from probes.runtime import memory
+from probes.runtime.failures import exception_summary
 from probes.subjects.checkpoint import EngineSubject
 from probes.wire import events
 from probes.wire.events import Engagement
@@ -38,7 +44,8 @@ POLL_SECONDS, ANSWER_SECONDS = 0.2, 5.0
 LOG_BYTES, LINE_CHARACTERS = 4000, 300
 #: Format of the words of `probes.subjects.checkpoint.token_word`, and how a text is read.
 WORD_FORMAT, WORD = "t{:07d}", re.compile(r"t(\d{7})")
-
+#: Most vocabularies start with padding and the begin and end of a text.
+FIRST_ORDINARY_TOKEN = 3
 
 #: What a request raises that the server refuses, drops or answers with something else.
 REQUEST_ERRORS = (RuntimeError, OSError, http.client.HTTPException, json.JSONDecodeError)
@@ -228,3 +235,68 @@ def post(url: str, body: dict[str, Any], seconds: float) -> Any:
         reason = problem.read(2000).decode("utf-8", "replace")
         message = f"the server refused a request with status {problem.code}: {reason}"
         raise RuntimeError(message) from problem
+
+
+def run_closed_loop(
+    program: ServedProgram,
+    request: Request,
+    vocabulary: int,
+    concurrency: int,
+    seconds: float,
+) -> events.ClosedLoop:
+    """Ask for texts of the load's lengths until `seconds` have passed, each loop once at least.
+
+    A loop whose request fails ends.
+    """
+    start = time.monotonic()
+
+    def ask(loop: int) -> tuple[int, str | None, float]:
+        stream = random.Random(f"{request.seed}/{concurrency}/{loop}")  # noqa: S311 - no secret
+        answered, end = 0, start
+        while answered == 0 or time.monotonic() - start < seconds:
+            input_tokens, output_tokens = stream.choice(request.load["lengths"])
+            tokens = [
+                stream.randrange(FIRST_ORDINARY_TOKEN, vocabulary) for _ in range(input_tokens)
+            ]
+            try:
+                program.complete(program.prompt_of(tokens), output_tokens)
+            except REQUEST_ERRORS as problem:
+                return answered, exception_summary(problem), end
+            answered, end = answered + 1, time.monotonic()
+        return answered, None, end
+
+    with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
+        loops = list(pool.map(ask, range(concurrency)))
+    last = max(end for _, _, end in loops)
+    problems = [problem for _, problem, _ in loops if problem is not None]
+    return events.ClosedLoop(
+        concurrency,
+        sum(answered for answered, _, _ in loops),
+        len(problems),
+        max(last - start, time.get_clock_info("monotonic").resolution),
+        next(iter(problems), None),
+    )
+
+
+def sample_texts(cell: Cell, is_over: Callable[[], bool]) -> tuple[events.TextsSampled, str | None]:
+    """Ask for the text of one checked prompt after the other until `is_over`, which waits.
+
+    Return the counts and what is wrong with a text, after which no further one is asked for.
+    Requests that fail are counted: the load generator sees how the server treats its own.
+    """
+    program: ServedProgram = cell.program
+    prompts: list[str] = cell.device_inputs[0]
+    reference: Any = cell.reference
+    checked = unanswered = 0
+    reason: str | None = None
+    while reason is None and not is_over():
+        row = (checked + unanswered) % len(prompts)
+        try:
+            text = program.complete(prompts[row])
+        except REQUEST_ERRORS:
+            unanswered += 1
+            continue
+        checked += 1
+        (tokens,) = program.collect([text])
+        reason = text_correctness.find_fault(tokens, reference, 1, cell.rules, row)
+    return events.TextsSampled(checked, unanswered), reason

@@ -10,12 +10,11 @@ from typing import Any
 
 from probes import protocol
 from probes.adapter import Subject
-from probes.checking import dispatch
 from probes.checking.dispatch import Cell
 from probes.measuring import flexibility, sync_check, timing
 from probes.runtime.cells import nondeterministic
 from probes.runtime.channel import Channel
-from probes.runtime.failures import FailureError
+from probes.runtime.failures import FailureError, attempt, exception_summary
 from probes.wire import events
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
@@ -35,8 +34,6 @@ class Service:
     blocks: dict[Shape, timing.Block]
     request: protocol.Request
     channel: Channel
-    #: Returns the result of a function or, if the stack raises, the first line of its reason.
-    attempt: Callable[[Callable[[], Any]], Any]
     #: Launches a tiny kernel; None without a GPU.
     launch: Callable[[], object] | None = None
     #: Whether the outputs were checked after the last visit.
@@ -83,33 +80,23 @@ class Service:
             cell.device_inputs,
             self.workflow.synchronise,
             block,
-            offset=round_number,
+            shape=shape,
+            round_number=round_number,
             streams=self.request.device == "cuda",
         )
         # Other work may have slowed the calls of the warm-up, or of this visit.
         typical = max(min(timed.seconds), statistics.median(timed.seconds) / MAX_BLOCK_GROWTH)
         sized = timing.size_block(typical, self.request.block_seconds)
         self.blocks[shape] = dataclasses.replace(sized, first_token_calls=block.first_token_calls)
-        self.channel.send(
-            events.BlockTimed(
-                shape,
-                round_number,
-                host_seconds=host_seconds,
-                first_token_seconds=self.time_first_token(cell, block),
-                **dataclasses.asdict(timed),
-            )
+        first_tokens = timing.time_calls(
+            getattr(cell.program, "first_token", None),
+            cell.device_inputs,
+            self.workflow.synchronise,
+            block.first_token_calls,
         )
-
-    def time_first_token(self, cell: Cell, block: timing.Block) -> tuple[float, ...]:
-        """Return the durations of calls for the first token; none where there are no such calls."""
-        if not block.first_token_calls:
-            return ()
-        return tuple(
-            timing.time_calls(
-                cell.program.first_token,
-                cell.device_inputs,
-                self.workflow.synchronise,
-                block.first_token_calls,
+        self.channel.send(
+            dataclasses.replace(
+                timed, host_seconds=host_seconds, first_token_seconds=tuple(first_tokens)
             )
         )
 
@@ -123,13 +110,13 @@ class Service:
         self.channel.send(events.Ready())
 
     def probe_server(self, concurrency: int, seconds: float) -> None:
-        from probes.runtime import server_requests  # noqa: PLC0415 - most workers serve nothing
+        from probes.runtime import served  # noqa: PLC0415 - most workers serve nothing
 
         program = self.cells[max(self.cells)].program
         vocabulary = self.workflow.address().vocabulary
         self.channel.start_phase("sustain")
         self.channel.send(
-            server_requests.run_closed_loop(program, self.request, vocabulary, concurrency, seconds)
+            served.run_closed_loop(program, self.request, vocabulary, concurrency, seconds)
         )
         self.channel.send(events.Ready())
 
@@ -138,13 +125,11 @@ class Service:
 
         Raise `FailureError` for a wrong one after that token: the server has to serve the load.
         """
-        from probes.runtime import server_requests  # noqa: PLC0415 - as above
+        from probes.runtime import served  # noqa: PLC0415 - as above
 
         cell = self.cells[max(self.cells)]
         self.channel.start_phase("sustain")
-        sampled, reason = server_requests.sample_texts(
-            cell, lambda: self.channel.has_token(seconds)
-        )
+        sampled, reason = served.sample_texts(cell, lambda: self.channel.has_token(seconds))
         self.channel.read_token()
         self.channel.send(sampled)
         if reason is not None:
@@ -175,66 +160,37 @@ class Service:
         self.channel.send(events.Ready())
 
     def try_new_shapes(self, *, short: bool) -> None:
-        """Try batch sizes and a length that were not built, for `MAX_SECONDS` at most.
+        """Try shapes that were not built, for `MAX_SECONDS` at most; the others are skipped.
 
-        The program of the largest built shape tries the batch sizes, that of the smallest one the
-        length. Raise `FailureError` if one of them returned wrong values: nobody would notice.
+        Raise `FailureError` if one of them returned wrong values: nobody would notice.
         """
         start = time.monotonic()
-        largest = max(self.cells)
-        cell = self.cells[largest]
-        sizes = flexibility.new_batch_sizes(self.request.batch_sizes, short=short)
-        if not flexibility.can_try_batch_sizes(cell.reference, self.request, largest.batch_size):
-            sizes = []
-        for size in sizes:
-            if time.monotonic() - start > flexibility.MAX_SECONDS:
-                break
-            self.channel.start_phase("new-shapes", Shape(size))
-            self.report(self.try_batch_size(cell, size))
-        if self.request.new_shapes and flexibility.has_reference(self.request):
-            self.channel.start_phase("new-shapes", flexibility.tried_shape(self.request))
+        for new in flexibility.new_shapes(self.cells, self.request, short=short):
+            self.channel.start_phase("new-shapes", new.shape)
             is_late = time.monotonic() - start > flexibility.MAX_SECONDS
-            self.report(self.try_length(is_late=is_late))
+            result = (
+                events.NewShapeResult(new.shape, "skipped", reason="too little time")
+                if is_late
+                else self.try_new_shape(new)
+            )
+            self.channel.send(result)
+            reason = result.reason or ""
+            if result.outcome == "wrong" and not reason.startswith(flexibility.OTHER_SHAPES):
+                reason = f"{result.shape.description}, which was not built: {reason}"
+                raise FailureError(Failure("incorrect", "new-shapes", reason))
 
-    def report(self, result: events.NewShapeResult) -> None:
-        self.channel.send(result)
-        reason = result.reason or ""
-        if result.outcome == "wrong" and not reason.startswith(flexibility.OTHER_SHAPES):
-            reason = f"{result.shape.description}, which was not built: {reason}"
-            raise FailureError(Failure("incorrect", "new-shapes", reason))
+    def try_new_shape(self, new: flexibility.NewShape) -> events.NewShapeResult:
+        """Return the result of a shape; an exception of the stack is a refusal.
 
-    def try_batch_size(self, cell: Cell, size: int) -> events.NewShapeResult:
-        """Return the result of one new batch size; an exception of the stack is a refusal."""
-        result: events.NewShapeResult | str = self.attempt(
-            lambda: flexibility.try_batch_size(cell, size)
-        )
+        It is `eager` if the compiled path did not serve the inputs.
+        """
+        result: events.NewShapeResult | str = attempt(new.call, exception_summary)
         if isinstance(result, str):
-            return events.NewShapeResult(Shape(size), "refused", reason=result)
-        rows = flexibility.take_rows(cell.reference.inputs[0], size)
-        return self.mark_if_not_engaged(cell, result, rows)
-
-    def try_length(self, *, is_late: bool) -> events.NewShapeResult:
-        """Return the result of the new length; it is skipped where the time is spent."""
-        changed = flexibility.at_new_length(self.request)
-        tried = flexibility.tried_shape(self.request)
-        if is_late:
-            return events.NewShapeResult(tried, "skipped", reason="too little time")
-        cell = self.cells[self.request.shapes[0]]
-        result: events.NewShapeResult | str = self.attempt(
-            lambda: flexibility.try_length(cell, self.request)
-        )
-        if isinstance(result, str):
-            return events.NewShapeResult(tried, "refused", reason=result)
-        inputs = dispatch.load_reference(changed, changed.shapes[0]).inputs[0]
-        return self.mark_if_not_engaged(cell, result, inputs)
-
-    def mark_if_not_engaged(
-        self, cell: Cell, result: events.NewShapeResult, inputs: list[Any]
-    ) -> events.NewShapeResult:
-        """Return the result as `eager` if the compiled path did not serve `inputs`."""
+            return events.NewShapeResult(new.shape, "refused", reason=result)
         if result.outcome == "wrong":
             return result
-        engagement = self.workflow.engagement(cell.program, cell.program.feed(inputs))
+        program = new.cell.program
+        engagement = self.workflow.engagement(program, program.feed(new.inputs))
         if engagement.share < self.request.minimum_engaged_share:
             return dataclasses.replace(result, outcome="eager", reason=engagement.proof)
         return result

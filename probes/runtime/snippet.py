@@ -40,7 +40,7 @@ def run_role(request: Request, channel: Channel) -> None:
     output, where None stands for outputs that are not compared. A snippet without calls `writes`.
     One that `describes` its environment starts later.
     """
-    options = request.options
+    options, shape = request.options, request.shapes[0]
     found = read_environment() if options["describes"] else None
     channel.send(events.Imported({}, {}, 0.0, found))
     if channel.read_token()[0] != "build":
@@ -68,7 +68,7 @@ def run_role(request: Request, channel: Channel) -> None:
             channel.send(events.Compared(name, compare(snippet, arrays, request)))
     channel.start_phase("warmup")
     warm = timing.warm_up(
-        lambda _: snippet.call(), [None], snippet.synchronise, request.warmup_seconds
+        lambda _: snippet.call(), [None], snippet.synchronise, request.warmup_seconds, shape
     )
     block = timing.size_block(warm.typical_seconds, request.block_seconds)
     # Without this, garbage collection would walk all objects of the stack before each block.
@@ -76,9 +76,16 @@ def run_role(request: Request, channel: Channel) -> None:
     gc.freeze()
     channel.send(events.Ready())
     while (token := channel.read_token())[0] == "visit":
-        timed = timing.time_block(lambda _: snippet.call(), [None], snippet.synchronise, block)
-        fields = dataclasses.asdict(timed)
-        channel.send(events.BlockTimed(request.shapes[0], int(token[2]), **fields))
+        channel.send(
+            timing.time_block(
+                lambda _: snippet.call(),
+                [None],
+                snippet.synchronise,
+                block,
+                shape=shape,
+                round_number=int(token[2]),
+            )
+        )
 
 
 class Snippet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pathlib
 import traceback
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
@@ -28,8 +29,9 @@ TRACED = "traced"
 TRACING_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
 #: Names of inputs for the older exporter.
 NAMES = 'names = [f"input_{number}" for number in range(len(example))]\n'
-#: Of the dimensions, those that the code of the model does not fix.
-EVERY: Literal["every"] = "every"
+#: Which dimensions are free: the first of each input, all that the code of the model does not fix,
+#: or none.
+Free: TypeAlias = Literal["batch", "every"] | None
 
 
 def for_shapes(
@@ -37,15 +39,10 @@ def for_shapes(
 ) -> pathlib.Path:
     """Return the model as an ONNX file for the shapes of `inputs`, exported if it does not exist.
 
-    Afterwards the module's weights are on the host: the GPU need not hold them twice.
+    Afterwards, and after the functions below, the module's weights are on the host: the GPU need
+    not hold them twice.
     """
-    if not isinstance(subject, TorchSubject):
-        return pathlib.Path(subject.file)
-    file = _model_file(request, f"batch-{rows_of(inputs)}")
-    if not file.exists():
-        _export(subject, subject.tensors(inputs), file, None)
-    pytorch.move_weights_to_host(subject)
-    return file
+    return _file_of(subject, inputs, request, (_fixed_name(inputs, request), None))
 
 
 def for_any_batch_size(
@@ -53,24 +50,10 @@ def for_any_batch_size(
 ) -> pathlib.Path:
     """Return the model as an ONNX file whose first dimensions are free.
 
-    A model that does not export that way is exported for the shapes of `inputs`. Afterwards the
-    module's weights are on the host.
+    A model that does not export that way is exported for the shapes of `inputs`.
     """
-    if not isinstance(subject, TorchSubject):
-        return pathlib.Path(subject.file)
-    free, fixed = (
-        _model_file(request, "any-batch"),
-        _model_file(request, f"batch-{rows_of(inputs)}"),
-    )
-    if not free.exists() and not fixed.exists():
-        tensors = subject.tensors(inputs)
-        examples = tuple(with_min_batch(tensor) for tensor in tensors)
-        try:
-            _export(subject, examples, free, batch(tensors))
-        except EXPORT_ERRORS:
-            _export(subject, tensors, fixed, None)
-    pytorch.move_weights_to_host(subject)
-    return free if free.exists() else fixed
+    fixed = (_fixed_name(inputs, request), None)
+    return _file_of(subject, inputs, request, (f"any-batchx{request.input_tokens}", "batch"), fixed)
 
 
 def for_any_shape(
@@ -78,31 +61,14 @@ def for_any_shape(
 ) -> pathlib.Path:
     """Return the model as an ONNX file with all dimensions free that its code does not fix.
 
-    Raise `UnsupportedError` for a model that cannot be exported with a free batch. Afterwards the
-    module's weights are on the host.
+    Raise `UnsupportedError` for a model that cannot be exported with a free batch. The exporter of
+    ONNX has further ways to trace a module than `torch.export`.
     """
-    if not isinstance(subject, TorchSubject):
-        return pathlib.Path(subject.file)
-    file = _folder(request) / "any-shape" / FILE
-    if not file.exists():
-        tensors = subject.tensors(inputs)
-        # The exporter returns free sizes as tensors.
-        with pytorch.without_inference_mode():
-            refuse_other_outputs(subject.module(*tensors))
-        try:
-            _export(subject, tensors, file, EVERY)
-        except (UnsupportedError, torch.onnx.OnnxExporterError):
-            # The exporter of ONNX has further ways to trace a module.
-            if not subject.has_batch:
-                raise
-            examples = tuple(with_min_batch(tensor) for tensor in tensors)
-            try:
-                _export(subject, examples, file, batch(examples))
-            except EXPORT_ERRORS as problem:
-                if not _trace(subject, examples, file, is_free=True):
-                    raise UnsupportedError(NO_FREE_BATCH) from problem
-    pytorch.move_weights_to_host(subject)
-    return file
+    ways: list[Free] = ["every", *(["batch"] if subject.has_batch else [])]
+    try:
+        return _file_of(subject, inputs, request, *(("any-shape", free) for free in ways))
+    except EXPORT_ERRORS as problem:
+        raise UnsupportedError(NO_FREE_BATCH) from problem
 
 
 def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
@@ -113,7 +79,7 @@ def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
     if request.subject["kind"] == "onnx":
         return "", "model"
     # The exporter with `dynamo=True` refuses some models.
-    is_traced = any(_folder(request).glob(f"*/{TRACED}"))
+    is_traced = any(pathlib.Path(request.scratch_directory).glob(f"*/{TRACED}"))
     arguments = {
         (False, False): "model, inputs",
         (False, True): "torch.export.export(model, example, dynamic_shapes=shapes, strict=False)",
@@ -135,20 +101,36 @@ def rows_of(inputs: list[Any]) -> int:
     return next((len(array) for array in inputs if array.ndim), 1)
 
 
-def _folder(request: Request) -> pathlib.Path:
-    return pathlib.Path(request.scratch_directory)
+def _fixed_name(inputs: list[Any], request: Request) -> str:
+    return f"batch-{rows_of(inputs)}x{request.input_tokens}"
 
 
-def _model_file(request: Request, name: str) -> pathlib.Path:
-    return _folder(request) / f"{name}x{request.input_tokens}" / FILE
+def _file_of(
+    subject: TorchSubject | OnnxSubject,
+    inputs: list[Any],
+    request: Request,
+    *ways: tuple[str, Free],
+) -> pathlib.Path:
+    """Return the file of the first way, a folder and what is free, by which the model exports.
+
+    The last one is also tried with the older exporter.
+    """
+    if not isinstance(subject, TorchSubject):
+        return pathlib.Path(subject.file)
+    files = [(pathlib.Path(request.scratch_directory, name, FILE), free) for name, free in ways]
+    found = next((file for file, _ in files if file.exists()), None)
+    if found is None:
+        with pytorch.without_inference_mode():
+            found = _export(subject, subject.tensors(inputs), files)
+    pytorch.move_weights_to_host(subject)
+    return found
 
 
 def _export(
     subject: TorchSubject,
     tensors: tuple[torch.Tensor, ...],
-    file: pathlib.Path,
-    free: FreeDimensions | Literal["every"] | None,
-) -> None:
+    files: Sequence[tuple[pathlib.Path, Free]],
+) -> pathlib.Path:
     if any(tensor.is_complex() for tensor in tensors):
         message = (
             "the ONNX exporter gives complex inputs a further dimension of real numbers, so the"
@@ -157,51 +139,68 @@ def _export(
         raise UnsupportedError(message)
     parameters = subject.module.parameters()
     device = next((parameter.device for parameter in parameters), tensors[0].device)
-    with pytorch.without_inference_mode():
-        arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
-        try:
-            if free == EVERY:
-                exported = export_every(subject, arguments)
-                program = torch.onnx.export(exported, dynamo=True, verbose=False)
-            else:
-                shapes = by_parameter(subject.module, free) if free else None
-                program = torch.onnx.export(
-                    subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
-                )
-        except torch.onnx.OnnxExporterError:
-            refuse_other_outputs(subject.module(*arguments))
-            if free is not None or not _trace(subject, arguments, file):
-                raise
-            return
-    if program is None:
-        message = "torch.onnx.export returned no program"
-        raise RuntimeError(message)
+    arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
+    # Before the export: it returns free sizes as tensors.
+    refuse_other_outputs(subject.module(*(tensor.clone() for tensor in arguments)))
+    problem: Exception | None = None
+    for file, free in files:
+        problem = _write(subject, arguments, file, free)
+        if problem is None:
+            return file
+    file, free = files[-1]
+    if problem is not None and (free == "every" or not _trace(subject, arguments, file, free)):
+        raise problem
+    return file
+
+
+def _write(
+    subject: TorchSubject, arguments: tuple[torch.Tensor, ...], file: pathlib.Path, free: Free
+) -> Exception | None:
+    """Write the file, or return why the exporter refuses the module."""
+    try:
+        program = _program_of(subject, arguments, free)
+    except (UnsupportedError, *EXPORT_ERRORS) as problem:
+        traceback.print_exc()
+        return problem
     with replace_when_complete(file.parent) as directory:
         directory.mkdir(parents=True, exist_ok=True)
         program.save(directory / file.name, external_data=True)
+    return None
+
+
+def _program_of(subject: TorchSubject, arguments: tuple[torch.Tensor, ...], free: Free) -> Any:
+    if free == "every":
+        return torch.onnx.export(export_every(subject, arguments), dynamo=True, verbose=False)
+    shapes = None
+    if free:
+        arguments = tuple(map(with_min_batch, arguments))
+        shapes = by_parameter(subject.module, batch(arguments))
+    program = torch.onnx.export(
+        subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
+    )
+    if program is None:
+        message = "torch.onnx.export returned no program"
+        raise RuntimeError(message)
+    return program
 
 
 def _trace(
-    subject: TorchSubject,
-    arguments: tuple[torch.Tensor, ...],
-    file: pathlib.Path,
-    *,
-    is_free: bool = False,
+    subject: TorchSubject, arguments: tuple[torch.Tensor, ...], file: pathlib.Path, free: Free
 ) -> bool:
     """Export with PyTorch's older exporter, which traces one call; return whether it takes it.
 
-    The first dimension of each input is free if `is_free`. Where the traced call depends on it,
-    outputs for another number of rows are wrong, which the check of outputs finds.
+    Where the traced call depends on a free batch, outputs for another number of rows are wrong,
+    which the check of outputs finds.
     """
     names = [f"input_{number}" for number in range(len(arguments))]
     axes = {name: {0: "batch"} for name, each in zip(names, arguments, strict=True) if each.ndim}
-    free = {"input_names": names, "dynamic_axes": axes} if is_free else {}
-    with replace_when_complete(file.parent) as directory, pytorch.without_inference_mode():
+    more = {"input_names": names, "dynamic_axes": axes} if free else {}
+    copies = tuple((with_min_batch(each) if free else each).clone() for each in arguments)
+    with replace_when_complete(file.parent) as directory:
         directory.mkdir(parents=True, exist_ok=True)
         try:
-            copies = tuple(tensor.clone() for tensor in arguments)
             path = str(directory / file.name)
-            torch.onnx.export(subject.module, copies, path, dynamo=False, **free)
+            torch.onnx.export(subject.module, copies, path, dynamo=False, **more)
         except TRACING_ERRORS:
             traceback.print_exc()
             return False
@@ -274,7 +273,7 @@ def export_every(
     """
     if not subject.has_batch:
         raise UnsupportedError(NO_BATCH)
-    examples = tuple(with_min_batch(tensor) for tensor in tensors)
+    examples = tuple(map(with_min_batch, tensors))
     free = tuple(dict.fromkeys(range(each.ndim), torch.export.Dim.AUTO) for each in examples)
     shapes = by_parameter(subject.module, free)
     try:
