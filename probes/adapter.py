@@ -13,8 +13,26 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from probes.protocol import Request
-from probes.wire.events import Engagement, Unit
+from probes.protocol import FORWARD, GENERATE, Request
+from probes.wire.events import Engagement, StartLines, Unit
+
+#: What a workflow's module imports from here.
+__all__ = [
+    "FORWARD",
+    "GENERATE",
+    "Engagement",
+    "Findings",
+    "ModelError",
+    "Program",
+    "Request",
+    "Server",
+    "StartLines",
+    "Subject",
+    "TextProgram",
+    "UnsupportedError",
+    "Workflow",
+    "option_words",
+]
 
 
 class UnsupportedError(Exception):

@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from probes.adapter import Program
+from probes.adapter import Engagement, Program
 from probes.measuring.sync_check import GRAPH_LAUNCHES, KERNEL_LAUNCHES
 from probes.stacks import pytorch
-from probes.wire.events import Engagement
 
 #: Libraries choose kernels and allocate workspaces in the first calls, which a capture forbids.
 WARMUP_CALLS = 3

@@ -14,9 +14,8 @@ import numpy as np
 import torch
 import transformers
 
-from probes.adapter import TextProgram
+from probes.adapter import Request, TextProgram
 from probes.checking.text_reference import TokenLogprobs
-from probes.protocol import Request
 from probes.stacks import cuda_graphs, pytorch
 from probes.subjects.transformers_generate import cache_keyword, installed_keyword
 

@@ -16,9 +16,8 @@ import gguf
 import numpy as np
 from gguf.utility import SafetensorsLocal
 
-from probes.adapter import UnsupportedError
+from probes.adapter import Request, UnsupportedError
 from probes.partial_file import replace_when_complete
-from probes.protocol import Request
 from probes.subjects.checkpoint import EngineSubject, require_architecture, token_word
 
 #: llama.cpp's name of each architecture that `write_model` can write.

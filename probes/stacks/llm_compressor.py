@@ -16,9 +16,8 @@ import subprocess
 import sys
 from typing import Any
 
-from probes.adapter import UnsupportedError
+from probes.adapter import Request, UnsupportedError
 from probes.partial_file import replace_when_complete
-from probes.protocol import Request
 from probes.subjects.checkpoint import EngineSubject
 
 #: Variables with import paths of this worker's interpreter, which are not the other one's.

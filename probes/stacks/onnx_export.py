@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 
-from probes.adapter import UnsupportedError
+from probes.adapter import Request, UnsupportedError
 from probes.partial_file import replace_when_complete
-from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.subjects.exported import batch_range
 from probes.subjects.outputs import other_types

@@ -17,10 +17,9 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from onnxruntime.quantization.onnx_model import ONNXModel
 
+from probes.adapter import Engagement, Request
 from probes.partial_file import replace_when_complete
-from probes.protocol import Request
 from probes.subjects.onnx_file import item_bytes
-from probes.wire.events import Engagement
 
 #: Operators whose weights become INT8. Convolutions do not: ONNX Runtime's guide recommends dynamic
 #: quantisation for recurrent networks and transformers.

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
-from probes.adapter import UnsupportedError
-from probes.protocol import Request
+from probes.adapter import Engagement, Request, StartLines, UnsupportedError
 from probes.stacks import onnx_export, pytorch
 from probes.stacks.onnxruntime_feeding import (
     BFLOAT16,
@@ -24,10 +23,8 @@ from probes.stacks.onnxruntime_feeding import (
     SessionProgram,
     TensorBinding,
 )
-from probes.subjects.by_request import open_torch_or_onnx
+from probes.subjects.by_request import TorchSubject, open_torch_or_onnx
 from probes.subjects.onnx_file import OnnxSubject
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement, StartLines
 
 IO_BINDING = "io-binding"
 CUDA = "CUDAExecutionProvider"

@@ -8,7 +8,7 @@ from typing import Any
 
 import nncf
 
-from probes.wire.events import Engagement
+from probes.adapter import Engagement
 
 #: NNCF's mode of each format. Weights that it does not compress to 4 bits have 8.
 MODES = {"int8": "INT8_SYM", "int4": "INT4_SYM"}

@@ -10,9 +10,8 @@ import openvino
 import torch
 import transformers
 
-from probes.adapter import TextProgram, UnsupportedError
+from probes.adapter import Request, TextProgram, UnsupportedError
 from probes.checking.text_reference import TokenLogprobs
-from probes.protocol import Request
 from probes.stacks import openvino_model, pytorch
 from probes.subjects.causal_lm import CausalLm
 from probes.subjects.transformers_generate import cache_keyword, installed_keyword

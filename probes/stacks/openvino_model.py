@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import openvino
 
-from probes.protocol import Request
+from probes.adapter import Request
 from probes.stacks import pytorch
 from probes.subjects.by_request import open_by_task
 

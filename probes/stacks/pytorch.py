@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from probes.adapter import UnsupportedError
-from probes.protocol import Request
+from probes.adapter import Request, UnsupportedError
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Peaks

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from probes.wire.events import StartLines
+from probes.adapter import StartLines
 
 #: Name of the file that a way writes.
 CACHE, FUNCTION = "model.cache", "model.aot"
@@ -17,6 +17,8 @@ with open("{CACHE}", "wb") as file:
 """
 LOAD_CACHE = f"""\
 import torch
+
+from probes.adapter import StartLines
 
 with open("{CACHE}", "rb") as file:
     torch.compiler.load_cache_artifacts(file.read())

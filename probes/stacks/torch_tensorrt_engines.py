@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch_tensorrt
 
-from probes.adapter import UnsupportedError
-from probes.protocol import Request
+from probes.adapter import Engagement, Request, UnsupportedError
 from probes.stacks import pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
 
 if TYPE_CHECKING:
     from probes.subjects.causal_lm import CausalLm

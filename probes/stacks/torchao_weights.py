@@ -6,18 +6,9 @@ import collections
 from typing import Any
 
 import torch
-from torchao.quantization import (
-    Float8DynamicActivationFloat8WeightConfig,
-    Int4WeightOnlyConfig,
-    Int8DynamicActivationInt8WeightConfig,
-    Int8WeightOnlyConfig,
-    PerRow,
-    quantize_,
-)
+import torchao.quantization
 
-from probes.adapter import UnsupportedError
-from probes.protocol import Request
-from probes.wire.events import Engagement
+from probes.adapter import Engagement, Request, UnsupportedError
 
 #: Weights that share a scale in the 4-bit format.
 GROUP = 64
@@ -28,17 +19,8 @@ PACKING = "tile_packed_to_4d"
 REFUSALS = (AssertionError, NotImplementedError, ValueError)
 
 
-def configuration(request: Request) -> Any:
-    if request.options["weights"] == "fp8":
-        return Float8DynamicActivationFloat8WeightConfig(granularity=PerRow())
-    if request.options["weights"] == "int4":
-        return Int4WeightOnlyConfig(group_size=GROUP, int4_packing_format=PACKING)
-    if request.options.get("activations"):
-        return Int8DynamicActivationInt8WeightConfig()
-    return Int8WeightOnlyConfig()
-
-
 def expression(request: Request) -> str:
+    """Return the expression of the configuration, with names of `torchao.quantization`."""
     if request.options["weights"] == "fp8":
         return "Float8DynamicActivationFloat8WeightConfig(granularity=PerRow())"
     if request.options["weights"] == "int4":
@@ -48,11 +30,11 @@ def expression(request: Request) -> str:
     return "Int8WeightOnlyConfig()"
 
 
-def import_line(request: Request) -> str:
+def imported_names(request: Request) -> list[str]:
     names = [expression(request).partition("(")[0], "quantize_"]
     if request.options["weights"] == "fp8":
         names.insert(1, "PerRow")
-    return f"from torchao.quantization import {', '.join(names)}"
+    return names
 
 
 def quantise(module: Any, request: Request) -> None:
@@ -62,8 +44,9 @@ def quantise(module: Any, request: Request) -> None:
     """
     if any(map(is_quantised, linear_weights(module))):
         return
+    known = {name: getattr(torchao.quantization, name) for name in imported_names(request)}
     try:
-        quantize_(module, configuration(request))
+        known["quantize_"](module, eval(expression(request), known))  # noqa: S307 - written above
     except REFUSALS as problem:
         message = f"torchao: {problem}"
         raise UnsupportedError(message) from problem

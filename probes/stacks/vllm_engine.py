@@ -10,11 +10,9 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from probes.adapter import Server, option_words
-from probes.protocol import Request
+from probes.adapter import Engagement, Request, Server, option_words
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineSubject
-from probes.wire.events import Engagement
 
 #: Types of quantised weights; packed ones are integers.
 QUANTISED = {"int8", "uint8", "int32", "float8_e4m3fn", "float8_e4m3fnuz"}

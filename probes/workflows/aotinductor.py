@@ -7,14 +7,12 @@ from typing import Any
 import torch
 from torch._inductor import aoti_compile_and_package, aoti_load_package
 
+from probes.adapter import Engagement, Request, StartLines
 from probes.partial_file import replace_when_complete
-from probes.protocol import Request
 from probes.stacks import cuda_graphs, onnx_export, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_request import open_torch_subject
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement, StartLines
+from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 settings = pytorch.apply_settings
 open_subject = open_torch_subject

@@ -10,14 +10,12 @@ import bitsandbytes as bnb
 import torch
 import transformers
 
-from probes import protocol
-from probes.protocol import Request
+from probes.adapter import GENERATE, Engagement, Request
 from probes.stacks import pytorch
 from probes.subjects.checkpoint import EngineSubject
 from probes.subjects.transformers_generate import TextGeneration
-from probes.wire.events import Engagement
 
-TASKS = (protocol.GENERATE,)
+TASKS = (GENERATE,)
 
 settings = pytorch.apply_settings
 open_subject = EngineSubject

@@ -14,13 +14,11 @@ from executorch.exir import to_edge_transform_and_lower
 from executorch.extension.pybindings import portable_lib
 from executorch.runtime import Runtime
 
+from probes.adapter import Engagement, Request
 from probes.partial_file import replace_when_complete
-from probes.protocol import Request
 from probes.stacks import onnx_export, pytorch
-from probes.subjects.by_request import open_torch_subject
+from probes.subjects.by_request import TorchSubject, open_torch_subject
 from probes.subjects.outputs import collect
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
 
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise

@@ -13,12 +13,10 @@ import numpy as np
 import torch
 from iree import compiler, runtime
 
+from probes.adapter import Engagement, Request
 from probes.partial_file import replace_when_complete
-from probes.protocol import Request
 from probes.stacks import pytorch
-from probes.subjects.by_request import open_torch_or_onnx
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
+from probes.subjects.by_request import TorchSubject, open_torch_or_onnx
 
 if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject

@@ -7,18 +7,14 @@ from typing import Any
 import transformers
 from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
 
-from probes import protocol
-from probes.adapter import Program, UnsupportedError
-from probes.protocol import Request
+from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request, UnsupportedError
 from probes.stacks import pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_request import open_by_task
-from probes.subjects.torch_subject import TorchSubject
+from probes.subjects.by_request import TorchSubject, open_by_task
 from probes.subjects.transformers_generate import TextGeneration
 from probes.subjects.transformers_model import Forward
-from probes.wire.events import Engagement
 
-TASKS = (protocol.FORWARD, protocol.GENERATE)
+TASKS = (FORWARD, GENERATE)
 
 settings = pytorch.apply_settings
 synchronise = pytorch.synchronise
@@ -58,7 +54,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """
     program: Program = (
         TextGeneration(subject.model, request)
-        if request.task == protocol.GENERATE
+        if request.task == GENERATE
         else TorchProgram(subject, subject.module)
     )
     program(program.feed(inputs))
@@ -75,11 +71,11 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 def integration(request: Request) -> str:
     call = (
         pytorch.each_call(pytorch.generate_call(request), result="tokens")
-        if request.task == protocol.GENERATE
+        if request.task == GENERATE
         else pytorch.each_call("model(*inputs)")
     )
     # The lines of a forward pass load a model of transformers inside a module that returns tensors.
-    is_wrapped = request.task == protocol.FORWARD and request.subject["kind"] == "transformers"
+    is_wrapped = request.task == FORWARD and request.subject["kind"] == "transformers"
     model = "model.model" if is_wrapped else "model"
     return f"""\
 import torch

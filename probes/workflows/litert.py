@@ -9,12 +9,10 @@ import litert_torch
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
+from probes.adapter import Engagement, Request
 from probes.partial_file import replace_when_complete
-from probes.protocol import Request
 from probes.stacks import pytorch
-from probes.subjects.by_request import open_torch_subject
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
+from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise

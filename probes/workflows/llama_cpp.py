@@ -12,17 +12,14 @@ from typing import Any
 import gguf
 import numpy as np
 
-from probes import protocol
-from probes.adapter import Server, option_words
+from probes.adapter import GENERATE, Engagement, Request, Server, option_words
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
-from probes.protocol import Request
 from probes.stacks import llama_cpp_server
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject, token_word
-from probes.wire.events import Engagement
 
-TASKS = (protocol.GENERATE,)
+TASKS = (GENERATE,)
 import xllamacpp  # noqa: E402 - after `llama_cpp_server` has set the variable that it reads
 
 open_subject = EngineSubject

@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from probes import protocol
-from probes.adapter import UnsupportedError
-from probes.protocol import Request
+from probes.adapter import GENERATE, Engagement, Request, UnsupportedError
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
-from probes.wire.events import Engagement
 
-TASKS = (protocol.GENERATE,)
+TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

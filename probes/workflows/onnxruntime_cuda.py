@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from probes.protocol import Request
+from probes.adapter import Request
 from probes.stacks import onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS
 

@@ -14,15 +14,12 @@ import numpy as np
 import onnxruntime as ort
 import onnxruntime_genai as og
 
-from probes import protocol
-from probes.adapter import UnsupportedError
+from probes.adapter import GENERATE, Engagement, Request, UnsupportedError
 from probes.checking.text_reference import TokenLogprobs
-from probes.protocol import Request
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
-from probes.wire.events import Engagement
 
-TASKS = (protocol.GENERATE,)
+TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorrt as trt
 
-from probes.protocol import Request
+from probes.adapter import Request
 from probes.stacks import onnx_export, onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_feeding import SessionProgram
 from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, Model

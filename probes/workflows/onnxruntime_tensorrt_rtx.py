@@ -7,8 +7,7 @@ from typing import Any
 import onnxruntime as ort
 import onnxruntime_ep_nv_tensorrt_rtx as plugin
 
-from probes.adapter import UnsupportedError
-from probes.protocol import Request
+from probes.adapter import Request, UnsupportedError
 from probes.stacks import onnx_export, onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_feeding import SessionProgram
 from probes.stacks.onnxruntime_session import Model

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 import openvino
 import torch
 
-from probes import protocol
-from probes.adapter import Program
-from probes.protocol import Request
+from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request
 from probes.stacks import onnx_export, openvino_model, pytorch
 from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
 
 if TYPE_CHECKING:
     from probes.stacks.openvino_generation import OpenVinoGeneration
 
-TASKS = (protocol.FORWARD, protocol.GENERATE)
+TASKS = (FORWARD, GENERATE)
 
 versions = openvino_model.versions
 settings = openvino_model.settings
@@ -83,7 +80,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
     `subject` is a `CausalLm` for text, else a `TorchSubject` or an `OnnxSubject`.
     """
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - imports transformers, which takes seconds
 
         return openvino_generation.build(subject, inputs, request)
@@ -134,7 +131,7 @@ def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any
 
 def integration(request: Request) -> str:
     hint = openvino_model.PRECISION_HINTS.get(request.dtype, "f32")
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - as above
 
         return openvino_generation.integration(request, hint)

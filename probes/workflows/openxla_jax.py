@@ -15,11 +15,9 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from probes.protocol import Request
+from probes.adapter import Engagement, Request
 from probes.stacks import pytorch
-from probes.subjects.by_request import open_torch_subject
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
+from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 settings_of_torch = pytorch.apply_settings
 open_subject = open_torch_subject

@@ -6,16 +6,13 @@ from typing import Any
 
 import torch
 
-from probes import protocol
-from probes.adapter import Program, UnsupportedError
-from probes.protocol import Request
+from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request, UnsupportedError
 from probes.stacks import cuda_graphs, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
-from probes.wire.events import Engagement
 
-TASKS = (protocol.FORWARD, protocol.GENERATE)
+TASKS = (FORWARD, GENERATE)
 
 settings = pytorch.apply_settings
 synchronise = pytorch.synchronise
@@ -38,7 +35,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     `subject` is a `CausalLm` for text, else a `TorchSubject`.
     """
     captured = request.options.get("cuda_graph")
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds
 
         if captured:
@@ -61,7 +58,7 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         call = pytorch.each_call(pytorch.generate_call(request), result="tokens")
         return f"import torch\n\n{call}"
     if request.options.get("cuda_graph"):

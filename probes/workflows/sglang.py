@@ -8,19 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from probes import protocol
-from probes.adapter import Server, option_words
+from probes.adapter import GENERATE, Engagement, Request, Server, option_words
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
-from probes.protocol import Request
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import (
     EngineProgram,
     EngineSubject,
     require_architecture,
 )
-from probes.wire.events import Engagement
 
-TASKS = (protocol.GENERATE,)
+TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorrt_rtx as trt
 
-from probes.protocol import Request
-from probes.stacks import onnx_export, pytorch, tensorrt_build, tensorrt_engine
+from probes.adapter import Request
+from probes.stacks import onnx_export, pytorch, tensorrt_engine
 from probes.stacks.tensorrt_engine import Model
 
 versions = functools.partial(tensorrt_engine.versions, trt)
@@ -25,5 +25,5 @@ def build_for(target: str, subject: Model, inputs: list[Any], request: Request) 
     """Export and build `TARGET.engine` for a GPU that need not be present, such as `sm_89`."""
     model = onnx_export.for_any_batch_size(subject, inputs, request)
     shapes = tensorrt_engine.input_shapes(subject, request)
-    plan = tensorrt_build.build_plan(trt, model, shapes, tensorrt_build.EngineLog(), target)
+    plan = tensorrt_engine.build_plan(trt, model, shapes.EngineLog(), target)
     (pathlib.Path(request.scratch_directory) / f"{target}.engine").write_bytes(plan)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes.adapter import UnsupportedError
-from probes.protocol import Request
+from probes.adapter import Engagement, Request, UnsupportedError
 from probes.stacks import cuda_graphs, graph_breaks, pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_request import open_torch_subject
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
+from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 settings = pytorch.apply_settings
 open_subject = open_torch_subject

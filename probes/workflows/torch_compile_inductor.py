@@ -9,15 +9,12 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
-from probes import protocol
-from probes.adapter import Program
-from probes.protocol import Request
+from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request, StartLines
 from probes.stacks import cuda_graphs, graph_breaks, pytorch, start_lines
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
-from probes.wire.events import Engagement, StartLines
 
-TASKS = (protocol.FORWARD, protocol.GENERATE)
+TASKS = (FORWARD, GENERATE)
 
 settings = pytorch.apply_settings
 open_subject = open_by_task
@@ -43,7 +40,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     `torch-compile-inductor-static-cache` compiles a decode step of fixed shapes instead. `subject`
     is a `CausalLm` for text, else a `TorchSubject`.
     """
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds
 
         subject.model.compile(dynamic=request.options.get("dynamic"))
@@ -124,7 +121,7 @@ def _tell(breaks: Mapping[str, int]) -> str:
 def starts(subject: Any, request: Request) -> dict[str, StartLines]:
     settings = f"import torch\n\n{pytorch.precision_lines(request)}"
     arguments = _arguments(request)
-    generates = request.task == protocol.GENERATE
+    generates = request.task == GENERATE
     return {
         **start_lines.with_cache_artifacts(integration(request)),
         **({} if generates else start_lines.with_compiled_function(settings, arguments)),
@@ -138,7 +135,7 @@ def starts(subject: Any, request: Request) -> dict[str, StartLines]:
 
 
 def _call_lines(request: Request, name: str) -> str:
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         return pytorch.each_call(pytorch.generate_call(request), result="tokens")
     return pytorch.each_call(f"{name}(*inputs)  # the first call compiles")
 
@@ -154,7 +151,7 @@ def _arguments(request: Request) -> str:
 
 def integration(request: Request) -> str:
     arguments = _arguments(request)
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         compile_lines = f"model.compile({arguments.removeprefix(', ')})\n"
         return f"import torch\n\n{compile_lines}{_call_lines(request, 'model')}"
     return f"""\

@@ -8,15 +8,12 @@ import torch
 import transformers
 from torch._dynamo.utils import counters
 
-from probes import protocol
-from probes.adapter import TextProgram, UnsupportedError
-from probes.protocol import Request
+from probes.adapter import GENERATE, Engagement, Request, StartLines, TextProgram, UnsupportedError
 from probes.stacks import decode_step, graph_breaks, pytorch, start_lines
 from probes.subjects import transformers_generate
 from probes.subjects.causal_lm import CausalLm, open_causal_lm
-from probes.wire.events import Engagement, StartLines
 
-TASKS = (protocol.GENERATE,)
+TASKS = (GENERATE,)
 
 settings = pytorch.apply_settings
 open_subject = open_causal_lm

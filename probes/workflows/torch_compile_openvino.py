@@ -9,12 +9,10 @@ from typing import Any
 import torch
 from openvino.frontend.pytorch.torchdynamo import execute as partitions
 
-from probes.protocol import Request
+from probes.adapter import Engagement, Request
 from probes.stacks import graph_breaks, openvino_model, pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_request import open_torch_subject
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
+from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = openvino_model.versions
 settings = openvino_model.settings

@@ -12,12 +12,10 @@ import torch_xla
 from torch_xla.core import xla_model
 from torch_xla.debug import metrics
 
-from probes.protocol import Request
+from probes.adapter import Engagement, Request
 from probes.stacks import graph_breaks, pytorch
-from probes.subjects.by_request import open_torch_subject
+from probes.subjects.by_request import TorchSubject, open_torch_subject
 from probes.subjects.outputs import collect
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
 
 open_subject = open_torch_subject
 

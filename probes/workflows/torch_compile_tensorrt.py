@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from probes import protocol
-from probes.adapter import Program
-from probes.protocol import Request
+from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request
 from probes.stacks import pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
-from probes.wire.events import Engagement
 
 if TYPE_CHECKING:
     from probes.subjects.causal_lm import CausalLm
 
-TASKS = (protocol.FORWARD, protocol.GENERATE)
+TASKS = (FORWARD, GENERATE)
 
 #: The update of a cache of fixed size stays in PyTorch: the converter of 2.11 fails (`Cannot
 #: broadcast (1, 2, 1, 64) to (1, 1, 2, 64)`).
@@ -36,7 +33,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         **torch_tensorrt_engines.compile_options(subject, request),
         "pass_through_build_failures": True,
     }
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         return build_generate(subject, inputs, request, options)
     return pytorch.compile_module(
         subject, inputs, backend="tensorrt", dynamic=False, options=options
@@ -91,7 +88,7 @@ def integration(request: Request) -> str:
     options: dict[str, Any] = {"min_block_size": 1, "pass_through_build_failures": True}
     if request.options.get("fp32_accumulation"):
         options["use_fp32_acc"] = True
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         return generation_integration(request, options)
     return f"""\
 import torch

@@ -8,12 +8,10 @@ from typing import Any
 import torch
 import torch_tensorrt
 
-from probes.protocol import Request
+from probes.adapter import Engagement, Request
 from probes.stacks import cuda_graphs, onnx_export, pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_request import open_torch_subject
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
+from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 versions = torch_tensorrt_engines.versions
 settings = torch_tensorrt_engines.settings

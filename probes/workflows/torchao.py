@@ -6,15 +6,12 @@ from typing import Any
 
 import torch
 
-from probes import protocol
-from probes.adapter import Program
-from probes.protocol import Request
+from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request, StartLines
 from probes.stacks import graph_breaks, pytorch, start_lines, torchao_weights
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
-from probes.wire.events import Engagement, StartLines
 
-TASKS = (protocol.FORWARD, protocol.GENERATE)
+TASKS = (FORWARD, GENERATE)
 
 settings = pytorch.apply_settings
 open_subject = open_by_task
@@ -34,7 +31,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     A language model generates with a cache of fixed size, whose decode step transformers compiles.
     `subject` is a `CausalLm` for text, else a `TorchSubject`.
     """
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         import transformers  # noqa: PLC0415 - takes seconds, and modules do not need it
 
         from probes.subjects import transformers_generate  # noqa: PLC0415 - as above
@@ -68,9 +65,10 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    imports = torchao_weights.import_line(request)
+    names = ", ".join(torchao_weights.imported_names(request))
+    imports = f"from torchao.quantization import {names}"
     quantise = f"quantize_(model, {torchao_weights.expression(request)})"
-    if request.task == protocol.GENERATE:
+    if request.task == GENERATE:
         from probes.stacks import decode_step  # noqa: PLC0415 - imports transformers
 
         return decode_step.fixed_cache_lines(request, imports=[imports], preparation=[quantise])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 
-from probes import protocol
-from probes.adapter import Server, option_words
-from probes.protocol import Request
+from probes.adapter import GENERATE, Request, Server, option_words
 from probes.subjects.checkpoint import EngineSubject
 
-TASKS = (protocol.GENERATE,)
+TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 

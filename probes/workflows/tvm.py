@@ -12,11 +12,9 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.torch import from_exported_program
 
-from probes.protocol import Request
+from probes.adapter import Engagement, Request
 from probes.stacks import onnx_export, pytorch
-from probes.subjects.by_request import open_torch_subject
-from probes.subjects.torch_subject import TorchSubject
-from probes.wire.events import Engagement
+from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from probes import protocol
+from probes.adapter import GENERATE, Engagement, Request
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
-from probes.protocol import Request
 from probes.stacks import llm_compressor, vllm_engine
 from probes.stacks.vllm_engine import SCORED_TOKENS
 from probes.subjects import checkpoint
@@ -22,9 +21,8 @@ from probes.subjects.checkpoint import (
     EngineSubject,
     require_architecture,
 )
-from probes.wire.events import Engagement
 
-TASKS = (protocol.GENERATE,)
+TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

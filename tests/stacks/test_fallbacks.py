@@ -194,7 +194,7 @@ record("versions", workflow.versions)
 ENGINES = """
 import types
 import tensorrt as trt
-from probes.stacks import tensorrt_build as stack, tensorrt_engine
+from probes.stacks import tensorrt_engine as stack
 
 
 def build_and_load():
@@ -211,7 +211,7 @@ def open_without_context():
     log = stack.EngineLog()
     log.record("cuDNN graph compilation failed", is_error=True)
     engine = types.SimpleNamespace(create_execution_context=lambda: None)
-    tensorrt_engine.open_context(trt, engine, [], 0, log)
+    stack.open_context(trt, engine, [], 0, log)
 
 
 record("no context", open_without_context)
