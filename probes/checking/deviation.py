@@ -120,14 +120,9 @@ def measure(values: Any, target: Any, shape: Sequence[int]) -> Deviation:
         row=float(row_errors(difference, target, shape).max()),
         worst=float(abs(difference).max()),
         differing=differing,
-        item=float(_by_group(difference, shape, item_length(shape)).max()),
+        item=float(_by_group(difference, shape, math.prod(shape[1:] or shape)).max()),
         typical=float(np.median(abs(difference))),
     )
-
-
-def item_length(shape: Sequence[int]) -> int:
-    """Return the number of elements of an item of the batch, the first dimension."""
-    return math.prod(shape[1:]) if len(shape) > 1 else math.prod(shape)
 
 
 def cosine(values: Any, target: Any) -> float | None:

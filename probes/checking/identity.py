@@ -48,7 +48,8 @@ def find_fault(
             times = BEYOND_ROUNDING * few_elements_factor(of_sets, rules)
             rounding = max(max(times * each.eager.item, each.envelope.item) for each in of_sets)
         else:
-            distances = _differing_shares(values, target)
+            # How far an index is from another one means nothing, so the elements that differ count.
+            distances = np.stack([(row != target).mean(1) for row in values])
             rounding = allowed_difference(of_sets, rules, target.shape[1], len(target))
         if _any_belongs_elsewhere(distances, rounding):
             same = _all_equal(values) or _all_equal([outputs[index] for outputs in samples])
@@ -117,14 +118,6 @@ def _distances(values: Any, target: Any) -> Any:
     values, target = values - centre, target - centre
     squares = (values**2).sum(1)[:, None] + (target**2).sum(1) - 2 * values @ target.T
     return np.sqrt(np.maximum(squares, 0) / target.shape[1])
-
-
-def _differing_shares(values: Any, target: Any) -> Any:
-    """Return the share of elements in which each row differs from each row of the reference.
-
-    How far an index is from another one means nothing.
-    """
-    return np.stack([(row != target).mean(1) for row in values])
 
 
 def _any_belongs_elsewhere(distances: Any, rounding: float) -> bool:

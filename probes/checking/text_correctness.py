@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from probes.checking.rules import Rules
 from probes.checking.text_reference import (
@@ -46,11 +46,6 @@ def allowed_gap(reference: TokenReference, rules: Rules) -> float:
     The log probabilities of both tokens have an error.
     """
     return 2 * rules.text_eager_times * reference.eager.largest + rules.text_gap
-
-
-def allowed_gap_to_eager(reference: TokenReference, rules: Rules) -> float:
-    """Return the allowed gap against eager PyTorch, whose log probabilities have errors too."""
-    return allowed_gap(reference, rules) + 2 * reference.eager.largest
 
 
 def check_tokens(
@@ -216,21 +211,6 @@ def compare_texts(
     return compare
 
 
-class Continuations(Protocol):
-    """Generated tokens by input set, and the most likely tokens along them."""
-
-    @property
-    def tokens(self) -> list[Any]:
-        """By input set, `(rows, output tokens) int64`."""
-
-    @property
-    def vocabulary(self) -> int:
-        """The number of different tokens."""
-
-    def top_tokens(self, number: int) -> TokenLogprobs:
-        """Return the most likely tokens of input set `number`, by row and position."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Divergence:
     """Where rows of tokens diverge from the reference's."""
@@ -248,7 +228,7 @@ class Divergence:
 
 
 def find_divergence(
-    produced: Sequence[Any], reference: Continuations, rows: Sequence[Sequence[int]] | None = None
+    produced: Sequence[Any], reference: TokenReference, rows: Sequence[Sequence[int]] | None = None
 ) -> Divergence:
     """Compare the tokens of each input set with the reference's.
 

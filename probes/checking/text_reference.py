@@ -189,6 +189,12 @@ def measure_fidelity(scores: TokenLogprobs, exact: Any, near_tie: float = 0.0) -
     )
 
 
+def log_softmax(logits: Any) -> Any:
+    """Return the log probabilities along the last axis of `(..., vocabulary)`, in its dtype."""
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
 def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
     """Return the indices of the `count` largest values on the last axis, largest first.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from probes import protocol
@@ -252,12 +251,8 @@ def warm_up_first_token(cell: Cell) -> bool:
 def measure_late_share(cell: Cell) -> float:
     """Return the share of a call's duration that `synchronise` does not cover."""
     program, inputs, synchronise = cell.program, cell.device_inputs[0], cell.workflow.synchronise
-    if device_synchronise := find_device_synchronise():
-        return sync_check.late_share_on_device(program, inputs, synchronise, device_synchronise)
-    return sync_check.late_share_of_output(program, program.collect, inputs, synchronise)
-
-
-def find_device_synchronise() -> Callable[[], None] | None:
-    """Return PyTorch's synchronisation with the GPU; None if PyTorch does not use one here."""
     torch = sys.modules.get("torch")
-    return torch.cuda.synchronize if torch is not None and torch.cuda.is_initialized() else None
+    if torch is not None and torch.cuda.is_initialized():
+        wait = torch.cuda.synchronize
+        return sync_check.late_share_on_device(program, inputs, synchronise, wait)
+    return sync_check.late_share_of_output(program, program.collect, inputs, synchronise)

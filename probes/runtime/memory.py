@@ -64,16 +64,13 @@ def hold(size: int, device: str) -> Iterator[None]:
 
     The first time creates the context of the GPU, which takes memory too.
     """
-    with hold_on_gpu(size) if device == "cuda" else hold_on_host(size):
-        yield
-
-
-@contextlib.contextmanager
-def hold_on_host(size: int) -> Iterator[None]:
-    """Hold host memory, and touch each page so that the kernel provides it."""
+    if device == "cuda":
+        with hold_on_gpu(size):
+            yield
+        return
     with mmap.mmap(-1, size) as held:
         for offset in range(0, size, mmap.PAGESIZE):
-            held[offset] = 1
+            held[offset] = 1  # The kernel provides a page once it is touched.
         yield
 
 

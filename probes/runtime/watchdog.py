@@ -17,6 +17,7 @@ import resource
 import select
 import signal
 import time
+from collections.abc import Iterator
 
 from probes import protocol
 
@@ -60,9 +61,10 @@ def wait(worker: int) -> int | None:
     poll.register(0, 0)
     poll.register(wake_read, select.POLLIN)
     while True:
-        for pid, status in reap():
-            if pid == worker:
-                return status
+        with contextlib.suppress(ChildProcessError):
+            for pid, status in reap():
+                if pid == worker:
+                    return status
         ready = dict(poll.poll())
         if 0 in ready:
             return None
@@ -70,33 +72,25 @@ def wait(worker: int) -> int | None:
             os.read(wake_read, 4096)
 
 
-def reap() -> list[tuple[int, int]]:
-    """Return the process ids and wait statuses of the children that have ended."""
-    ended = []
-    with contextlib.suppress(ChildProcessError):
-        while (found := os.waitpid(-1, os.WNOHANG))[0]:
-            ended.append(found)
-    return ended
+def reap() -> Iterator[tuple[int, int]]:
+    """Yield process ids and wait statuses of the children that have ended.
+
+    Raise `ChildProcessError` if there are no others.
+    """
+    while (found := os.waitpid(-1, os.WNOHANG))[0]:
+        yield found
 
 
 def sweep() -> None:
     """Kill every remaining process of the worker, and those that they start meanwhile."""
     end = time.monotonic() + SWEEP_SECONDS
-    while has_children() and time.monotonic() < end:
-        for process in find_processes(os.environ.get(protocol.MARK_VARIABLE, "")):
-            if process != os.getpid():
-                kill(process)
-        time.sleep(SWEEP_POLL_SECONDS)
-
-
-def has_children() -> bool:
-    """Reap children that have ended; return whether others are left."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return False
-    return True
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < end:
+            list(reap())
+            for process in find_processes(os.environ.get(protocol.MARK_VARIABLE, "")):
+                if process != os.getpid():
+                    kill(process)
+            time.sleep(SWEEP_POLL_SECONDS)
 
 
 def exit_like(status: int | None) -> None:

@@ -73,6 +73,7 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 def graph_engagement(launches: KernelLaunches) -> Engagement:
     kernels, single = len(launches.kernels), launches.single_launches
+    share = max(kernels - single, 0) / kernels if kernels else 0.0
     if not launches.graph_launches:
         proof = f"no captured graph was launched: {kernels} kernels were launched one by one"
         return Engagement(0.0, proof, facts(launches))
@@ -80,7 +81,7 @@ def graph_engagement(launches: KernelLaunches) -> Engagement:
         f"{launches.graph_launches} captured graphs launch the {kernels} kernels of a call; "
         f"{single} are launched one by one"
     )
-    return Engagement(launches.share_in_graphs, proof, facts(launches))
+    return Engagement(share, proof, facts(launches))
 
 
 def with_graphs(engaged: Engagement, launches: KernelLaunches, missing: str) -> Engagement:
@@ -126,12 +127,6 @@ class KernelLaunches:
     single_launches: int
     #: Launches of a whole captured graph.
     graph_launches: int
-
-    @property
-    def share_in_graphs(self) -> float:
-        if not self.graph_launches or not self.kernels:
-            return 0.0
-        return max(len(self.kernels) - self.single_launches, 0) / len(self.kernels)
 
 
 def count_launches(call: Callable[[], object]) -> KernelLaunches:

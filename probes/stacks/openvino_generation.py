@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from probes.adapter import Request, TextProgram, UnsupportedError
-from probes.checking.text_reference import TokenLogprobs
+from probes.checking.text_reference import TokenLogprobs, log_softmax
 from probes.stacks import openvino_model, pytorch
 from probes.subjects.causal_lm import CausalLm
 from probes.subjects.transformers_generate import cache_keyword, installed_keyword
@@ -73,11 +73,7 @@ class OpenVinoGeneration(TextProgram):
         kept: list[Any] = []
 
         def force(position: int, logits: Any) -> Any:
-            shifted = logits[:rows].astype("float64")
-            shifted -= shifted.max(-1, keepdims=True)
-            kept.append(
-                (shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))).astype("float32")
-            )
+            kept.append(log_softmax(logits[:rows].astype("float64")).astype("float32"))
             return tokens[:, position]
 
         self._run(device_inputs, tokens.shape[1], force)

@@ -51,13 +51,9 @@ def configuration(dtype: str, request: Request) -> dict[str, str]:
         "INFERENCE_PRECISION_HINT": PRECISION_HINTS[dtype],
         "INFERENCE_NUM_THREADS": str(request.threads),
         "PERFORMANCE_HINT": "LATENCY",
-        "CACHE_DIR": str(cache_directory(request)),
+        # For later processes of this arm.
+        "CACHE_DIR": str(pathlib.Path(request.scratch_directory) / "cache" / "openvino"),
     }
-
-
-def cache_directory(request: Request) -> pathlib.Path:
-    """Return where OpenVINO keeps compiled models for later processes of this arm."""
-    return pathlib.Path(request.scratch_directory) / "cache" / "openvino"
 
 
 def describe_compiled(compiled: Any) -> dict[str, Any]:

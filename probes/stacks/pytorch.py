@@ -206,33 +206,22 @@ MATRIX_TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": 
 
 
 def measure_peaks(device: str, dtype: str) -> Peaks:
-    """Return the bytes moved and operations done a second, each from the faster half of the runs.
+    """Return the bytes that a copy moves and the operations that a square matrix product does.
 
     Products are measured in `dtype` only, because a CPU without instructions for another precision
     takes seconds for each product. `native` has no peak: the model's precision is not known here.
     """
-    return Peaks(
-        copy_peak(device),
-        {dtype: matrix_peak(device, MATRIX_TYPES[dtype])} if dtype in MATRIX_TYPES else {},
-    )
-
-
-def copy_peak(device: str) -> float:
-    """Return the bytes a second that a copy within the device's memory moves."""
     source = torch.ones(COPY_BYTES[device], dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    moved: int = TRAFFIC_PER_BYTE * source.numel()
-    return moved / median_of_faster_half(lambda: target.copy_(source))
-
-
-def matrix_peak(device: str, dtype: torch.dtype) -> float:
-    """Return the operations a second of a square matrix product in `dtype`.
-
-    The values are random: zeros draw less power, so the device would clock higher.
-    """
-    size = MATRIX_SIZE[device]
-    one, two = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    return float(2 * size**3 / median_of_faster_half(lambda: one @ two))
+    moved = TRAFFIC_PER_BYTE * source.numel()
+    bytes_per_second = moved / median_of_faster_half(lambda: target.copy_(source))
+    if dtype not in MATRIX_TYPES:
+        return Peaks(bytes_per_second, {})
+    size, kind = MATRIX_SIZE[device], MATRIX_TYPES[dtype]
+    # Random values: zeros draw less power, so the device would clock higher.
+    one, two = (torch.randn(size, size, device=device).to(kind) for _ in range(2))
+    operations = 2 * size**3 / median_of_faster_half(lambda: one @ two)
+    return Peaks(bytes_per_second, {dtype: operations})
 
 
 def median_of_faster_half(work: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""Build, load and execute engines of TensorRT or TensorRT for RTX, whose interfaces are the same."""
+"""Build, load and execute engines of TensorRT, or of TensorRT for RTX with the same interface."""
 
 from __future__ import annotations
 
@@ -113,8 +113,12 @@ def build_plan(
         set_target(trt, config, target)
     inputs = [network.get_input(index) for index in range(network.num_inputs)]
     if any(-1 in tuple(value.shape) for value in inputs):
+        # One for each batch size, so that its kernels need not suit other sizes.
         for shapes in shapes_by_batch_size:
-            config.add_optimization_profile(fixed_profile(builder, inputs, shapes))
+            profile = builder.create_optimization_profile()
+            for value, shape in zip(inputs, shapes, strict=True):
+                profile.set_shape(value.name, shape, shape, shape)
+            config.add_optimization_profile(profile)
     plan = builder.build_serialized_network(network, config)
     if plan is None:
         raise log.failure("no engine was built")
@@ -143,14 +147,6 @@ def set_target(trt: Any, config: Any, target: str) -> None:
         raise UnsupportedError(message)
     config.num_compute_capabilities = 1
     config.set_compute_capability(capability, 0)
-
-
-def fixed_profile(builder: Any, inputs: list[Any], shapes: Shapes) -> Any:
-    """Return a profile for one batch size, so that its kernels need not suit other sizes."""
-    profile = builder.create_optimization_profile()
-    for value, shape in zip(inputs, shapes, strict=True):
-        profile.set_shape(value.name, shape, shape, shape)
-    return profile
 
 
 def load_engine(trt: Any, plan: Any, log: EngineLog) -> Any:

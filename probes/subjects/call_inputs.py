@@ -213,11 +213,8 @@ def alternatives(arguments: Sequence[Argument]) -> Iterator[tuple[Argument, ...]
     for with_floats in (False, True):
         yield tuple(
             dataclasses.replace(each, fixed=True)
-            if isinstance(each, ExampleLike) and (with_floats or _is_discrete(each.dtype))
+            if isinstance(each, ExampleLike)
+            and (with_floats or not (each.dtype.is_floating_point or each.dtype.is_complex))
             else each
             for each in arguments
         )
-
-
-def _is_discrete(dtype: torch.dtype) -> bool:
-    return not (dtype.is_floating_point or dtype.is_complex)

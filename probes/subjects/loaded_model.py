@@ -144,13 +144,12 @@ def _is_dense(module: torch.nn.Module) -> bool:
         and value.layout is torch.strided
         and not value.is_quantized
         and not value.is_nested
-        and (value.is_meta or _fills_its_storage(value))
+        and (
+            value.is_meta
+            or (value.is_contiguous() and value.untyped_storage().nbytes() == value.nbytes)
+        )
         for value in module.state_dict().values()
     )
-
-
-def _fills_its_storage(value: torch.Tensor) -> bool:
-    return value.is_contiguous() and bool(value.untyped_storage().nbytes() == value.nbytes)
 
 
 def _share_any(module: torch.nn.Module, file: pathlib.Path) -> None:

@@ -121,21 +121,17 @@ def parse_line(line: str, number: int, file: str) -> dict[str, Any]:
         entry = json.loads(line)
     except ValueError:
         entry = None
-    texts = [entry.get(name, "") for name in ("prompt", "continuation")] if is_object(entry) else []
-    tokens = entry.get("tokens", []) if is_object(entry) else None
+    found = entry if isinstance(entry, dict) else {"tokens": None}
+    texts = [found.get(name, "") for name in ("prompt", "continuation")]
+    tokens = found.get("tokens", [])
     if (
-        not texts
-        or not all(isinstance(each, str) for each in texts)
+        not all(isinstance(each, str) for each in texts)
         or not isinstance(tokens, list)
         or not all(isinstance(each, int) and each >= 0 for each in tokens)
     ):
         reason = f"line {number} of {file!r} is not an object with texts"
         raise ModelError(reason, 'write {"prompt": "...", "continuation": "..."} on each line')
-    return dict(entry)
-
-
-def is_object(value: object) -> bool:
-    return isinstance(value, dict)
+    return found
 
 
 def open_tokenizer(request: Request) -> Any:

@@ -199,8 +199,10 @@ class TorchSubject:
         The iterator computes the outputs of one input set at a time. A module that can only be
         called in its own precision is its own reference.
         """
+        fits = self.parameters <= MAX_FLOAT64_PARAMETERS
+        higher = [torch.float64, torch.float32] if fits else [torch.float32]
         self._precision = found = higher_precision.find(
-            higher_precision.candidates(self._higher_dtypes(), self._own),
+            higher_precision.candidates(higher, self._own),
             lambda option: self._try_precision(option, input_sets[0]),
         )
         name = self.dtype if found.dtype is None else str(found.dtype).removeprefix("torch.")
@@ -233,10 +235,6 @@ class TorchSubject:
             outputs, lambda: next(self._outputs_in(self._precision, [inputs]))
         )
 
-    def _higher_dtypes(self) -> list[torch.dtype]:
-        fits = self.parameters <= MAX_FLOAT64_PARAMETERS
-        return [torch.float64, torch.float32] if fits else [torch.float32]
-
     def _try_precision(self, option: Precision, inputs: list[Any]) -> None:
         # For example, the grouped matrix products of mixtures of experts have no float64 kernels.
         started = time.monotonic()
@@ -263,12 +261,14 @@ class TorchSubject:
                 lambda arrays: collect(call(*self.tensors(arrays))),
                 inputs,
                 batched,
-                functools.partial(self._has_independent_rows, inputs, batched),
+                functools.partial(
+                    row_parts.has_independent_rows,
+                    self.run,
+                    inputs,
+                    batched,
+                    torch.finfo(self._own).eps,
+                ),
             )
-
-    def _has_independent_rows(self, inputs: list[Any], batched: list[bool]) -> bool:
-        epsilon = torch.finfo(self._own).eps
-        return row_parts.has_independent_rows(self.run, inputs, batched, epsilon)
 
     def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:
         """Return outputs with inputs and weights off by one unit in the last place.

@@ -209,7 +209,9 @@ def arguments_of(
         DECODER_TOKENS: lambda: token_ids(config, tokens, decoder=True),
     }
     names = [main]
-    if main == TOKENS and IMAGE in parameters and compares_images_with_texts(model, config):
+    # Models such as CLIP need a text and an image; those that generate text also take a text alone.
+    compares = hasattr(config, "vision_config") and not model.can_generate()
+    if main == TOKENS and IMAGE in parameters and compares:
         names.append(IMAGE)
     if config.is_encoder_decoder and DECODER_TOKENS in parameters:
         names.append(DECODER_TOKENS)
@@ -230,14 +232,6 @@ def arguments_of(
 def unknown_input(name: str) -> ModelError:
     reason = f"the model takes {name!r}, an input of a kind that p3-advisor cannot generate"
     return ModelError(reason, "give the model as file.py:factory with example inputs")
-
-
-def compares_images_with_texts(model: Any, config: Any) -> bool:
-    """Return whether the model, such as CLIP, needs a text and an image.
-
-    Models that generate text from both also take a text alone.
-    """
-    return hasattr(config, "vision_config") and not model.can_generate()
 
 
 def token_ids(config: Any, tokens: int, *, decoder: bool = False) -> RandomIntegers:

@@ -15,7 +15,7 @@ import onnxruntime as ort
 import onnxruntime_genai as og
 
 from probes.adapter import GENERATE, Engagement, Request, UnsupportedError
-from probes.checking.text_reference import TokenLogprobs
+from probes.checking.text_reference import TokenLogprobs, log_softmax
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
 
@@ -186,12 +186,6 @@ class EngineGeneration(EngineProgram):
         generator = og.Generator(self.engine, parameters)
         generator.append_tokens(device_inputs)
         return generator
-
-
-def log_softmax(logits: Any) -> Any:
-    """Return the log probabilities along the last axis of `(..., vocabulary)`, in its dtype."""
-    shifted = logits - logits.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:

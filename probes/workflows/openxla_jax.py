@@ -53,13 +53,9 @@ def placeholders_for_named_operators() -> Iterator[None]:
         packet.__getattr__ = original
 
 
-def import_torchax() -> Any:
-    with placeholders_for_named_operators():
-        import_module("torchax.decompositions")
-        return import_module("torchax")
-
-
-torchax = import_torchax()
+with placeholders_for_named_operators():
+    import_module("torchax.decompositions")
+    torchax: Any = import_module("torchax")
 
 
 def versions() -> dict[str, str]:

@@ -66,7 +66,14 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     if fallbacks.reasons:
         proof = f"OpenVINO handed the graph to Inductor: {fallbacks.reasons[0]}"[:500]
         return Engagement(0.0, proof, {"refusals": fallbacks.reasons[:5]})
-    fallen = [part for part in find_partitions() if part.perm_fallback]
+    modules = (
+        part for whole in partitions.partitioned_modules.values() for part in whole.modules()
+    )
+    fallen = [
+        part
+        for part in modules
+        if isinstance(part, partitions.OpenVINOGraphModule) and part.perm_fallback
+    ]
     if fallen:
         proof = f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch"
         return Engagement(0.0, proof, {"fallen_back": len(fallen)})
@@ -88,13 +95,6 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
         "no partition fell back"
     )
     return Engagement(share, proof, {"partitions": facts[:4], "operators_in_pytorch": eager})
-
-
-def find_partitions() -> list[Any]:
-    modules = [
-        module for whole in partitions.partitioned_modules.values() for module in whole.modules()
-    ]
-    return [module for module in modules if isinstance(module, partitions.OpenVINOGraphModule)]
 
 
 def count_operators(call: Callable[[], object]) -> int:
