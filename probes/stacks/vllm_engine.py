@@ -6,11 +6,10 @@ import collections
 import json
 import math
 import shlex
-import sys
 from collections.abc import Collection
 from typing import Any
 
-from probes.adapter import Engagement, Request, Server, option_words
+from probes.adapter import Engagement, Request, Server
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineSubject
 
@@ -22,8 +21,8 @@ TABLES, SCALES = ("embed", "lm_head"), ("scale", "zero_point", "azp_adj")
 MATRIX = 2
 #: A scored sequence is followed by one generated token.
 SCORED_TOKENS = 1
-#: The model's name in requests to the server, and its cache on a CPU.
-SERVED_NAME, CPU_CACHE_GIBIBYTES = "model", "4"
+#: The server's cache on a CPU.
+CPU_CACHE_GIBIBYTES = "4"
 
 
 def count_types(model: Any) -> dict[str, list[int]]:
@@ -96,14 +95,10 @@ def engagement(
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
-    """Return the server with its defaults, but without prefix caching.
-
-    The check sends the same prompts several times, and each has to be computed again.
-    """
     length, count = served_length(subject, request), request.devices_per_model
     options = {
         "model": str(subject.folder),
-        "served-model-name": SERVED_NAME,
+        "served-model-name": checkpoint.SERVED_NAME,
         "host": "127.0.0.1",
         "port": port,
         "dtype": subject.dtype,
@@ -111,24 +106,13 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
         "seed": request.seed % (1 << 31),
         **({"tensor-parallel-size": count} if count > 1 else {}),
     }
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *option_words(options)]
     # The engine's own process, which the worker's variables switch off.
     variables = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
     if request.device == "cpu":
         variables["VLLM_CPU_KVCACHE_SPACE"] = CPU_CACHE_GIBIBYTES
-    return Server(
-        command=[*command, "--no-enable-prefix-caching", "--disable-uvicorn-access-log"],
-        model=SERVED_NAME,
-        settings={
-            "batching": "continuous",
-            "prefix caching": "off",
-            "max sequences": "default",
-            "max model length": str(length),
-            **({"tensor parallel": str(count)} if count > 1 else {}),
-        },
-        variables=variables,
-        fields={"temperature": 0.0, "ignore_eos": True},
-    )
+    flags = ["--no-enable-prefix-caching", "--disable-uvicorn-access-log"]
+    arguments = ["-m", "vllm.entrypoints.openai.api_server", *flags]
+    return checkpoint.batching_server(arguments, options, request, length, variables)
 
 
 def served_length(subject: EngineSubject, request: Request) -> int:

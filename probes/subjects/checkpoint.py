@@ -10,12 +10,14 @@ import dataclasses
 import json
 import math
 import pathlib
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from probes.adapter import TextProgram, UnsupportedError
-from probes.protocol import Request
+from probes.adapter import Request, Server, TextProgram, UnsupportedError, option_words
 
+#: The model's name in requests to servers that have one.
+SERVED_NAME = "model"
 FOLDER = "checkpoint"
 INFO_FILE = "p3-advisor.json"
 GIBIBYTE = 2**30
@@ -115,6 +117,35 @@ class EngineProgram(TextProgram):
 
     def feed(self, inputs: list[Any]) -> Any:
         return inputs[0].tolist()
+
+
+def batching_server(
+    arguments: list[str],
+    options: Mapping[str, object],
+    request: Request,
+    length: int,
+    variables: Mapping[str, str],
+) -> Server:
+    """Return an engine's server that batches continuously, with its defaults, on this machine.
+
+    `arguments` are those of Python; those after the first two follow the options. The server
+    caches no prefixes: the check sends the same prompts several times, and each has to be computed
+    again.
+    """
+    count = request.devices_per_model
+    return Server(
+        command=[sys.executable, *arguments[:2], *option_words(options), *arguments[2:]],
+        model=SERVED_NAME,
+        settings={
+            "batching": "continuous",
+            "prefix caching": "off",
+            "max sequences": "default",
+            "max model length": str(length),
+            **({"tensor parallel": str(count)} if count > 1 else {}),
+        },
+        variables=dict(variables),
+        fields={"temperature": 0.0, "ignore_eos": True},
+    )
 
 
 def synchronise() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import Any
 
 import numpy as np
 
-from probes.adapter import GENERATE, Engagement, Request, Server, option_words
+from probes.adapter import GENERATE, Engagement, Request, Server
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import (
@@ -23,8 +22,6 @@ open_subject = EngineSubject
 synchronise = checkpoint.synchronise
 
 TOP_LOGPROBS = 20
-#: The model's name in requests to the server.
-SERVED_NAME = "model"
 #: Positions of a sequence that the engine reserves: generated text ends two before the last, and a
 #: prompt six before it. A scored text is all prompt. (`TpModelWorker` and
 #: `Scheduler.init_req_max_new_tokens` of 0.5.17)
@@ -121,14 +118,10 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
-    """Return the server with its defaults, but without prefix caching.
-
-    The check sends the same prompts several times, and each has to be computed again.
-    """
     length, count = request.load["most_tokens"] + RESERVED_POSITIONS, request.devices_per_model
     options = {
         "model-path": str(subject.folder),
-        "served-model-name": SERVED_NAME,
+        "served-model-name": checkpoint.SERVED_NAME,
         "host": "127.0.0.1",
         "port": port,
         "dtype": subject.dtype,
@@ -137,19 +130,8 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
         "log-level": "warning",
         **({"tp-size": count} if count > 1 else {}),
     }
-    command = [sys.executable, "-m", "sglang.launch_server", *option_words(options)]
-    return Server(
-        command=[*command, "--disable-radix-cache"],
-        model=SERVED_NAME,
-        settings={
-            "batching": "continuous",
-            "prefix caching": "off",
-            "max sequences": "default",
-            "max model length": str(length),
-            **({"tensor parallel": str(count)} if count > 1 else {}),
-        },
-        fields={"temperature": 0.0, "ignore_eos": True},
-    )
+    arguments = ["-m", "sglang.launch_server", "--disable-radix-cache"]
+    return checkpoint.batching_server(arguments, options, request, length, {})
 
 
 def serving_command(request: Request) -> str:
