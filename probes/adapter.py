@@ -184,7 +184,6 @@ class Server:
 
 
 def option_words(options: Mapping[str, object]) -> list[str]:
-    """Return the words of options with values for a command line."""
     return [word for name, value in options.items() for word in (f"--{name}", str(value))]
 
 

@@ -75,6 +75,5 @@ def load(file: pathlib.Path, *classes: type) -> Any:
 
 
 def read(file: pathlib.Path, name: str) -> Any:
-    """Return one of the separate arrays of a file."""
     with np.load(file, allow_pickle=False) as archive:
         return archive[name]

@@ -35,7 +35,6 @@ class Deviation:
     typical: float = 0.0
 
     def or_larger(self, other: Deviation) -> Deviation:
-        """Return the larger figure of both in every measure."""
         return Deviation(*map(max, dataclasses.astuple(self), dataclasses.astuple(other)))
 
     @property

@@ -51,7 +51,6 @@ def inputs_file(request: protocol.Request, shape: Shape) -> pathlib.Path:
 
 
 def load_inputs(request: protocol.Request, shape: Shape) -> list[list[Any]]:
-    """Return the arguments of the model by input set."""
     inputs: list[list[Any]] = arrays.load(inputs_file(request, shape))
     return inputs
 

@@ -43,7 +43,6 @@ class Channel:
         self.send(events.PhaseStarted(phase, shape))
 
     def respond(self, outcome: Outcome) -> None:
-        """Write the response atomically."""
         with replace_when_complete(self._directory / protocol.RESPONSE) as partial:
             partial.write_text(encode(outcome), encoding="utf-8", errors="replace")
         self._notify()

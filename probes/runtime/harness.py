@@ -121,7 +121,6 @@ def run_reference_role(
 
 
 def import_workflow(request: protocol.Request, channel: Channel) -> Any:
-    """Return the workflow's module with its stack imported and its settings applied."""
     channel.start_phase("import")
     keep_freed_blocks()
     with channel.stopwatch() as seconds:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import collections
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import openvino
 
 from probes.adapter import Request
 from probes.stacks import pytorch
-from probes.subjects.by_request import open_by_task
-
-if TYPE_CHECKING:
-    from probes.subjects.causal_lm import CausalLm
-    from probes.subjects.onnx_file import OnnxSubject
-    from probes.subjects.torch_subject import TorchSubject
 
 #: OpenVINO's name of each precision. Without this hint it computes float32 models in bfloat16 on a
 #: CPU that has instructions for it.
@@ -36,14 +30,6 @@ def settings(request: Request) -> dict[str, str]:
         "inference_num_threads": str(request.threads),
         "performance_hint": "LATENCY",
     }
-
-
-def open_subject(request: Request) -> TorchSubject | OnnxSubject | CausalLm:
-    if request.subject["kind"] == "onnx":
-        from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - imports onnxruntime, which other models do not need
-
-        return OnnxSubject(request)
-    return open_by_task(request)
 
 
 def configuration(dtype: str, request: Request) -> dict[str, str]:

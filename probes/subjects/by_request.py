@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,8 +26,9 @@ from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
     from probes.subjects.causal_lm import CausalLm
-    from probes.subjects.onnx_file import OnnxSubject
 
+
+__all__ = ["TorchSubject", "open_by_task", "open_torch_or_onnx", "open_torch_subject"]
 
 WEIGHTS_FILE = "weights.safetensors"
 #: Kinds of models without buffers: all their tensors are in the shared weights.
@@ -52,13 +53,13 @@ def open_by_task(request: protocol.Request) -> TorchSubject | CausalLm:
     return open_torch_subject(request)
 
 
-def open_torch_or_onnx(request: protocol.Request) -> TorchSubject | OnnxSubject:
-    """Return an ONNX file unchanged, any other model as a PyTorch module to be exported."""
+def open_torch_or_onnx(request: protocol.Request) -> Any:
+    """Return an ONNX file unchanged as an `OnnxSubject`, any other model as `open_by_task`."""
     if request.subject["kind"] == "onnx":
         from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - imports onnxruntime, which other models do not need
 
         return OnnxSubject(request)
-    return open_torch_subject(request)
+    return open_by_task(request)
 
 
 def create_ahead(request: Request) -> None:

@@ -116,8 +116,11 @@ def with_fixed_cache(
 ) -> TextGeneration:
     """Generate with a cache of fixed size; transformers compiles the decode step.
 
-    With `is_kept`, one cache serves all calls and is emptied before each.
+    It keeps one compiled call for each model, and a second batch size would make its shapes
+    dynamic, so a copy with the same weights generates. With `is_kept`, one cache serves all calls
+    and is emptied before each.
     """
+    model = share_weights(model)
     compile_config._compile_all_devices = True  # noqa: SLF001 - without it transformers compiles on GPUs only
     length = request.input_tokens + request.output_tokens
     if not is_kept:

@@ -81,7 +81,6 @@ def create(request: Request) -> LoadedModel:
 
 
 def open_config(subject: dict[str, Any], request: Request) -> Any:
-    """Return the configuration from the request, else from the directory or the hub."""
     if subject.get("config"):
         fields = dict(subject["config"])
         return transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,13 +18,10 @@ from probes.subjects.transformers_generate import TextGeneration
 
 TASKS = (GENERATE,)
 
+versions = functools.partial(pytorch.versions, "transformers", "accelerate", "bitsandbytes")
 settings = pytorch.apply_settings
 open_subject = EngineSubject
 synchronise = pytorch.synchronise
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions("transformers", "accelerate", "bitsandbytes")
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> TextGeneration:

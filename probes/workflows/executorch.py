@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import operator
 import pathlib
@@ -20,6 +21,7 @@ from probes.stacks import onnx_export, pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 from probes.subjects.outputs import collect
 
+versions = functools.partial(pytorch.versions, "executorch")
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
 
@@ -28,12 +30,7 @@ DELEGATE = "executorch_call_delegate"
 COPIES = ("aten::clone",)
 
 
-def versions() -> dict[str, str]:
-    return pytorch.versions("executorch")
-
-
 def settings(request: Request) -> dict[str, str]:
-    """Set the size of ExecuTorch's thread pool, and return the settings."""
     portable_lib._unsafe_reset_threadpool(request.threads)  # noqa: SLF001 - no public name
     count = portable_lib._threadpool_get_thread_count()  # noqa: SLF001 - no public name
     return {**pytorch.apply_settings(request), "threadpool": str(count)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import subprocess
 import sys
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 Model: TypeAlias = "TorchSubject | OnnxSubject"
 
+versions = functools.partial(
+    pytorch.versions, "iree-base-compiler", "iree-base-runtime", "onnx", "onnxscript"
+)
 synchronise = pytorch.synchronise
 
 #: The newest operator set that IREE's importer supports completely.
@@ -46,12 +50,7 @@ MAX_EMBEDDED_BYTES = 2**30
 PARAMETER_SCOPE = "model"
 
 
-def versions() -> dict[str, str]:
-    return pytorch.versions("iree-base-compiler", "iree-base-runtime", "onnx", "onnxscript")
-
-
 def settings(request: Request) -> dict[str, str]:
-    """Set the threads of the runtime, and return the settings."""
     runtime.flags.parse_flags(f"--task_topology_max_group_count={request.threads}")
     found = {
         **pytorch.apply_settings(cpu_request(request)),
@@ -95,7 +94,6 @@ class IreeProgram:
     driver: str
 
     def feed(self, inputs: list[Any]) -> list[Any]:
-        """Put the inputs on the device, in the types that the module is compiled for."""
         device = self.context.config.device
         pairs = zip(inputs, self.types, strict=True)
         return [

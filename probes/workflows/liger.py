@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import transformers
@@ -16,15 +17,12 @@ from probes.subjects.transformers_model import Forward
 
 TASKS = (FORWARD, GENERATE)
 
+versions = functools.partial(pytorch.versions, "transformers", "triton", "liger-kernel")
 settings = pytorch.apply_settings
 synchronise = pytorch.synchronise
 
 #: Start of the names of Liger's functions in a profile.
 LIGER = "Liger"
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions("transformers", "triton", "liger-kernel")
 
 
 def open_subject(request: Request) -> Any:

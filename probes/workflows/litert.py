@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import litert_torch
@@ -14,6 +15,7 @@ from probes.partial_file import replace_when_complete
 from probes.stacks import pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
+versions = functools.partial(pytorch.versions, "litert-torch", "ai-edge-litert")
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
 
@@ -21,12 +23,7 @@ synchronise = pytorch.synchronise
 DELEGATE = "DELEGATE"
 
 
-def versions() -> dict[str, str]:
-    return pytorch.versions("litert-torch", "ai-edge-litert")
-
-
 def settings(request: Request) -> dict[str, str]:
-    """Return the settings; the interpreter gets its threads when it is made."""
     return {**pytorch.apply_settings(request), "interpreter_threads": str(request.threads)}
 
 
@@ -39,7 +36,6 @@ class LiteRtProgram:
     inputs: tuple[str, ...]
 
     def feed(self, inputs: list[Any]) -> dict[str, Any]:
-        """Return the arrays by name, in the types of the file."""
         details = self.signature.get_input_details()
         return {
             name: np.ascontiguousarray(array, dtype=details[name]["dtype"])

@@ -65,14 +65,12 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
 
 
 def context_of(request: Request) -> int:
-    """Return the tokens of a slot."""
     return request.input_tokens + request.output_tokens + 1
 
 
 def engine_options(
     file: pathlib.Path, slots: int, context: int, subject: EngineSubject
 ) -> dict[str, Any]:
-    """Return the options of `llama_cpp_server`."""
     return {
         "file": str(file),
         "slots": slots,
@@ -124,7 +122,6 @@ class EngineGeneration(EngineProgram):
         return [np.array(rows, dtype=np.int64)]
 
     def generate(self, device_inputs: list[list[int]], new_tokens: int, **options: Any) -> Any:
-        """Return the engine's answer to each prompt."""
         fixed = {"temperature": 0, "cache_prompt": False}
         asked = {"prompt": device_inputs, "max_tokens": new_tokens, **fixed, **options}
         answer = self.engine.handle_completions(asked)

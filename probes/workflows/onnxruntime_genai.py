@@ -39,7 +39,6 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Switch telemetry off, and return the settings."""
     og.disable_telemetry_events()
     if request.device == "cuda":
         # Loads CUDA's libraries, which the provider does not find by itself.
@@ -92,18 +91,15 @@ def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
 
 
 def model_folder(request: Request) -> pathlib.Path:
-    """Return the folder of the model that the builder writes."""
     name = "-".join(["model", *filter(None, [request.options.get("weights")])])
     return pathlib.Path(request.scratch_directory) / name
 
 
 def precision_of(request: Request, dtype: str) -> str:
-    """Return the builder's name of the weights' format, or of the precision."""
     return str(request.options.get("weights") or PRECISIONS[dtype])
 
 
 def write_settings(file: pathlib.Path, request: Request) -> None:
-    """Make the generator ignore the end-of-text token, and set its threads."""
     config = json.loads(file.read_text(encoding="utf-8"))
     config["model"]["eos_token_id"] = []
     config["model"]["decoder"]["session_options"]["intra_op_num_threads"] = request.threads
@@ -118,7 +114,6 @@ class EngineGeneration(EngineProgram):
         self.vocabulary = subject.info.vocabulary
 
     def feed(self, inputs: list[Any]) -> Any:
-        """Return the prompts, `(rows, input_tokens) int32`."""
         return inputs[0].astype(np.int32)
 
     def first_token(self, device_inputs: Any) -> Any:

@@ -10,6 +10,7 @@ import torch
 
 from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request
 from probes.stacks import onnx_export, openvino_model, pytorch
+from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ TASKS = (FORWARD, GENERATE)
 
 versions = openvino_model.versions
 settings = openvino_model.settings
-open_subject = openvino_model.open_subject
+open_subject = open_torch_or_onnx
 synchronise = pytorch.synchronise
 
 
@@ -33,7 +34,6 @@ class OpenVinoProgram:
     weight_bytes: int | None = None
 
     def feed(self, inputs: list[Any]) -> list[Any]:
-        """Return the arrays as tensors of the types that the model declares."""
         return [
             to_tensor(array, port.get_element_type())
             for array, port in zip(inputs, self.compiled.inputs, strict=True)

@@ -20,6 +20,7 @@ from probes.stacks import pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
 settings_of_torch = pytorch.apply_settings
+versions = functools.partial(pytorch.versions, "torchax", "jax", "jaxlib")
 open_subject = open_torch_subject
 
 #: Parts of the names of operators with named dimensions. torch 2.13 has removed them, and torchax
@@ -56,10 +57,6 @@ def placeholders_for_named_operators() -> Iterator[None]:
 with placeholders_for_named_operators():
     import_module("torchax.decompositions")
     torchax: Any = import_module("torchax")
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions("torchax", "jax", "jaxlib")
 
 
 def settings(request: Request) -> dict[str, str]:
@@ -100,7 +97,6 @@ class XlaProgram:
     types: tuple[Any, ...]
 
     def feed(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """Put the inputs on the device, in the types that the function is compiled for."""
         return tuple(
             jax.device_put(array.astype(kind))
             for array, kind in zip(inputs, self.types, strict=True)

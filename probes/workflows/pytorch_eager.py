@@ -14,12 +14,9 @@ from probes.subjects.by_request import open_by_task
 
 TASKS = (FORWARD, GENERATE)
 
+versions = pytorch.versions
 settings = pytorch.apply_settings
 synchronise = pytorch.synchronise
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions()
 
 
 def open_subject(request: Request) -> Any:

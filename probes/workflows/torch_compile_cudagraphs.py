@@ -9,13 +9,10 @@ from probes.stacks import cuda_graphs, graph_breaks, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
+versions = pytorch.versions
 settings = pytorch.apply_settings
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions()
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:

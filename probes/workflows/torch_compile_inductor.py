@@ -103,7 +103,6 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 
 def _describe_regions(regions: int, captured: int) -> str:
-    """Return how many regions ran, and how many operators each holds on average."""
     operators = graph_breaks.count(captured, "operator")
     if regions == 1:
         return f"1 compiled region ran in a call; its graph holds {operators}"
@@ -111,7 +110,6 @@ def _describe_regions(regions: int, captured: int) -> str:
 
 
 def _tell(breaks: Mapping[str, int]) -> str:
-    """Return the first break of the graph as the end of a sentence."""
     if not breaks:
         return ""
     first, *others = breaks
@@ -141,7 +139,6 @@ def _call_lines(request: Request, name: str) -> str:
 
 
 def _arguments(request: Request) -> str:
-    """Return the options of the arm as further arguments of a call."""
     return "".join(
         f", {name}={value!r}"
         for name in ("dynamic", "mode")

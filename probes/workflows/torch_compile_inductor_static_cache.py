@@ -26,20 +26,19 @@ def versions() -> dict[str, str]:
 
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextProgram:
     """Compile the decode step in `generate()`, or in our own loop with the option `loop`."""
-    # Each batch size gets its own model with the same weights: transformers keeps one compiled call
-    # for each model, and a second batch size would make its shapes dynamic.
-    model = transformers_generate.share_weights(subject.model)
     loop = request.options.get("loop")
     if loop == "cuda-graph" and request.device != "cuda":
         message = "CUDA graphs exist on NVIDIA GPUs only"
         raise UnsupportedError(message)
     if loop:
-        program: TextProgram = decode_step.StepGeneration(model, request)
+        program: TextProgram = decode_step.StepGeneration(
+            transformers_generate.share_weights(subject.model), request
+        )
     else:
         compile_config = transformers.CompileConfig(dynamic=False)
         is_kept = request.options.get("cache") == "kept"
         program = transformers_generate.with_fixed_cache(
-            model, request, compile_config, is_kept=is_kept
+            subject.model, request, compile_config, is_kept=is_kept
         )
     program(program.feed(inputs))
     return program

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import os
 from typing import Any
 
@@ -17,16 +18,13 @@ from probes.stacks import graph_breaks, pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 from probes.subjects.outputs import collect
 
+versions = functools.partial(pytorch.versions, "torch-xla")
 open_subject = open_torch_subject
 
 #: Prefix of the counters of operators that XLA does not have; PyTorch runs them on the host.
 CPU_FALLBACK = "aten::"
 #: Prefix of the counters of operators that run outside of what Dynamo captured.
 OUTSIDE_GRAPH = "xla::"
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions("torch-xla")
 
 
 def settings(request: Request) -> dict[str, str]:

@@ -57,11 +57,7 @@ def build_generate(
         compile_config = transformers.CompileConfig(
             backend="tensorrt", dynamic=False, mode=None, options={**options, **IN_PYTORCH}
         )
-        # Each batch size gets its own model with the same weights: a second one would make the
-        # shapes of the first dynamic.
-        program = transformers_generate.with_fixed_cache(
-            transformers_generate.share_weights(subject.model), request, compile_config
-        )
+        program = transformers_generate.with_fixed_cache(subject.model, request, compile_config)
     else:
         subject.model.compile(backend="tensorrt", options=options)
         program = transformers_generate.TextGeneration(subject.model, request)

@@ -37,10 +37,8 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         from probes.subjects import transformers_generate  # noqa: PLC0415 - as above
 
         torchao_weights.quantise(subject.model, request)
-        # As in the workflow without quantisation: each batch size compiles for itself.
-        model = transformers_generate.share_weights(subject.model)
         compile_config = transformers.CompileConfig(dynamic=False)
-        program = transformers_generate.with_fixed_cache(model, request, compile_config)
+        program = transformers_generate.with_fixed_cache(subject.model, request, compile_config)
         program(program.feed(inputs))
         return program
     torchao_weights.quantise(subject.module, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pathlib
 from typing import Any
@@ -16,12 +17,9 @@ from probes.adapter import Engagement, Request
 from probes.stacks import onnx_export, pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
+versions = functools.partial(pytorch.versions, "apache-tvm")
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions("apache-tvm")
 
 
 def settings(request: Request) -> dict[str, str]:
@@ -44,7 +42,6 @@ class TvmProgram:
     types: tuple[Any, ...]
 
     def feed(self, inputs: list[Any]) -> list[Any]:
-        """Return the inputs as TVM's tensors, in the types that the function is compiled for."""
         return [
             tvm.runtime.tensor(array.astype(kind))
             for array, kind in zip(inputs, self.types, strict=True)
