@@ -147,9 +147,10 @@ class Request:
     devices_per_model: int = 1
     #: The `PRECISIONS` that the arm supports; empty if that is not known.
     supported_dtypes: list[str] = dataclasses.field(default_factory=list)
-    #: GPU memory that an engine gets, the fields of `probes.subjects.checkpoint.EngineMemory`;
-    #: empty for other workflows.
-    engine_memory: dict[str, Any] = dataclasses.field(default_factory=dict)
+    #: GPU memory that an engine gets, by `rubric/engine_memory.toml`: `overhead_gib` and
+    #: `least_cache_gib`, `cache_factor` of what the largest batch needs, and `most_share` of the
+    #: GPU's memory; empty for other workflows.
+    engine_memory: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def shapes(self) -> list[Shape]:

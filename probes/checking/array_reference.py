@@ -59,18 +59,11 @@ def create_reference(
     is in `class_counts`. Raise `ModelError` where there is no output, or one has NaN, infinity or
     nothing but mask values.
     """
-    whole = {index for index, elements in findings.random.items() if elements is None}
     outputs = []
     for arguments, precise, eager in zip(inputs, exact, produced, strict=True):
         masks = find_ties(arguments, precise) or [False] * len(precise)
         expected = [
-            _expect(
-                name,
-                _start(wanted, mask, findings.random.get(index)),
-                (wanted, got),
-                class_counts,
-                is_random=index in whole,
-            )
+            _expect(name, wanted, got, mask, findings.random.get(index, False), class_counts)
             for index, (wanted, got, mask) in enumerate(zip(precise, eager, masks, strict=True))
         ]
         outputs.append(expected)
@@ -104,31 +97,26 @@ def _why_uncompared(
     return "partly-random" if index in findings.random else None
 
 
-def _start(wanted: Any, tied: Any, random: Any) -> ExpectedOutput:
-    """Return what is expected of an output, before eager PyTorch's is compared."""
-    left_out: Any = False if isinstance(tied, Keys) else tied
-    left_out = left_out | (False if random is None else random)
-    return ExpectedOutput(
+def _expect(
+    name: str, wanted: Any, got: Any, tied: Any, random: Any, class_counts: Collection[int]
+) -> ExpectedOutput:
+    """Return what is expected, given the output in the precision `name` and eager PyTorch's.
+
+    `tied` and `random` are elements as booleans, or False. The whole output is random if that is
+    None.
+    """
+    keys = tied if isinstance(tied, Keys) else None
+    left_out: Any = (tied if keys is None else False) | (False if random is None else random)
+    expected = ExpectedOutput(
         sample(wanted),
         tuple(wanted.shape),
         wanted.dtype.kind == "f",
         NO_DEVIATION,
         left_out=sample(left_out) > 0 if left_out is not False and left_out.any() else None,
-        keys=tied if isinstance(tied, Keys) else None,
+        keys=keys,
     )
-
-
-def _expect(
-    name: str,
-    expected: ExpectedOutput,
-    of_precisions: tuple[Any, Any],
-    class_counts: Collection[int],
-    *,
-    is_random: bool,
-) -> ExpectedOutput:
-    """Return what is expected, given the output in the precision `name` and eager PyTorch's."""
-    (wanted, got), values = of_precisions, expected.values
-    if is_random:
+    values = expected.values
+    if random is None:
         return expected
     if values.size and find_masked(values).all():
         raise ModelError(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from probes.adapter import Engagement, Program
-from probes.measuring.sync_check import GRAPH_LAUNCHES, KERNEL_LAUNCHES
+from probes.measuring.sync_check import profile_calls
 from probes.stacks import pytorch
+from probes.wire.shape import Shape
 
 #: Libraries choose kernels and allocate workspaces in the first calls, which a capture forbids.
 WARMUP_CALLS = 3
@@ -72,16 +73,16 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 
 def graph_engagement(launches: KernelLaunches) -> Engagement:
-    kernels, single = len(launches.kernels), launches.single_launches
+    kernels, single, graphs = launches
     share = max(kernels - single, 0) / kernels if kernels else 0.0
-    if not launches.graph_launches:
+    if not graphs:
         proof = f"no captured graph was launched: {kernels} kernels were launched one by one"
-        return Engagement(0.0, proof, facts(launches))
+        return Engagement(0.0, proof, launches._asdict())
     proof = (
-        f"{launches.graph_launches} captured graphs launch the {kernels} kernels of a call; "
+        f"{graphs} captured graphs launch the {kernels} kernels of a call; "
         f"{single} are launched one by one"
     )
-    return Engagement(share, proof, facts(launches))
+    return Engagement(share, proof, launches._asdict())
 
 
 def with_graphs(engaged: Engagement, launches: KernelLaunches, missing: str) -> Engagement:
@@ -89,12 +90,12 @@ def with_graphs(engaged: Engagement, launches: KernelLaunches, missing: str) -> 
 
     A program that promises graphs and launches none is not engaged, with the proof `missing`.
     """
-    found = {**engaged.facts, **facts(launches)}
+    found = {**engaged.facts, **launches._asdict()}
     if not launches.graph_launches:
         return Engagement(0.0, missing, found)
     proof = (
         f"{engaged.proof}; {launches.graph_launches} captured graphs launch its kernels, "
-        f"{launches.single_launches} are launched one by one"
+        f"{launches.launches} are launched one by one"
     )
     return Engagement(engaged.share, proof, found)
 
@@ -117,50 +118,18 @@ graph.replay()
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class KernelLaunches:
+class KernelLaunches(NamedTuple):
     """The kernels of a call, by any library in the process, and the launches that start them."""
 
-    #: Name of each kernel that ran.
-    kernels: tuple[str, ...]
-    #: Launches of one kernel each.
-    single_launches: int
-    #: Launches of a whole captured graph.
+    kernels: int
+    #: Of one kernel each, and of whole captured graphs.
+    launches: int
     graph_launches: int
 
 
 def count_launches(call: Callable[[], object]) -> KernelLaunches:
     """Profile one call until the device is done."""
-    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    pytorch.synchronise()
-    with torch.profiler.profile(activities=activities) as profile:
-        call()
-        pytorch.synchronise()
-    return launches_from_events(
-        [
-            (event.name, event.device_type == torch.autograd.DeviceType.CUDA)
-            for event in profile.events()
-        ]
-    )
-
-
-def launches_from_events(events: list[tuple[str, bool]]) -> KernelLaunches:
-    """Sort profiler events, each a name and whether it ran on the device.
-
-    Copies and fills (`Memcpy`, `Memset`) are not kernels.
-    """
-    return KernelLaunches(
-        kernels=tuple(
-            name for name, on_device in events if on_device and not name.startswith("Mem")
-        ),
-        single_launches=sum(name in KERNEL_LAUNCHES for name, on_device in events if not on_device),
-        graph_launches=sum(name in GRAPH_LAUNCHES for name, on_device in events if not on_device),
-    )
-
-
-def facts(launches: KernelLaunches) -> dict[str, object]:
-    return {
-        "kernels": len(launches.kernels),
-        "launches": launches.single_launches,
-        "graph_launches": launches.graph_launches,
-    }
+    found = profile_calls(lambda _: call(), [None], pytorch.synchronise, Shape(1))
+    assert found is not None  # noqa: S101 - for mypy; PyTorch is loaded
+    counts = (found.kernels_per_call, found.launches_per_call, found.graph_launches_per_call)
+    return KernelLaunches(*(round(each or 0) for each in counts))

@@ -13,9 +13,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import onnx
-from onnxruntime.quantization import QuantType, quantize_dynamic
-from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
-from onnxruntime.quantization.onnx_model import ONNXModel
 
 from probes.adapter import Engagement, Request
 from probes.partial_file import replace_when_complete
@@ -64,6 +61,11 @@ def working_directory(directory: pathlib.Path) -> Iterator[None]:
 
 
 def write_quantised(model: Any, weights: str, file: pathlib.Path) -> None:
+    # Native arms do not need these.
+    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer  # noqa: PLC0415
+    from onnxruntime.quantization.onnx_model import ONNXModel  # noqa: PLC0415
+
     if weights == "int8":
         quantize_dynamic(
             model,

@@ -15,7 +15,7 @@ import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
 from probes.adapter import Engagement, Request, StartLines, UnsupportedError
-from probes.stacks import onnx_export, pytorch
+from probes.stacks import onnx_export, onnxruntime_quantisation, pytorch
 from probes.stacks.onnxruntime_feeding import (
     BFLOAT16,
     ArrayBinding,
@@ -140,8 +140,6 @@ def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram
     file = export(subject, inputs, request)
     traced, quantised = onnx_export.is_traced(file), None
     if weights := request.options.get("weights"):
-        from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - native arms do not need it
-
         file = quantised = onnxruntime_quantisation.quantise(file, weights, request)
     session = (shared_session if is_dynamic else open_session)(file, [(CPU, {})], request)
     kind = ArrayBinding if request.options["feeding"] == IO_BINDING else SessionProgram
@@ -175,8 +173,6 @@ def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # no
     With quantised weights it is the share of those that are quantised.
     """
     if program.quantised:
-        from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - as above
-
         operators = collections.Counter(node.op_type for node in nodes_of(program.session))
         return onnxruntime_quantisation.engagement(program.quantised, operators)
     placed = collections.Counter[str]()
@@ -266,8 +262,6 @@ def _writing_lines(request: Request) -> tuple[str, str]:
     export, file = onnx_export.integration(request, is_free=free)
     if not request.options.get("weights"):
         return export, file
-    from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - as above
-
     quantise = onnxruntime_quantisation.integration(request.options["weights"], file)
     return export + quantise, '"quantised.onnx"'
 

@@ -6,8 +6,6 @@ import collections
 import math
 from typing import Any
 
-import nncf
-
 from probes.adapter import Engagement
 
 #: NNCF's mode of each format. Weights that it does not compress to 4 bits have 8.
@@ -20,6 +18,8 @@ COMPRESSED = {"i8", "u8", "i4", "u4"}
 
 
 def compress(model: Any, weights: str) -> Any:
+    import nncf  # noqa: PLC0415 - native arms do not need it
+
     grouping = {"group_size": GROUP} if weights == "int4" else {}
     mode = getattr(nncf.CompressWeightsMode, MODES[weights])
     return nncf.compress_weights(model, mode=mode, **grouping)

@@ -12,7 +12,7 @@ import transformers
 
 from probes.adapter import Request, TextProgram, UnsupportedError
 from probes.checking.text_reference import TokenLogprobs, log_softmax
-from probes.stacks import openvino_model, pytorch
+from probes.stacks import openvino_compression, openvino_model, pytorch
 from probes.subjects.causal_lm import CausalLm
 from probes.subjects.transformers_generate import cache_keyword, installed_keyword
 
@@ -130,8 +130,6 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
         step = openvino.convert_model(exported)
     weight_bytes = None
     if request.options.get("weights"):
-        from probes.stacks import openvino_compression  # noqa: PLC0415 - native arms do not need it
-
         prompt, step = (
             openvino_compression.compress(model, request.options["weights"])
             for model in (prompt, step)
@@ -145,8 +143,6 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
 def integration(request: Request, hint: str) -> str:
     converted, package = "openvino.convert_model(each)", ""
     if weights := request.options.get("weights"):
-        from probes.stacks import openvino_compression  # noqa: PLC0415 - as above
-
         converted = openvino_compression.integration(converted, weights)
         package = "import nncf\n"
     return f"""\

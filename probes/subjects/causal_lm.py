@@ -6,7 +6,7 @@ import copy
 import json
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,20 +30,12 @@ EXPERTS = ".experts."
 EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
-class CausalLm:
+class CausalLm(checkpoint.EngineSubject):
     """A language model on its device, in the tested precision; see `probes.adapter.Subject`."""
 
-    unit = "tokens"
-
     def __init__(self, model: Any, request: Request) -> None:
+        super().__init__(request)
         self.model = model
-        self.info = checkpoint.read_info(request)
-        self.parameters = self.info.parameters
-        self.parameter_bytes = self.info.parameter_bytes
-        self.weights = self.info.weights
-        self.units_per_sample = request.output_tokens
-        self.dtype = str(model.dtype).removeprefix("torch.")
-        self.request = request
 
     def at(self, request: Request) -> CausalLm:
         """Return the same model with prompts and outputs of the lengths of `request`."""
@@ -174,8 +166,16 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
             model, weights = make_model(model_class, config, request)
             model.save_pretrained(partial)
         write_tokenizer(partial, config)
-        write_legacy_keys(partial / "config.json")
-        disable_sampling(partial / "generation_config.json")
+        rewrite(partial / "config.json", with_legacy_keys)
+        # Some engines take their only settings from this file: greedy decoding.
+        sampling = ("temperature", "top_k", "top_p")
+        rewrite(
+            partial / "generation_config.json",
+            lambda fields: {
+                **{name: value for name, value in fields.items() if name not in sampling},
+                "do_sample": False,
+            },
+        )
         checkpoint.write_info(partial, checkpoint_info(model, weights))
 
 
@@ -251,17 +251,14 @@ def write_tokenizer(folder: pathlib.Path, config: Any) -> None:
     )
 
 
-def disable_sampling(file: pathlib.Path) -> None:
-    """Write greedy decoding into the file, from which some engines take their only settings."""
-    config = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    for name in ("temperature", "top_k", "top_p"):
-        config.pop(name, None)
-    file.write_text(json.dumps({**config, "do_sample": False}, indent=2), encoding="utf-8")
+def rewrite(file: pathlib.Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Change the fields of a JSON file, which may not exist yet."""
+    fields = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    file.write_text(json.dumps(change(fields), indent=2), encoding="utf-8")
 
 
-def write_legacy_keys(file: pathlib.Path) -> None:
+def with_legacy_keys(config: dict[str, Any]) -> dict[str, Any]:
     """Add the rotary settings and the precision under the names that transformers 4 reads."""
-    config = json.loads(file.read_text(encoding="utf-8"))
     rotary = config.get("rope_parameters") or {}
     if "rope_theta" in rotary:
         config.setdefault("rope_theta", rotary["rope_theta"])
@@ -271,4 +268,4 @@ def write_legacy_keys(file: pathlib.Path) -> None:
         )
     if "dtype" in config:
         config.setdefault("torch_dtype", config["dtype"])
-    file.write_text(json.dumps(config, indent=2), encoding="utf-8")
+    return config

@@ -37,17 +37,6 @@ class CheckpointInfo:
     cache_bytes_per_token: int | None
 
 
-@dataclasses.dataclass(frozen=True)
-class EngineMemory:
-    """The GPU memory that an engine gets; `rubric/engine_memory.toml` has the values."""
-
-    overhead_gib: float
-    #: Size of the cache, as a multiple of what the largest batch needs.
-    cache_factor: float
-    least_cache_gib: float
-    most_share: float
-
-
 def folder_of(request: Request) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / FOLDER
 
@@ -69,7 +58,8 @@ def token_word(token: int) -> str:
 class EngineSubject:
     """The checkpoint as an engine opens it, by its folder; see `probes.adapter.Subject`.
 
-    It lacks `inputs`, `reference` and `flops`, which only the reference worker calls.
+    It lacks `inputs`, `reference` and `flops`, which only the reference worker calls; those of
+    `CausalLm` are added to it.
     """
 
     unit = "tokens"
@@ -95,17 +85,17 @@ class EngineSubject:
 
     def engine_cache_bytes(self, request: Request) -> int:
         """Return the size of the cache that the engine gets: more than `cache_bytes`."""
-        memory = EngineMemory(**request.engine_memory)
-        needed = math.ceil(self.cache_bytes(request) * memory.cache_factor)
-        least = math.ceil(memory.least_cache_gib * GIBIBYTE) if request.device == "cuda" else 0
+        memory = request.engine_memory
+        needed = math.ceil(self.cache_bytes(request) * memory["cache_factor"])
+        least = math.ceil(memory["least_cache_gib"] * GIBIBYTE) if request.device == "cuda" else 0
         return max(needed, least)
 
     def engine_memory_share(self, request: Request, available_bytes: int) -> float:
         """Return the share of `available_bytes` of GPU memory that the engine gets."""
-        memory = EngineMemory(**request.engine_memory)
-        cache, overhead = self.engine_cache_bytes(request), memory.overhead_gib * GIBIBYTE
+        memory = request.engine_memory
+        cache, overhead = self.engine_cache_bytes(request), memory["overhead_gib"] * GIBIBYTE
         needed = self.parameter_bytes + cache + overhead
-        return float(min(math.ceil(1000 * needed / available_bytes) / 1000, memory.most_share))
+        return float(min(math.ceil(1000 * needed / available_bytes) / 1000, memory["most_share"]))
 
 
 class EngineProgram(TextProgram):

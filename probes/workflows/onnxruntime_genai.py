@@ -16,6 +16,7 @@ import onnxruntime_genai as og
 
 from probes.adapter import GENERATE, Engagement, Request, UnsupportedError
 from probes.checking.text_reference import TokenLogprobs, log_softmax
+from probes.stacks import onnxruntime_quantisation
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
 
@@ -200,8 +201,6 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
         placed[part.ep_name] += len(part.get_nodes())
         kinds.update(node.op_type for node in part.get_nodes())
     if program.request.options.get("weights"):
-        from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - native arms do not need it
-
         return onnxruntime_quantisation.engagement(file, kinds)
     nodes = sum(placed.values())
     attention = sum(count for kind, count in kinds.items() if kind.endswith("Attention"))

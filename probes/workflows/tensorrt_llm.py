@@ -10,7 +10,7 @@ import numpy as np
 
 from probes.adapter import GENERATE, Engagement, Request, UnsupportedError
 from probes.subjects import checkpoint
-from probes.subjects.checkpoint import EngineMemory, EngineProgram, EngineSubject
+from probes.subjects.checkpoint import EngineProgram, EngineSubject
 
 TASKS = (GENERATE,)
 
@@ -69,7 +69,7 @@ def cache_tokens(request: Request) -> int:
     """Return the tokens that fit in the key-value cache, rounded up to whole blocks."""
     block = 64
     each = math.ceil((request.input_tokens + request.output_tokens + 1) / block) * block
-    factor = EngineMemory(**request.engine_memory).cache_factor
+    factor = request.engine_memory["cache_factor"]
     return math.ceil(factor * max(request.batch_sizes) * each)
 
 
