@@ -117,6 +117,8 @@ class TorchProgram:
 
     subject: TorchSubject
     call: Callable[..., Any]
+    #: Whether CUDA graphs are promised, which are not captured in some cases without an error.
+    captures: bool = False
 
     def feed(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
         return self.subject.tensors(inputs)

@@ -18,8 +18,6 @@ with open("{CACHE}", "wb") as file:
 LOAD_CACHE = f"""\
 import torch
 
-from probes.adapter import StartLines
-
 with open("{CACHE}", "rb") as file:
     torch.compiler.load_cache_artifacts(file.read())
 """

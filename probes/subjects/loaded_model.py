@@ -124,7 +124,8 @@ def share(module: torch.nn.Module, file: pathlib.Path, device: str) -> None:
     """
     _share_other_buffers(module, file.with_suffix(BUFFERS_SUFFIX))
     if not _is_dense(module):
-        _share_any(module, file.with_suffix(OTHER_SUFFIX))
+        if found := _exchange(module.state_dict(), file.with_suffix(OTHER_SUFFIX)):
+            module.load_state_dict(found)
     elif not file.exists():
         with replace_when_complete(file) as partial:
             save_model(module, str(partial))
@@ -152,23 +153,19 @@ def _is_dense(module: torch.nn.Module) -> bool:
     )
 
 
-def _share_any(module: torch.nn.Module, file: pathlib.Path) -> None:
+def _exchange(tensors: dict[str, Any], file: pathlib.Path) -> dict[str, Any]:
+    """Return the tensors that the first worker had, which saves them; none in that worker."""
     if file.exists():
-        module.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
-        return
+        found: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        return found
     with replace_when_complete(file) as partial:
-        torch.save(module.state_dict(), partial)
+        torch.save(tensors, partial)
+    return {}
 
 
 def _share_other_buffers(module: torch.nn.Module, file: pathlib.Path) -> None:
     """Share the buffers that are registered with `persistent=False`, which may be random."""
     state = module.state_dict()
     buffers = {name: value for name, value in module.named_buffers() if name not in state}
-    if not buffers:
-        return
-    if not file.exists():
-        with replace_when_complete(file) as partial:
-            torch.save(buffers, partial)
-        return
-    for name, saved in torch.load(file, map_location="cpu", weights_only=True).items():
+    for name, saved in _exchange(buffers, file).items() if buffers else ():
         buffers[name].copy_(saved)

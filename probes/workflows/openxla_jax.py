@@ -75,17 +75,9 @@ def settings(request: Request) -> dict[str, str]:
     }
 
 
-@dataclasses.dataclass
-class LatestOutput:
-    """The output of the latest call, which JAX returns before it has computed it.
-
-    JAX computes outputs in the order of the calls.
-    """
-
-    output: Any = None
-
-
-_latest = LatestOutput()
+#: The output of the latest call, which JAX returns before it has computed it. It computes outputs
+#: in the order of the calls.
+_latest: list[Any] = [None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +95,8 @@ class XlaProgram:
         )
 
     def __call__(self, device_inputs: tuple[Any, ...]) -> Any:
-        _latest.output = self.compiled(self.weights, device_inputs)
-        return _latest.output
+        _latest[0] = self.compiled(self.weights, device_inputs)
+        return _latest[0]
 
     def collect(self, output: Any) -> list[Any]:
         """Return the outputs on the host in the form of `outputs.collect`."""
@@ -148,7 +140,7 @@ def jax_type(dtype: torch.dtype) -> Any:
 
 def synchronise() -> None:
     """Wait for the latest output, and on a GPU for the whole device, as other workflows do."""
-    jax.block_until_ready(_latest.output)
+    jax.block_until_ready(_latest)
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
 

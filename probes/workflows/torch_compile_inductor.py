@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,20 +49,10 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     compiled = torch.compile(
         subject.module, dynamic=options.get("dynamic"), mode=options.get("mode")
     )
-    program = CompiledProgram(
-        subject,
-        compiled,
-        captures=request.device == "cuda" and options.get("mode") in CAPTURING_MODES,
-    )
+    captures = request.device == "cuda" and options.get("mode") in CAPTURING_MODES
+    program = TorchProgram(subject, compiled, captures)
     program(program.feed(inputs))
     return program
-
-
-@dataclasses.dataclass(frozen=True)
-class CompiledProgram(TorchProgram):
-    """A compiled module, and whether its mode promises CUDA graphs."""
-
-    captures: bool
 
 
 def engagement(program: Program, device_inputs: Any) -> Engagement:
@@ -93,7 +82,7 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
         "operators_outside": outside,
     }
     engaged = Engagement(share, proof, facts)
-    if regions and isinstance(program, CompiledProgram) and program.captures:
+    if regions and isinstance(program, TorchProgram) and program.captures:
         launches = cuda_graphs.count_launches(lambda: program(device_inputs))
         skips = int(counters["inductor"]["cudagraph_skips"])
         missing = f"Inductor captured no CUDA graph; it counts {skips} skipped graphs"

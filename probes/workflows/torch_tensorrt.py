@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import torch
@@ -19,18 +18,11 @@ open_subject = open_torch_subject
 synchronise = pytorch.synchronise
 
 
-@dataclasses.dataclass(frozen=True)
-class EngineProgram(TorchProgram):
-    """A module of engines, and whether its kernels are to be started as a CUDA graph."""
-
-    cuda_graph: bool
-
-
 #: The module built last, by length; one that takes a range of batch sizes serves them all.
 _modules: dict[int, torch.nn.Module] = {}
 
 
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> EngineProgram:
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
     """Export and build the engines for these shapes, or once for a range of batch sizes."""
     dynamic, cuda_graph = (bool(request.options.get(name)) for name in ("dynamic", "cuda_graph"))
     length = request.input_tokens
@@ -40,7 +32,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> EngineP
                 subject, subject.tensors(inputs), request, dynamic=dynamic
             )
     torch_tensorrt.runtime.set_cudagraphs_mode(cuda_graph)
-    return EngineProgram(subject, _modules[length], cuda_graph)
+    return TorchProgram(subject, _modules[length], cuda_graph)
 
 
 def compile_module(
@@ -81,13 +73,13 @@ def repeat_rows(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
     return tensor[torch.arange(batch_size, device=tensor.device) % len(tensor)]
 
 
-def engagement(program: EngineProgram, device_inputs: Any) -> Engagement:
+def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     """Return the share of the operators that engines replace.
 
     It is 0 if the option `cuda_graph` is set and no graph is launched.
     """
     engaged = torch_tensorrt_engines.engagement(program, device_inputs)
-    if not program.cuda_graph:
+    if not program.captures:
         return engaged
     launches = cuda_graphs.count_launches(lambda: program(device_inputs))
     return cuda_graphs.with_graphs(engaged, launches, "Torch-TensorRT captured no CUDA graph")
