@@ -222,18 +222,8 @@ from probes.wire.events import Engagement
 from probes.workflows import torch_compile_inductor as workflow
 
 engaged = Engagement(1.0, "all compiled", {})
-kernel_events = [("gemm", True), ("relu", True), ("Memcpy DtoD", True)]
-one_by_one = cuda_graphs.launches_from_events(
-    [
-        ("aten::linear", False),
-        ("cudaLaunchKernel", False),
-        ("cudaLaunchKernel", False),
-        *kernel_events,
-    ]
-)
-captured = cuda_graphs.launches_from_events(
-    [("cudaLaunchKernel", False), ("cudaGraphLaunch", False), *kernel_events]
-)
+one_by_one = cuda_graphs.KernelLaunches(2, 2, 0)
+captured = cuda_graphs.KernelLaunches(2, 1, 1)
 results["inductor"] = [
     cuda_graphs.with_graphs(engaged, each, "").share for each in (one_by_one, captured)
 ]

@@ -9,7 +9,6 @@ import builders
 import msgspec
 
 from advisor.probing.run_config import RunConfig
-from probes.subjects.checkpoint import EngineMemory
 
 
 def test_a_worker_gets_the_interpreter_that_writes_its_checkpoint(
@@ -54,5 +53,5 @@ def test_a_worker_of_an_engine_gets_the_memory_of_its_workflow(
         id_: config.worker_request(builders.arm(id_), tmp_path, tmp_path).engine_memory
         for id_ in ("vllm", "pytorch-eager")
     }
-    assert EngineMemory(**asked["vllm"]).overhead_gib == vllm.overhead_gib
+    assert asked["vllm"]["overhead_gib"] == vllm.overhead_gib
     assert asked["pytorch-eager"] == {}

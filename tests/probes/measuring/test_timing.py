@@ -5,13 +5,18 @@ from __future__ import annotations
 import gc
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 from fake_clock import FakeClock, no_op, no_synchronize, replace_clocks
 
 from probes.measuring import timing
 from probes.measuring.timing import Block
+from probes.wire.events import BlockTimed, WarmedUp
+from probes.wire.shape import Shape
+
+ONE_AND_THREE = Block(calls=3, warmup_calls=1)
 
 
 @pytest.fixture
@@ -49,38 +54,51 @@ def test_a_block_fills_its_time_with_a_limited_number_of_calls(
     assert timing.size_block(typical_seconds, block_seconds=0.05) == expected
 
 
+def time_block(
+    call: Callable[[Any], object],
+    wait: Callable[[], None] = no_synchronize,
+    inputs: Sequence[str] = ("input",),
+    block: Block = ONE_AND_THREE,
+    round_number: int = 0,
+    *,
+    streams: bool = False,
+) -> BlockTimed:
+    return timing.time_block(
+        call, inputs, wait, block, shape=Shape(1), round_number=round_number, streams=streams
+    )
+
+
+def warm_up(
+    wait: Callable[[], None],
+    min_seconds: float,
+    call: Callable[[Any], object] = no_op,
+    inputs: Sequence[str] = ("input",),
+) -> WarmedUp:
+    return timing.warm_up(call, inputs, wait, min_seconds, Shape(1))
+
+
 def test_a_duration_includes_the_call_and_the_wait_for_its_end(clock: FakeClock) -> None:
     waits = iter([9.0, 0.25, 0.5, 0.125])
-    timed = timing.time_block(
-        lambda _: clock.advance(1.0),
-        ["input"],
-        lambda: clock.advance(next(waits)),
-        Block(calls=3, warmup_calls=1),
-    )
+    timed = time_block(lambda _: clock.advance(1.0), lambda: clock.advance(next(waits)))
     assert timed.seconds == (1.25, 1.5, 1.125)
     assert (timed.warmup_seconds, timed.streamed_seconds) == ((10.0,), None)
 
 
 def test_processor_seconds_exclude_the_warm_up_calls(clock: FakeClock) -> None:
     spent = iter([100.0, 100.0, 1.0, 2.0, 4.0])
-    timed = timing.time_block(
-        lambda _: clock.advance(1.0, cpu_seconds=next(spent)),
-        ["input"],
-        no_synchronize,
-        Block(calls=3, warmup_calls=2),
-    )
+    block = Block(calls=3, warmup_calls=2)
+    timed = time_block(lambda _: clock.advance(1.0, cpu_seconds=next(spent)), block=block)
     assert timed.cpu_seconds == 7.0
 
 
 @pytest.mark.parametrize(
-    ("offset", "expected"),
+    ("round_number", "expected"),
     [(0, "abcabc"), (1, "bcabca"), (2, "cabcab"), (3, "abcabc"), (7, "bcabca")],
 )
-def test_inputs_rotate_from_the_offset_on(offset: int, expected: str) -> None:
+def test_inputs_rotate_from_that_of_the_round_on(round_number: int, expected: str) -> None:
     called: list[str] = []
-    timing.time_block(
-        called.append, "abc", no_synchronize, Block(calls=4, warmup_calls=2), offset=offset
-    )
+    block = Block(calls=4, warmup_calls=2)
+    time_block(called.append, inputs="abc", block=block, round_number=round_number)
     assert "".join(called) == expected
 
 
@@ -97,7 +115,7 @@ def test_a_streaming_device_repeats_the_block_without_waiting_in_between(
         happened.append("call")
         clock.advance(0.5)
 
-    timed = timing.time_block(call, ["input"], wait, Block(calls=3, warmup_calls=1), streams=True)
+    timed = time_block(call, wait, streams=True)
     assert happened == ["call", "wait"] * 4 + ["call"] * 3 + ["wait"]
     assert timed.seconds == (2.0,) * 3
     assert timed.streamed_seconds == pytest.approx(1.0)
@@ -115,26 +133,16 @@ def test_a_long_blocking_call_is_not_repeated(
         calls.append(working)
         clock.advance(working)
 
-    timed = timing.time_block(
-        call,
-        ["input"],
-        lambda: clock.advance(waiting),
-        Block(calls=2, warmup_calls=1),
-        streams=True,
-    )
+    block = Block(calls=2, warmup_calls=1)
+    timed = time_block(call, lambda: clock.advance(waiting), block=block, streams=True)
     assert (timed.streamed_seconds is not None) is streams
     assert len(calls) == (5 if streams else 3)
 
 
 def test_garbage_collection_is_disabled_during_the_calls() -> None:
     disabled: list[bool] = []
-    timing.time_block(
-        lambda _: disabled.append(not gc.isenabled()),
-        ["input"],
-        no_synchronize,
-        Block(calls=2, warmup_calls=1),
-    )
-    assert disabled == [True] * 3
+    time_block(lambda _: disabled.append(not gc.isenabled()))
+    assert disabled == [True] * 4
     assert gc.isenabled()
 
 
@@ -146,7 +154,7 @@ def test_garbage_collection_is_enabled_again_after_a_call_that_raises(block: Blo
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        timing.time_block(call, ["input"], no_synchronize, block)
+        time_block(call, block=block)
     assert gc.isenabled()
 
 
@@ -161,62 +169,49 @@ def test_garbage_is_collected_before_the_first_call() -> None:
 
     happened: list[str] = []
     Loop(lambda: happened.append("collected"))
-    timing.time_block(happened.append, ["call"], no_synchronize, Block(calls=1, warmup_calls=0))
+    time_block(happened.append, inputs=["call"], block=Block(calls=1, warmup_calls=0))
     assert happened == ["collected", "call"]
 
 
-def test_a_steady_workflow_warms_up_for_the_minimum(clock: FakeClock) -> None:
-    found = timing.warm_up(no_op, ["input"], lambda: clock.advance(0.125), 5.0)
-    assert (found.calls, found.calls_until_steady, found.steady) == (40, 0, True)
-    assert found.typical_seconds == pytest.approx(0.125)
-
-
-def test_a_warm_up_continues_past_a_late_step(clock: FakeClock) -> None:
-    calls = iter(range(1, 10_000))
-    found = timing.warm_up(
-        no_op, ["input"], lambda: clock.advance(0.010 if next(calls) < 100 else 0.0075), 1.2
-    )
-    assert found.steady
-    assert found.typical_seconds == pytest.approx(0.0075)
-    assert 95 <= found.calls_until_steady <= 105
-
-
-def test_the_warm_up_of_long_calls_has_a_lower_limit(
+@pytest.mark.parametrize(
+    ("seconds", "min_seconds", "calls", "steady", "typical"),
+    [
+        pytest.param([0.125], 5.0, (40, 40), True, 0.125, id="steady"),
+        pytest.param([0.01] * 99 + [0.0075] * 999, 1.2, (100, 999), True, 0.0075, id="late step"),
+        pytest.param([0.16, 0.24], 0.5, (10, 10), False, None, id="long calls"),
+        pytest.param([30.0] * 3 + [0.01] * 999, 0.2, (51, 999), True, 0.01, id="compiles first"),
+        pytest.param([1.0], 0.2, (5, 5), True, 1.0, id="few very long calls"),
+        pytest.param(range(10, 0, -1), 0.2, (5, 5), False, None, id="very long and falling"),
+        pytest.param(
+            [0.0001 * call for call in range(1, 9999)], 0.5, (5, 9999), False, None, id="rising"
+        ),
+    ],
+)
+def test_a_warm_up_ends_once_its_calls_are_steady_or_at_its_limit(
+    seconds: Sequence[float],
+    min_seconds: float,
+    calls: tuple[int, int],
+    steady: bool,
+    typical: float | None,
     clock: FakeClock,
 ) -> None:
-    turns = itertools.cycle([0.16, 0.24])
-    found = timing.warm_up(no_op, ["input"], lambda: clock.advance(next(turns)), 0.5)
-    assert not found.steady
-    assert found.calls == 10
+    turns = itertools.cycle(seconds)
+    found = warm_up(lambda: clock.advance(float(next(turns))), min_seconds)
+    assert calls[0] <= found.warmup_calls <= calls[1]
+    assert found.steady is steady
+    if typical is not None:
+        assert found.typical_seconds == pytest.approx(typical)
 
 
-def test_first_calls_that_compile_do_not_use_up_the_warm_up(clock: FakeClock) -> None:
-    calls = itertools.count()
-    found = timing.warm_up(
-        no_op, ["input"], lambda: clock.advance(30.0 if next(calls) < 3 else 0.01), 0.2
-    )
-    assert found.steady
-    assert found.calls > 50
-    assert found.typical_seconds == pytest.approx(0.01)
-
-
-def test_steadiness_is_decided_from_a_few_very_long_calls(clock: FakeClock) -> None:
-    settled = timing.warm_up(no_op, ["input"], lambda: clock.advance(1.0), 0.2)
-    assert (settled.calls, settled.steady) == (5, True)
-    times = itertools.count(10, -1)
-    falling = timing.warm_up(no_op, ["input"], lambda: clock.advance(float(next(times))), 0.2)
-    assert not falling.steady
-
-
-def test_calls_that_never_settle_are_reported_as_unsteady(clock: FakeClock) -> None:
-    calls = iter(range(1, 100_000))
-    found = timing.warm_up(no_op, ["input"], lambda: clock.advance(0.0001 * next(calls)), 0.5)
-    assert not found.steady
+def test_a_warm_up_states_where_its_calls_became_steady(clock: FakeClock) -> None:
+    turns = itertools.chain([0.01] * 99, itertools.repeat(0.0075))
+    found = warm_up(lambda: clock.advance(next(turns)), 1.2)
+    assert 95 <= found.calls_until_steady <= 105
 
 
 def test_the_warm_up_uses_all_inputs(clock: FakeClock) -> None:
     called: list[str] = []
-    timing.warm_up(called.append, "abc", lambda: clock.advance(0.1), 0.4)
+    warm_up(lambda: clock.advance(0.1), 0.4, called.append, "abc")
     assert "".join(called).startswith("abcab")
 
 
@@ -231,7 +226,4 @@ def test_a_model_that_replaces_the_clock_does_not_change_the_times(
 ) -> None:
     for name in ("perf_counter", "perf_counter_ns", "process_time", "time"):
         monkeypatch.setattr(time, name, lambda: 0)
-    found = timing.time_block(
-        lambda _: sum(range(10_000)), ["input"], no_synchronize, Block(calls=5, warmup_calls=1)
-    )
-    assert min(found.seconds) > 0
+    assert min(time_block(lambda _: sum(range(10_000))).seconds) > 0

@@ -14,6 +14,7 @@ import pytest
 from fake_clock import replace_clocks
 
 from probes.measuring import timing
+from probes.wire.shape import Shape
 
 Trace = Callable[[int], float]
 NANOSECONDS_PER_SECOND = 1e9
@@ -68,7 +69,7 @@ def warm_up(
     for seed in range(traces):
         stack = Stack(trace, seconds, seed)
         replace_clocks(monkeypatch, timing, stack)
-        result = timing.warm_up(stack, ["input"], lambda: None, MIN_SECONDS)
+        result = timing.warm_up(stack, ["input"], lambda: None, MIN_SECONDS, Shape(1))
         found.append((abs(result.typical_seconds / seconds - 1), result.steady))
     return found
 

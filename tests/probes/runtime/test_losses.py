@@ -50,14 +50,7 @@ def ask(directory: pathlib.Path, function: str) -> list[Any]:
         shape: types.SimpleNamespace(program=Doubling(), workflow=workflow, shape=shape)
         for shape in (Shape(1), Shape(4))
     }
-
-    def attempt(work: Any, on_failure: Any) -> Any:
-        try:
-            return work()
-        except ValueError as problem:
-            return on_failure(problem)
-
-    losses.report_losses(cells, request, channel, attempt)
+    losses.report_losses(cells, request, channel)
     return sent
 
 
@@ -82,5 +75,5 @@ def test_without_text_and_metric_nothing_is_sent(
         batch_sizes=[1], long_text=tokens, metric="", shared_directory=str(tmp_path)
     )
     cell: Any = types.SimpleNamespace(program=None)
-    losses.report_losses({Shape(1): cell}, request, channel, lambda work, _: work())
+    losses.report_losses({Shape(1): cell}, request, channel)
     assert sent == []

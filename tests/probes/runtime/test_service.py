@@ -139,7 +139,6 @@ def text_service(
         blocks=dict.fromkeys(map(Shape, programs), block),
         request=cast("Any", types.SimpleNamespace(task=task, device="cpu", block_seconds=0.05)),
         channel=cast("Any", types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)),
-        attempt=lambda work: work(),
     )
 
 
