@@ -6,7 +6,6 @@ import dataclasses
 import os
 import pathlib
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -27,9 +26,14 @@ pytestmark = pytest.mark.slow
 
 
 def ask(
-    workflow: str, directory: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
+    workflow: str,
+    directory: pathlib.Path,
+    fault: str = "",
+    architecture: str = "LlamaForCausalLM",
+    **options: str,
 ) -> workers.WorkerResult:
     request = worker_request(workflow, directory, fault, architecture)
+    request = dataclasses.replace(request, options=options)
     environment = {**os.environ, "PYTHONPATH": str(ENGINES)}
     return workers.run_worker(
         request,
@@ -156,43 +160,8 @@ def test_an_engine_that_hangs_at_its_start_is_killed_at_its_deadline_with_its_pr
         workers.wait_until(lambda: not workers.find_marked("engine-hangs"))
 
 
-def test_vllm_gets_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text("#!/bin/sh\necho '0, GPU-aaaa'\necho '1, GPU-bbbb'\n")
-    smi.chmod(0o755)
-    directory = tmp_path / "run"
-    directory.mkdir()
-    request = worker_request("vllm", directory)
-    script = tmp_path / "ask.py"
-    script.write_text(
-        "import os, pathlib\nfrom probes.runtime import harness\n"
-        f"harness.load_workflow(pathlib.Path({request.workflow_file!r})).versions()\nprint(os.environ['CUDA_VISIBLE_DEVICES'])\n"
-    )
-    root = str(rubric_files.probes_directory().parent)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    environment = {**os.environ, "PYTHONPATH": f"{ENGINES}:{root}", "PATH": path}
-    for visible, expected in (("GPU-bbbb", "1"), ("GPU-cccc", "GPU-cccc"), ("0", "0")):
-        answer = subprocess.run(
-            [sys.executable, script],
-            env={**environment, "CUDA_VISIBLE_DEVICES": visible},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert answer.stdout.strip() == expected
-
-
-def ask_quantised(directory: pathlib.Path, quantization: str) -> workers.WorkerResult:
-    request = worker_request("vllm", directory)
-    request = dataclasses.replace(request, options={"quantization": quantization})
-    environment = {**os.environ, "PYTHONPATH": str(ENGINES)}
-    return workers.run_worker(
-        request, directory / "control", "build\nstop\n", environment=environment
-    )
-
-
 def test_a_quantised_engine_is_proven_by_the_types_of_its_weights(tmp_path: pathlib.Path) -> None:
-    answer = ask_quantised(tmp_path, "fp8")
+    answer = ask("vllm", tmp_path, quantization="fp8")
     assert answer.failure is None, answer.log
     (engaged,) = events(answer, "engagement")
     assert engaged["share"] == 1.0
@@ -203,7 +172,7 @@ def test_a_quantised_engine_is_proven_by_the_types_of_its_weights(tmp_path: path
 def test_a_format_that_the_engine_accepts_and_ignores_is_not_engaged(
     tmp_path: pathlib.Path,
 ) -> None:
-    answer = ask_quantised(tmp_path, "int8_per_channel_weight_only")
+    answer = ask("vllm", tmp_path, quantization="int8_per_channel_weight_only")
     assert answer.failure["status"] == "not-engaged"
     (engaged,) = events(answer, "engagement")
     assert engaged["share"] == 0.0

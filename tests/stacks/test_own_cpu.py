@@ -20,8 +20,6 @@ from advisor.errors import MachineUnfitError
 pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(1800)]
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
-#: The workflow whose environment is compared before and after its arms are probed.
-COMPARED = "openvino"
 OWN = [
     each
     for each in rubric_files.load().for_question(builders.question()).workflows
@@ -92,30 +90,45 @@ def assert_completed(entry: dict[str, Any], batch_sizes: list[int]) -> None:
     assert entry["build_seconds"]["cold"] > 0
 
 
-def test_an_environment_is_created_and_its_workflow_is_probed_in_it(advise: Advise) -> None:
-    python = make(advise, COMPARED)
-    before = snapshot(python)
-    asked = ("--model", "synthetic/ffn@64x128", "--batch-sizes", "2", "--budget", "3", "--all-arms")
-    entries = probe(advise, f"{COMPARED}/default", *asked)
-    assert_completed(entries[COMPARED], [2])
-    assert snapshot(python) == before, "probing has changed the environment"
-    assert advise("env", "check", COMPARED).returncode == 0
-    assert_completed(entries["pytorch-eager"], [2])
+FORWARD = [pytest.param(each, [], [1, 4], id=each) for each in FORWARD_WORKFLOWS]
+TEXT = [
+    pytest.param(
+        each, ["--task", "generate", "--model", "demo/llama", "--batch-sizes", "1,4"], [1, 4]
+    )
+    for each in TEXT_WORKFLOWS
+]
+HALVES = [
+    pytest.param(
+        each,
+        f"--model synthetic/ffn@512x2048 --dtype {dtype} --batch-sizes 1".split(),
+        [1],
+        id=f"{each}-{dtype}",
+    )
+    for each, dtype in HALF.items()
+]
+ARCHIVES = [
+    pytest.param(
+        "iree",
+        f"--model synthetic/ffn-multilayer@4096x11008x6 --dtype {dtype} --batch-sizes 1".split(),
+        [1],
+        id=f"iree-archive-{dtype}",
+    )
+    for dtype in ("float32", "bfloat16")
+]
 
 
-@pytest.mark.parametrize("workflow", FORWARD_WORKFLOWS)
-def test_every_workflow_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
+@pytest.mark.parametrize(
+    ("workflow", "options", "batch_sizes"), [*FORWARD, *TEXT, *HALVES, *ARCHIVES]
+)
+def test_every_workflow_is_probed_in_its_environment(
+    workflow: str, options: list[str], batch_sizes: list[int], advise: Advise
+) -> None:
     python = make(advise, workflow)
     before = snapshot(python)
-    assert_completed(probe(advise, workflow)[workflow], [1, 4])
+    assert_completed(probe(advise, workflow, *options)[workflow], batch_sizes)
     assert snapshot(python) == before, "probing has changed the environment"
-
-
-@pytest.mark.parametrize("workflow", TEXT_WORKFLOWS)
-def test_every_text_workflow_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
-    make(advise, workflow)
-    options = ("--task", "generate", "--model", "demo/llama", "--batch-sizes", "1,4")
-    assert_completed(probe(advise, workflow, *options)[workflow], [1, 4])
+    name = next(each.environment.name for each in OWN if each.id == workflow)
+    assert advise("env", "check", name).returncode == 0
 
 
 def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
@@ -141,27 +154,6 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
     assert "704" in reasons[-1]
 
 
-@pytest.mark.parametrize("workflow", HALF)
-def test_half_precision_is_correct(workflow: str, advise: Advise) -> None:
-    make(advise, workflow)
-    options = ("--model", "synthetic/ffn@512x2048", "--dtype", HALF[workflow], "--batch-sizes", "1")
-    assert_completed(probe(advise, workflow, *options)[workflow], [1])
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_iree_takes_weights_in_an_archive(dtype: str, advise: Advise) -> None:
-    make(advise, "iree")
-    options = (
-        "--model",
-        "synthetic/ffn-multilayer@4096x11008x6",
-        "--dtype",
-        dtype,
-        "--batch-sizes",
-        "1",
-    )
-    assert_completed(probe(advise, "iree", *options)["iree"], [1])
-
-
 def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(
     advise: Advise,
 ) -> None:
@@ -174,16 +166,8 @@ def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(
 
 def test_an_engine_is_built_for_an_absent_gpu(advise: Advise, tmp_path: pathlib.Path) -> None:
     make(advise, "tensorrt-rtx")
-    probe(
-        advise,
-        "pytorch-eager",
-        "--batch-sizes",
-        "2",
-        "--model",
-        "synthetic/ffn@512x2048",
-        "--dtype",
-        "float16",
-    )
+    options = ["--batch-sizes", "2", "--model", "synthetic/ffn@512x2048", "--dtype", "float16"]
+    probe(advise, "pytorch-eager", *options)
     answer = advise("build", "latest", "--target", "sm_89", "-o", str(tmp_path))
     assert answer.returncode == 0, answer.stderr
     assert (tmp_path / "sm_89.engine").stat().st_size > 2 * 512 * 2048 * 2

@@ -150,9 +150,7 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(
 
 
 def test_a_file_of_the_user_is_probed(models: pathlib.Path, advise: Advise) -> None:
-    answer = advise(
-        "--model",
-        str(models / "network.onnx"),
+    options = [
         "--batch-sizes",
         "2",
         "--budget",
@@ -160,9 +158,8 @@ def test_a_file_of_the_user_is_probed(models: pathlib.Path, advise: Advise) -> N
         "--all-arms",
         "--workflows",
         "onnxruntime-cpu/host",
-        "--task",
-        "forward",
-    )
+    ]
+    answer = advise("--model", str(models / "network.onnx"), "--task", "forward", *options)
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     arms = measurements(json.loads(answer.stdout))
     assert "onnxruntime-cpu/host" in arms
@@ -204,11 +201,8 @@ def test_a_stack_that_refuses_the_model_or_skips_it_has_its_own_status(
 def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
     models: pathlib.Path, advise: Advise, home: pathlib.Path
 ) -> None:
-    answer = advise(
-        "--task",
-        "generate",
-        "--model",
-        str(models / "llama"),
+    workflows = "torch-compile-inductor/default,torch-compile-inductor-static-cache/default"
+    sizes = [
         "--batch-sizes",
         "2",
         "--input-tokens",
@@ -218,9 +212,9 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
         "--budget",
         "3",
         "--all-arms",
-        "--workflows",
-        "torch-compile-inductor/default,torch-compile-inductor-static-cache/default",
-    )
+    ]
+    model = ("--task", "generate", "--model", str(models / "llama"))
+    answer = advise(*model, *sizes, "--workflows", workflows)
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
@@ -247,18 +241,9 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
 
 
 def assert_the_recipe_generates(home: pathlib.Path) -> None:
-    command = [
-        str(COMMAND),
-        "verify",
-        "latest",
-        "--workflow",
-        "torch-compile-inductor-static-cache",
-        "--seconds",
-        "0.1",
-        "--json",
-    ]
+    workflow = "torch-compile-inductor-static-cache"
     verified = subprocess.run(
-        command,
+        [COMMAND, *f"verify latest --workflow {workflow} --seconds 0.1 --json".split()],
         capture_output=True,
         text=True,
         env={**os.environ, "P3_ADVISOR_HOME": str(home)},

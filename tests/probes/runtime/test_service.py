@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import types
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -57,21 +58,26 @@ def shared(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
     return place
 
 
+RunTokens = Callable[..., WorkerResult]
+
+
+@pytest.fixture
 def run_tokens(
-    shared: pathlib.Path,
-    probes: pathlib.Path,
-    place: pathlib.Path,
-    tokens: str,
-    workflow: str = "narrow",
-    **options: Any,
-) -> WorkerResult:
-    request = workers.make_request(
-        probes / "workflows" / f"{workflow}.py",
-        shared,
-        batch_sizes=SIZES,
-        options={"unseen": "served", "milliseconds": 1, **options},
-    )
-    return workers.run_worker(request, place / "control", f"build\n{tokens}", probes=probes)
+    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> RunTokens:
+    """Return a function that runs a worker with these tokens after `build`."""
+
+    def run(tokens: str, workflow: str = "narrow", **options: Any) -> WorkerResult:
+        request = workers.make_request(
+            fake_probes / "workflows" / f"{workflow}.py",
+            shared,
+            batch_sizes=SIZES,
+            options={"unseen": "served", "milliseconds": 1, **options},
+        )
+        control = tmp_path / f"control-{len(list(tmp_path.iterdir()))}"
+        return workers.run_worker(request, control, f"build\n{tokens}", probes=fake_probes)
+
+    return run
 
 
 def events(answer: WorkerResult, event: str) -> list[dict[str, Any]]:
@@ -87,9 +93,9 @@ def phases(answer: WorkerResult) -> list[tuple[str, int | None]]:
 
 
 def test_a_visit_reports_its_durations(
-    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+    run_tokens: RunTokens,
 ) -> None:
-    answer = run_tokens(shared, fake_probes, tmp_path, "visit 4 1\nvisit 2 7\nstop\n")
+    answer = run_tokens("visit 4 1\nvisit 2 7\nstop\n")
     visits = events(answer, "block_timed")
     assert [(batch_size_of(visit), visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
     for visit in visits:
@@ -100,9 +106,9 @@ def test_a_visit_reports_its_durations(
 
 
 def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(
-    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+    run_tokens: RunTokens,
 ) -> None:
-    answer = run_tokens(shared, fake_probes, tmp_path, "sustain 4 0.1\nvisit 4 1\nstop\n")
+    answer = run_tokens("sustain 4 0.1\nvisit 4 1\nstop\n")
     (sustained,) = events(answer, "sustained")
     assert batch_size_of(sustained) == 4
     assert sustained["seconds"] >= 0.1
@@ -113,9 +119,9 @@ def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(
 
 
 def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
-    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+    run_tokens: RunTokens,
 ) -> None:
-    answer = run_tokens(shared, fake_probes, tmp_path, "diagnose\nvisit 2 1\nstop\n")
+    answer = run_tokens("diagnose\nvisit 2 1\nstop\n")
     assert events(answer, "diagnosed") == []
     assert [("diagnose", size) for size in SIZES] == [
         entry for entry in phases(answer) if entry[0] == "diagnose"
@@ -183,14 +189,9 @@ def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
     ],
 )
 def test_new_batch_sizes_are_tried_last(
-    unseen: str,
-    outcome: str,
-    reason: str | None,
-    shared: pathlib.Path,
-    fake_probes: pathlib.Path,
-    tmp_path: pathlib.Path,
+    unseen: str, outcome: str, reason: str | None, run_tokens: RunTokens
 ) -> None:
-    answer = run_tokens(shared, fake_probes, tmp_path, "new-shapes\n", unseen=unseen)
+    answer = run_tokens("new-shapes\n", unseen=unseen)
     result = events(answer, "new_shape_result")
     assert [batch_size_of(entry) for entry in result] == [1, 3, 5, 8]
     assert {entry["outcome"] for entry in result} == {outcome}
@@ -203,53 +204,38 @@ def test_new_batch_sizes_are_tried_last(
 
 
 def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(
-    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+    run_tokens: RunTokens,
 ) -> None:
-    answer = run_tokens(shared, fake_probes, tmp_path, "new-shapes\n", unseen="wrong")
+    answer = run_tokens("new-shapes\n", unseen="wrong")
     assert [entry["outcome"] for entry in events(answer, "new_shape_result")] == ["wrong"]
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "new-shapes")
     assert "batch size 1" in answer.failure["reason"]
 
 
 def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(
-    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+    run_tokens: RunTokens,
 ) -> None:
-    answer = run_tokens(
-        shared,
-        fake_probes,
-        tmp_path,
-        "visit 2 1\nnew-shapes\n",
-        workflow="misbehaving",
-        fault="wrong-later",
-    )
+    answer = run_tokens("visit 2 1\nnew-shapes\n", "misbehaving", fault="wrong-later")
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "done")
     assert events(answer, "new_shape_result") == []
 
 
 def test_outputs_are_checked_once_at_the_end(
-    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+    run_tokens: RunTokens,
 ) -> None:
-    answer = run_tokens(shared, fake_probes, tmp_path, "visit 2 1\ncheck\nstop\n")
+    answer = run_tokens("visit 2 1\ncheck\nstop\n")
     assert answer.failure is None
     assert [each["event"] for each in answer.events[-3:]] == [
         "ready",
         "phase_started",
         "memory_read",
     ]
-    (tmp_path / "wrong").mkdir()
-    wrong = run_tokens(
-        shared,
-        fake_probes,
-        tmp_path / "wrong",
-        "visit 2 1\ncheck\nstop\n",
-        workflow="misbehaving",
-        fault="wrong-later",
-    )
+    wrong = run_tokens("visit 2 1\ncheck\nstop\n", "misbehaving", fault="wrong-later")
     assert wrong.failure["status"] == "incorrect"
 
 
 @pytest.mark.parametrize("token", ["peaks", "nonsense"])
 def test_a_token_of_another_worker_ends_this_one_normally(
-    token: str, shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+    token: str, run_tokens: RunTokens
 ) -> None:
-    assert run_tokens(shared, fake_probes, tmp_path, f"{token}\n").failure is None
+    assert run_tokens(f"{token}\n").failure is None

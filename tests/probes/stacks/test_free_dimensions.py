@@ -26,6 +26,18 @@ pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 TOKENS = 6
 
 
+def make_request(directory: pathlib.Path, **changes: Any) -> Any:
+    options = {"feeding": "host", "dynamic": True}
+    return workers.make_request(pathlib.Path("x.py"), directory, options=options, **changes)
+
+
+def subject_of(module: Any, arguments: Any, request: Any) -> Any:
+    model = loaded_model.LoadedModel(
+        module=module.eval(), arguments=tuple(arguments), weights="random", shares_weights=False
+    )
+    return torch_subject.TorchSubject(model, request)
+
+
 def keyword_subject(request: Any) -> Any:
     """Return a subject whose module calls another one with keyword inputs."""
 
@@ -39,19 +51,9 @@ def keyword_subject(request: Any) -> Any:
 
     examples = {"ids": torch.zeros(1, TOKENS, dtype=torch.int64), "factor": torch.ones(1, 8)}
     module, _ = call_inputs.flatten(Weighted().eval(), (), examples)
-    arguments = (
-        loaded_model.RandomIntegers((TOKENS,), 0, 50),
-        loaded_model.NormalValues((8,), torch.float32),
-    )
-    model = loaded_model.LoadedModel(
-        module=module,
-        arguments=arguments,
-        weights="random",
-        shares_weights=False,
-        unit="tokens",
-        units_per_sample=TOKENS,
-    )
-    return torch_subject.TorchSubject(model, request)
+    tokens = loaded_model.RandomIntegers((TOKENS,), 0, 50)
+    factor = loaded_model.NormalValues((8,), torch.float32)
+    return subject_of(module, (tokens, factor), request)
 
 
 def run_both(subject: Any, request: Any, inputs: list[Any], *, with_onnx: bool) -> tuple[Any, Any]:
@@ -73,15 +75,7 @@ def test_keyword_inputs_get_a_free_batch_and_length(
     with_onnx: bool,
     tmp_path: pathlib.Path,
 ) -> None:
-    options = {"feeding": "host", "dynamic": True}
-    request = workers.make_request(
-        pathlib.Path("x.py"),
-        tmp_path,
-        options=options,
-        dtype="float32",
-        batch_sizes=[1],
-        input_tokens=TOKENS,
-    )
+    request = make_request(tmp_path, input_tokens=TOKENS)
     subject = keyword_subject(request)
     inputs = subject.inputs(5, 0)
     longer = [inputs[0].repeat(2, axis=1), inputs[1]]
@@ -100,20 +94,9 @@ def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Pa
             found = self.layer(sound.transpose(1, 2)).transpose(1, 2)
             return found * (torch.arange(found.shape[1]) < lengths[:, None])[..., None]
 
-    request = workers.make_request(
-        pathlib.Path("x.py"),
-        tmp_path,
-        options={"feeding": "host", "dynamic": True},
-        dtype="float32",
-    )
+    request = make_request(tmp_path)
     examples = (torch.randn(1, 10, 4), torch.tensor([5]))
-    model = loaded_model.LoadedModel(
-        module=Speech().eval(),
-        arguments=factory.arguments_like(examples, [1]),
-        weights="random",
-        shares_weights=False,
-    )
-    subject = torch_subject.TorchSubject(model, request)
+    subject = subject_of(Speech(), factory.arguments_like(examples, [1]), request)
     sound, lengths = subject.inputs(3, 0)
     longer = [sound.repeat(2, axis=1), lengths]
     found, expected = run_both(subject, request, longer, with_onnx=True)
@@ -127,14 +110,8 @@ def test_a_batch_that_the_code_fixes_is_not_free(tmp_path: pathlib.Path) -> None
             return x.reshape(2, -1).sum(1)
 
     examples = (torch.zeros(2, 8),)
-    model = loaded_model.LoadedModel(
-        module=Pairs(),
-        arguments=factory.arguments_like(examples, [2]),
-        weights="random",
-        shares_weights=False,
-    )
-    request = workers.make_request(pathlib.Path("x.py"), tmp_path, dtype="float32", batch_sizes=[2])
-    subject = torch_subject.TorchSubject(model, request)
+    request = make_request(tmp_path, batch_sizes=[2])
+    subject = subject_of(Pairs(), factory.arguments_like(examples, [2]), request)
     with pytest.raises(UnsupportedError, match="2 rows"):
         free_dimensions.export_every(subject, examples)
 
@@ -144,16 +121,8 @@ def test_a_model_without_a_batch_is_not_exported(
     shapes: list[tuple[int, ...]], tmp_path: pathlib.Path
 ) -> None:
     examples = tuple(torch.zeros(shape) for shape in shapes)
-    request = workers.make_request(pathlib.Path("x.py"), tmp_path, dtype="float32", batch_sizes=[1])
-    model = loaded_model.LoadedModel(
-        module=torch.nn.Identity(),
-        arguments=factory.arguments_like(examples, [1]),
-        weights="random",
-        shares_weights=False,
-        unit="samples",
-        units_per_sample=1,
-    )
-    subject = torch_subject.TorchSubject(model, request)
+    arguments = factory.arguments_like(examples, [1])
+    subject = subject_of(torch.nn.Identity(), arguments, make_request(tmp_path))
     with pytest.raises(UnsupportedError, match="no common first dimension"):
         free_dimensions.export_every(subject, examples)
 
@@ -171,23 +140,10 @@ def test_inputs_after_named_ones_get_a_free_batch(
         def forward(self, dense: Any, *categories: Any) -> Any:
             return sum(categories, start=self.linear(dense))
 
-    options = {"feeding": "host", "dynamic": True}
-    request = workers.make_request(
-        pathlib.Path("x.py"), tmp_path, options=options, dtype="float32", batch_sizes=[1]
-    )
-    arguments = (
-        loaded_model.NormalValues((4,), torch.float32),
-        *[loaded_model.NormalValues((2,), torch.float32)] * categories,
-    )
-    model = loaded_model.LoadedModel(
-        module=Recommender().eval(),
-        arguments=arguments,
-        weights="random",
-        shares_weights=False,
-        unit="samples",
-        units_per_sample=1,
-    )
-    subject = torch_subject.TorchSubject(model, request)
+    request = make_request(tmp_path)
+    widths = (4, *[2] * categories)
+    arguments = (loaded_model.NormalValues((width,), torch.float32) for width in widths)
+    subject = subject_of(Recommender(), arguments, request)
     inputs = subject.inputs(5, 0)
     found, expected = run_both(subject, request, inputs, with_onnx=with_onnx)
     assert found.shape == (5, 2)
