@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,9 +93,7 @@ def assert_completed(entry: dict[str, Any], batch_sizes: list[int]) -> None:
 
 FORWARD = [pytest.param(each, [], [1, 4], id=each) for each in FORWARD_WORKFLOWS]
 TEXT = [
-    pytest.param(
-        each, ["--task", "generate", "--model", "demo/llama", "--batch-sizes", "1,4"], [1, 4]
-    )
+    pytest.param(each, shlex.split("--task generate --model demo/llama --batch-sizes 1,4"), [1, 4])
     for each in TEXT_WORKFLOWS
 ]
 HALVES = [

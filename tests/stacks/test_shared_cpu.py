@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -150,16 +151,9 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(
 
 
 def test_a_file_of_the_user_is_probed(models: pathlib.Path, advise: Advise) -> None:
-    options = [
-        "--batch-sizes",
-        "2",
-        "--budget",
-        "1",
-        "--all-arms",
-        "--workflows",
-        "onnxruntime-cpu/host",
-    ]
-    answer = advise("--model", str(models / "network.onnx"), "--task", "forward", *options)
+    options = "--batch-sizes 2 --budget 1 --all-arms --workflows onnxruntime-cpu/host"
+    model = ("--task", "forward", "--model", str(models / "network.onnx"))
+    answer = advise(*model, *shlex.split(options))
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     arms = measurements(json.loads(answer.stdout))
     assert "onnxruntime-cpu/host" in arms
@@ -202,19 +196,9 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
     models: pathlib.Path, advise: Advise, home: pathlib.Path
 ) -> None:
     workflows = "torch-compile-inductor/default,torch-compile-inductor-static-cache/default"
-    sizes = [
-        "--batch-sizes",
-        "2",
-        "--input-tokens",
-        "8",
-        "--output-tokens",
-        "6",
-        "--budget",
-        "3",
-        "--all-arms",
-    ]
+    sizes = "--batch-sizes 2 --input-tokens 8 --output-tokens 6 --budget 3 --all-arms"
     model = ("--task", "generate", "--model", str(models / "llama"))
-    answer = advise(*model, *sizes, "--workflows", workflows)
+    answer = advise(*model, *shlex.split(sizes), "--workflows", workflows)
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
