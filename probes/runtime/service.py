@@ -88,11 +88,9 @@ class Service:
         typical = max(min(timed.seconds), statistics.median(timed.seconds) / MAX_BLOCK_GROWTH)
         sized = timing.size_block(typical, self.request.block_seconds)
         self.blocks[shape] = dataclasses.replace(sized, first_token_calls=block.first_token_calls)
+        first_token: Any = getattr(cell.program, "first_token", None)
         first_tokens = timing.time_calls(
-            getattr(cell.program, "first_token", None),
-            cell.device_inputs,
-            self.workflow.synchronise,
-            block.first_token_calls,
+            first_token, cell.device_inputs, self.workflow.synchronise, block.first_token_calls
         )
         self.channel.send(
             dataclasses.replace(

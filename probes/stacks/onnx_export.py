@@ -63,7 +63,7 @@ def for_any_shape(
     Raise `UnsupportedError` for a model that cannot be exported with a free batch. The exporter of
     ONNX has further ways to trace a module than `torch.export`.
     """
-    ways: list[Free] = ["every", *(["batch"] if subject.has_batch else [])]
+    ways: list[Free] = ["every", "batch"] if subject.has_batch else ["every"]
     try:
         return _file_of(subject, inputs, request, *(("any-shape", free) for free in ways))
     except EXPORT_ERRORS as problem:

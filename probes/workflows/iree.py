@@ -80,7 +80,8 @@ def cpu_request(request: Request) -> Request:
 
 def open_subject(request: Request) -> Model:
     """Return an ONNX file unchanged, any other model as a PyTorch module on the CPU."""
-    return open_torch_or_onnx(cpu_request(request))
+    found: Model = open_torch_or_onnx(cpu_request(request))
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

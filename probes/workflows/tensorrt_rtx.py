@@ -25,5 +25,5 @@ def build_for(target: str, subject: Model, inputs: list[Any], request: Request) 
     """Export and build `TARGET.engine` for a GPU that need not be present, such as `sm_89`."""
     model = onnx_export.for_any_batch_size(subject, inputs, request)
     shapes = tensorrt_engine.input_shapes(subject, request)
-    plan = tensorrt_engine.build_plan(trt, model, shapes.EngineLog(), target)
+    plan = tensorrt_engine.build_plan(trt, model, shapes, tensorrt_engine.EngineLog(), target)
     (pathlib.Path(request.scratch_directory) / f"{target}.engine").write_bytes(plan)
