@@ -35,7 +35,7 @@ MAX_HOST_SPREAD = 0.2
 ENVIRONMENT_PREFIX = "environment "
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True):
     """The result of one check, with the step that fixes a problem."""
 
     name: str
@@ -52,9 +52,7 @@ def examine(
     detected = detection.detect(python, required_packages(catalogue))
     software = detected.software
     return [
-        Finding(
-            name="python", status="ok", what=f"{software.executable}, Python {software.version}"
-        ),
+        Finding("python", "ok", f"{software.executable}, Python {software.version}"),
         check_torch(detected),
         check_served_workflows(detected, catalogue),
         check_selected_gpu(detected, variables.get(VISIBLE_DEVICES)),
@@ -70,14 +68,10 @@ def examine(
 
 def check_uv() -> Finding:
     try:
-        return Finding(name="uv", status="ok", what=str(uv.find_uv_bin()))
+        return Finding("uv", "ok", str(uv.find_uv_bin()))
     except FileNotFoundError:
-        return Finding(
-            name="uv",
-            status="warn",
-            what="not found: environments for workflows cannot be created",
-            fix="pip install uv",
-        )
+        what = "not found: environments for workflows cannot be created"
+        return Finding("uv", "warn", what, "pip install uv")
 
 
 def check_environments(catalogue: Catalogue, variables: Mapping[str, str]) -> list[Finding]:
@@ -90,14 +84,12 @@ def check_environments(catalogue: Catalogue, variables: Mapping[str, str]) -> li
     for name, environment in created.items():
         directory = pathlib.Path(environment.python).parents[1]
         fault = environment.fault or health.check(directory, own[name], variables).fault
+        checked = ENVIRONMENT_PREFIX + name
         fix = f"p3-advisor env create {name}, or p3-advisor doctor --repair"
         findings.append(
-            Finding(
-                name=ENVIRONMENT_PREFIX + name,
-                status="fail" if fault else "ok",
-                what=fault or str(directory),
-                fix=fix if fault else None,
-            )
+            Finding(checked, "fail", fault, fix)
+            if fault
+            else Finding(checked, "ok", str(directory))
         )
     return findings
 
@@ -114,15 +106,11 @@ def check_torch(detected: Machine) -> Finding:
     """Report whether the interpreter has torch, which the baseline needs."""
     version = detected.software.packages.get("torch")
     if version is None:
-        return Finding(
-            name="torch",
-            status="fail",
-            what="not installed: the baseline cannot run",
-            fix=f"{how_to_install('stack', f'{detected.software.executable} -m pip')}, or name "
-            "another interpreter with --python",
-        )
+        install = how_to_install("stack", f"{detected.software.executable} -m pip")
+        fix = f"{install}, or name another interpreter with --python"
+        return Finding("torch", "fail", "not installed: the baseline cannot run", fix)
     build = f"CUDA {detected.software.torch_cuda}" if detected.software.torch_cuda else "CPU"
-    return Finding(name="torch", status="ok", what=f"{version}, built for {build}")
+    return Finding("torch", "ok", f"{version}, built for {build}")
 
 
 def check_served_workflows(detected: Machine, catalogue: Catalogue) -> Finding:
@@ -132,25 +120,19 @@ def check_served_workflows(detected: Machine, catalogue: Catalogue) -> Finding:
         for workflow in catalogue.workflows
         if has_stack_in_interpreter(workflow, detected)
     ]
-    return Finding(
-        name="workflows",
-        status="ok" if served else "fail",
-        what=", ".join(served) or "no workflow",
-        fix=None if served else "name an interpreter that has the stacks with --python",
-    )
+    if served:
+        return Finding("workflows", "ok", ", ".join(served))
+    fix = "name an interpreter that has the stacks with --python"
+    return Finding("workflows", "fail", "no workflow", fix)
 
 
 def check_compiler() -> Finding:
     """Report the C++ compiler, which Inductor needs on the CPU and AOTInductor on every device."""
     found = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
     if found:
-        return Finding(name="c++ compiler", status="ok", what=found)
-    return Finding(
-        name="c++ compiler",
-        status="warn",
-        what="not found: torch.compile on the CPU and AOTInductor cannot build",
-        fix="install g++",
-    )
+        return Finding("c++ compiler", "ok", found)
+    what = "not found: torch.compile on the CPU and AOTInductor cannot build"
+    return Finding("c++ compiler", "warn", what, "install g++")
 
 
 def check_load() -> Finding:
@@ -158,8 +140,8 @@ def check_load() -> Finding:
     load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
     what = f"the load average of one minute is {format_share(load)} of the usable CPUs"
     if load > MAX_CPU_LOAD:
-        return Finding(name="load", status="warn", what=what, fix="end other work first")
-    return Finding(name="load", status="ok", what=what)
+        return Finding("load", "warn", what, "end other work first")
+    return Finding("load", "ok", what)
 
 
 def check_host_speed() -> Finding:
@@ -176,53 +158,41 @@ def check_host_speed() -> Finding:
     )
     if spread > MAX_HOST_SPREAD:
         fix = "end other work, or expect wide intervals where calls wait for the host"
-        return Finding(name="host speed", status="warn", what=what, fix=fix)
-    return Finding(name="host speed", status="ok", what=what)
+        return Finding("host speed", "warn", what, fix)
+    return Finding("host speed", "ok", what)
 
 
 def check_home(home: pathlib.Path) -> Finding:
     existing = next((parent for parent in (home, *home.parents) if parent.exists()), home)
     if os.access(existing, os.W_OK):
         free = shutil.disk_usage(existing).free / GIBIBYTE
-        return Finding(name="runs", status="ok", what=f"{home}, {free:.0f} GiB free")
-    return Finding(
-        name="runs",
-        status="fail",
-        what=f"{home} is not writable",
-        fix="set P3_ADVISOR_HOME to a writable directory",
-    )
+        return Finding("runs", "ok", f"{home}, {free:.0f} GiB free")
+    fix = "set P3_ADVISOR_HOME to a writable directory"
+    return Finding("runs", "fail", f"{home} is not writable", fix)
 
 
 def check_selected_gpu(machine: Machine, visible_devices: str | None = None) -> Finding:
     """Report the GPU that is measured by default, or why it is the CPU."""
     if not machine.gpus:
         reason = machine.gpu_problem or "NVIDIA's library lists no device"
-        return _warning(
-            f"none: {reason}; the CPU is measured", "install the NVIDIA driver if there is a GPU"
-        )
+        fix = "install the NVIDIA driver if there is a GPU"
+        return Finding("gpu", "warn", f"none: {reason}; the CPU is measured", fix)
     try:
         gpu = choose_visible_gpu(machine.gpus, visible_devices)
     except MigEnabledError as problem:
-        return _warning(problem.what, problem.next_step)
+        return Finding("gpu", "warn", problem.what, problem.next_step)
     if gpu is None:
-        return _warning(
-            f"none: {VISIBLE_DEVICES} is {visible_devices!r}; the CPU is measured",
-            f"unset {VISIBLE_DEVICES}, or name a GPU with --gpu",
-        )
+        what = f"none: {VISIBLE_DEVICES} is {visible_devices!r}; the CPU is measured"
+        return Finding("gpu", "warn", what, f"unset {VISIBLE_DEVICES}, or name a GPU with --gpu")
     free, total = gpu.free_memory_bytes / GIBIBYTE, gpu.memory_bytes / GIBIBYTE
     what = (
         f"{gpu.name}, compute capability {gpu.compute_capability}, "
         f"{free:.1f} of {total:.1f} GiB free"
     )
     if machine.software.torch_cuda is None:
-        return _warning(
-            f"{what}; torch is a CPU build and cannot use it", "install a CUDA build of torch"
-        )
-    return Finding(name="gpu", status="ok", what=f"{what}, driver {gpu.driver}")
-
-
-def _warning(what: str, fix: str) -> Finding:
-    return Finding(name="gpu", status="warn", what=what, fix=fix)
+        what += "; torch is a CPU build and cannot use it"
+        return Finding("gpu", "warn", what, "install a CUDA build of torch")
+    return Finding("gpu", "ok", f"{what}, driver {gpu.driver}")
 
 
 def check_each_gpu(machine: Machine) -> list[Finding]:
@@ -237,20 +207,10 @@ def check_each_gpu(machine: Machine) -> list[Finding]:
         problems = find_problems(gpu)
         what = ", ".join(facts) + "".join(f"; {problem}" for problem, _ in problems)
         fix = "; ".join(step for _, step in problems) or None
-        findings.append(
-            Finding(
-                name=f"gpu {gpu.index}", status="warn" if problems else "ok", what=what, fix=fix
-            )
-        )
+        findings.append(Finding(f"gpu {gpu.index}", "warn" if problems else "ok", what, fix))
     if machine.gpus and machine.gpu_problem:
-        findings.append(
-            Finding(
-                name="nvml",
-                status="warn",
-                what=machine.gpu_problem,
-                fix="reset or replace the GPU that does not respond",
-            )
-        )
+        fix = "reset or replace the GPU that does not respond"
+        findings.append(Finding("nvml", "warn", machine.gpu_problem, fix))
     return findings
 
 

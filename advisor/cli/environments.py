@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,15 +12,13 @@ import typer
 from typer.core import TyperGroup
 
 from advisor.cli.options import AsJson
-from advisor.cli.output import print_status, print_text
+from advisor.cli.output import make_context, print_status, print_text
 
 if TYPE_CHECKING:
+    from advisor.context import Context
     from advisor.domain.catalogue import Catalogue
-    from advisor.probing.environments.uv_runner import BuildSettings
 
 MEBIBYTE = 2**20
-#: Words of the table for states of the JSON output; other states are faults.
-STATE_WORDS = {"made": "created", "not made": "not created"}
 
 
 class EnvironmentGroup(TyperGroup):
@@ -48,6 +44,7 @@ class EnvironmentRow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     workflows: tuple[str, ...]
+    #: `created`, `not created`, or its fault.
     state: str
     #: Requirements that the user has added.
     added: tuple[str, ...]
@@ -62,7 +59,7 @@ def list_environments(*, json: AsJson = False) -> None:
     """List the environments with their state, size and workflows."""
     from advisor.report.formatting import plain_table
 
-    rows = [_environment_row(name, *_load_catalogue()) for name in _names()]
+    rows = _environment_rows()
     if json:
         print_text(msgspec.json.format(msgspec.json.encode(rows), indent=2))
         return
@@ -70,7 +67,7 @@ def list_environments(*, json: AsJson = False) -> None:
     cells = [
         [
             row.name,
-            _describe_state(row),
+            f"{row.state}, with {', '.join(row.added)}" if row.added else row.state,
             str(row.disk_mib or "?"),
             row.licence,
             ", ".join(row.workflows),
@@ -78,11 +75,6 @@ def list_environments(*, json: AsJson = False) -> None:
         for row in rows
     ]
     print_text("\n".join(plain_table([heading, *cells])))
-
-
-def _describe_state(row: EnvironmentRow) -> str:
-    state = STATE_WORDS.get(row.state, row.state)
-    return f"{state}, with {', '.join(row.added)}" if row.added else state
 
 
 @app.command()
@@ -118,11 +110,22 @@ def create_environments(
     names: list[str], *, python: str = "", offline: bool = False, added: Sequence[str] = ()
 ) -> Iterator[pathlib.Path]:
     """Print the cost of each environment, create it and yield its directory."""
-    from advisor.probing.environments import creation, registry
+    from advisor.ask import detection
+    from advisor.ask.obstacles import required_packages
+    from advisor.probing.environments import creation, registry, sources
+    from advisor.probing.environments.uv_runner import BuildSettings
 
-    catalogue, root = _load_catalogue()
-    settings = dataclasses.replace(
-        _build_settings(catalogue, root, python, offline=offline),
+    context, catalogue, root = _load()
+    settings = BuildSettings(
+        root=root,
+        rubric=context.rubric,
+        inherited=context.environment,
+        interpreter=detection.detect_interpreter(
+            python or sys.executable, required_packages(catalogue)
+        ),
+        report=print_status,
+        pip_settings=sources.read_pip_settings(context.environment),
+        offline=offline,
         added=tuple(map(_parse_requirement, added)),
     )
     chosen = registry.select(catalogue.workflows, names)
@@ -153,7 +156,7 @@ def remove(names: Names) -> None:
     """Remove environments."""
     from advisor.probing.environments import creation, registry
 
-    catalogue, root = _load_catalogue()
+    _, catalogue, root = _load()
     for name in registry.select(catalogue.workflows, names):
         print_status(
             f"{name}: {'removed' if creation.remove(name, root, print_status) else 'not created'}"
@@ -171,17 +174,16 @@ def check(
     from advisor.errors import EnvironmentNotUsableError
     from advisor.probing.environments import health, registry
 
-    catalogue, root = _load_catalogue()
-    created = registry.find_created(root, catalogue.workflows, _rubric())
+    context, catalogue, root = _load()
+    created = registry.find_created(root, catalogue.workflows, context.rubric)
     chosen = registry.select(catalogue.workflows, names or sorted(created))
     faults = []
     for name, environment in chosen.items():
         existing = created.get(name)
         fault = "it has not been created" if existing is None else existing.fault
         if existing is not None and fault is None:
-            fault = health.check(
-                pathlib.Path(existing.python).parents[1], environment, os.environ
-            ).fault
+            directory = pathlib.Path(existing.python).parents[1]
+            fault = health.check(directory, environment, context.environment).fault
         print_text(f"{name}: {fault or 'ok'}")
         faults += [name] if fault else []
     if faults:
@@ -199,9 +201,9 @@ def path(
     from advisor.errors import EnvironmentNotUsableError
     from advisor.probing.environments import registry
 
-    catalogue, root = _load_catalogue()
+    context, catalogue, root = _load()
     (chosen,) = registry.select(catalogue.workflows, [name])
-    created = registry.find_created(root, catalogue.workflows, _rubric()).get(chosen)
+    created = registry.find_created(root, catalogue.workflows, context.rubric).get(chosen)
     if created is None or created.fault:
         raise EnvironmentNotUsableError(
             f"{chosen}: {created.fault if created else 'it has not been created'}",
@@ -225,69 +227,38 @@ def _parse_requirement(text: str) -> str:
         ) from problem
 
 
-def _load_catalogue() -> tuple[Catalogue, pathlib.Path]:
-    """Return the catalogue and the directory of the environments."""
+def _load() -> tuple[Context, Catalogue, pathlib.Path]:
+    """Return the context, the catalogue and the folder of all environments."""
     from advisor.ask import rubric_files
     from advisor.probing.environments import registry
 
-    return rubric_files.load(), registry.default_root(os.environ)
+    context = make_context()
+    return context, rubric_files.load(), registry.default_root(context.environment)
 
 
-def _rubric() -> pathlib.Path:
-    from advisor.ask import rubric_files
-
-    return rubric_files.rubric_directory()
-
-
-def _names() -> list[str]:
+def _environment_rows() -> list[EnvironmentRow]:
     from advisor.probing.environments import registry
 
-    return sorted(registry.own_environments(_load_catalogue()[0].workflows))
-
-
-def _build_settings(
-    catalogue: Catalogue, root: pathlib.Path, python: str, *, offline: bool
-) -> BuildSettings:
-    from advisor.ask import detection
-    from advisor.ask.obstacles import required_packages
-    from advisor.probing.environments import sources
-    from advisor.probing.environments.uv_runner import BuildSettings
-
-    return BuildSettings(
-        root=root,
-        rubric=_rubric(),
-        inherited=dict(os.environ),
-        interpreter=detection.detect_interpreter(
-            python or sys.executable, required_packages(catalogue)
-        ),
-        report=print_status,
-        pip_settings=sources.read_pip_settings(os.environ),
-        offline=offline,
-    )
-
-
-def _environment_row(name: str, catalogue: Catalogue, root: pathlib.Path) -> EnvironmentRow:
-    from advisor.probing.environments import registry
-
-    environment = registry.own_environments(catalogue.workflows)[name]
-    created = registry.find_created(root, catalogue.workflows, _rubric()).get(name)
-    record = registry.read_record(pathlib.Path(created.python).parents[1]) if created else None
-    footprint = environment.footprint
-    return EnvironmentRow(
-        name=name,
-        workflows=tuple(
-            each.id
-            for each in catalogue.workflows
-            if name in {own.name for own in each.environments if own.kind == "own"}
-        ),
-        state="not made" if created is None else created.fault or "made",
-        added=record.added if record else (),
-        disk_mib=record.disk_bytes // MEBIBYTE
-        if record
-        else footprint.disk_mib
-        if footprint
-        else None,
-        python=created.python if created else None,
-        licence=environment.licence,
-        locked=registry.lock_file(_rubric(), name).is_file(),
-    )
+    context, catalogue, root = _load()
+    created = registry.find_created(root, catalogue.workflows, context.rubric)
+    rows = []
+    for name, environment in sorted(registry.own_environments(catalogue.workflows).items()):
+        found = created.get(name)
+        record = registry.read_record(pathlib.Path(found.python).parents[1]) if found else None
+        disk_mib = environment.footprint.disk_mib if environment.footprint else None
+        row = EnvironmentRow(
+            name=name,
+            workflows=tuple(
+                each.id
+                for each in catalogue.workflows
+                if name in {own.name for own in each.environments if own.kind == "own"}
+            ),
+            state=found.fault or "created" if found else "not created",
+            added=record.added if record else (),
+            disk_mib=record.disk_bytes // MEBIBYTE if record else disk_mib,
+            python=found.python if found else None,
+            licence=environment.licence,
+            locked=registry.lock_file(context.rubric, name).is_file(),
+        )
+        rows.append(row)
+    return rows

@@ -213,9 +213,10 @@ def _run_fleet(
 
 def _print_event(event: ClusterEvent) -> None:
     """Print one line of JSON, without the runs and headers, which are stored."""
-    from advisor.fleet.run_fleet import Completed, Started
+    from advisor.fleet.node import Ended
+    from advisor.fleet.run_fleet import Started
 
-    if not isinstance(event, Completed):
+    if not isinstance(event, Ended):
         line = msgspec.to_builtins(event)
         if isinstance(event, Started):
             del line["header"]

@@ -121,9 +121,8 @@ def sustain_fastest(session: Session, state: RunState, question: Question) -> It
         return
     for index in ABBA:
         if session.is_running(pair[index]):
-            yield from session.sustain(
-                pair[index], shape, question.budget.sustained_seconds / len(ABBA)
-            )
+            seconds = question.budget.sustained_seconds / len(ABBA)
+            yield from session.measure_energy(pair[index], shape, f"sustain {shape} {seconds}")
 
 
 def arms_to_add(state: RunState, header: Header) -> ArmsAdded | None:

@@ -32,8 +32,10 @@ from advisor.probing.load_generator import LoadGenerator, divide_processors, usa
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
+from advisor.probing.side_by_side import confine
 from probes.wire.events import Serving
 from probes.wire.outcome import Failure
+from probes.wire.shape import Shape
 
 #: The worker that makes weights, prompts and reference texts runs eager PyTorch.
 REFERENCE_ARM = Arm(
@@ -184,7 +186,7 @@ class ServerLoad:
         built = {arm.id} if number else set()
         yield from record_each(session.start([(arm, number)], repeat=repeat, built=built))
         if session.is_running(arm.id):
-            session.confine(arm.id, self._server_processors)
+            confine(session.workers[arm.id].directory, self._server_processors)
         yield from record_each(session.build(arm.id))
         if session.is_running(arm.id):
             yield from record_each(self._search(arm) if repeat == SEARCH else self._repeat(arm))
@@ -227,8 +229,8 @@ class ServerLoad:
         for concurrency in self._rules.probe_concurrencies:
             if not self._session.is_running(arm.id):
                 return
-            seconds = self._rules.probe_seconds
-            yield from self._session.probe(arm.id, concurrency, seconds)
+            token = f"probe {concurrency} {self._rules.probe_seconds:g}"
+            yield from self._session.measure_energy(arm.id, Shape(concurrency), token)
             loops = self._process(arm.id).closed_loops
             if loops and not any(loop.requests for loop in loops):
                 reason = f"it answered no request of the load: {loops[0].problem}"
@@ -268,11 +270,11 @@ class ServerLoad:
         share = self._rules.sampled_share
         if share > 0:
             mean_rate = sum(block.rate for block in blocks) / len(blocks)
-            self._session.start_sampling(arm, 1 / (share * mean_rate))
+            self._session.send(arm, f"sample {1 / (share * mean_rate):.3f}")
         measured = self._send(arm, serving, blocks, gap_seconds)
         yield from measured
         if share > 0:
-            yield from self._session.end_sampling(arm)
+            yield from self._session.send_and_wait(arm, "enough")
         return measured
 
     def _send(
@@ -281,9 +283,8 @@ class ServerLoad:
         """Return one event for each block, or one with the problem of the load generator."""
         process = len(self._recorder.state.processes[arm]) - 1
         try:
-            sent = self._session.under_load(
-                arm, lambda: self._generator.send(serving, blocks, gap_seconds)
-            )
+            self._session.busy_processes.resume(arm)
+            sent = self._generator.send(serving, blocks, gap_seconds)
         except GeneratorError as problem:
             return [
                 LoadMeasured(

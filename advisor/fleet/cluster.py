@@ -33,8 +33,8 @@ from advisor.fleet.head import (
     refuse_open,
     unreachable,
 )
-from advisor.fleet.node import NodeRunResult, Publish, Task, run_assignment
-from advisor.fleet.run_fleet import Completed, Failed, Progress, Started, TaskEvent
+from advisor.fleet.node import Ended, Publish, Task, run_assignment
+from advisor.fleet.run_fleet import Progress, Started, TaskEvent
 
 #: Prefix of the resource with which Ray names the kind of a node's GPUs.
 ACCELERATOR = "accelerator_type:"
@@ -50,7 +50,7 @@ OBJECT_STORE_BYTES = 256 << 20
 #: Leading digits of a node's id that identify it to the user.
 NODE_DIGITS = 8
 
-RunAssignment = Callable[[Task, str, str, Publish], NodeRunResult]
+RunAssignment = Callable[[Task, str, str, Publish], Ended]
 
 
 @ray.remote(max_retries=RETRIES)
@@ -78,8 +78,8 @@ def run_task(task: bytes, queue: Queue, run_assignment: RunAssignment) -> bytes:
             # not awaited, because waiting would lengthen the pauses between visits.
             ray.get(sent)
 
-    result = run_assignment(decoded, node, gpu, publish)
-    return msgspec.msgpack.encode(Completed(number=decoded.number, token=token, result=result))
+    ended = run_assignment(decoded, node, gpu, publish)
+    return msgspec.msgpack.encode(msgspec.structs.replace(ended, token=token))
 
 
 class RayCluster:
@@ -131,7 +131,7 @@ class RayCluster:
         return {kind: count for kind, count in counts.items() if count}
 
     def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[TaskEvent]:
-        """Run every task on a device of its kind; each ends with `Completed` or `Failed`."""
+        """Run every task on a device of its kind; each ends with `Ended`."""
         # On the driver's node, so that the loss of another node does not lose events.
         driver_node = NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=True
@@ -166,6 +166,7 @@ class RayCluster:
                 yield from _read_events(queue)
             except ray.exceptions.ActorUnavailableError:
                 self._head.wait_until_reachable(at_once=True)
+                continue  # the start of an attempt has to be read before its end
             except ray.exceptions.RayActorError as problem:
                 self._head.wait_until_reachable(at_once=True)
                 raise connection_lost(f"this process's node ({_format(problem)})") from problem
@@ -184,7 +185,7 @@ class RayCluster:
                 del waiting[reference]
                 ray.cancel(reference, force=True)
                 reason = f"no live node has a device of kind {task.kind}"
-                yield Failed(number=task.number, reason=reason)
+                yield Ended(number=task.number, reason=reason)
 
 
 def _node_name() -> str:
@@ -232,14 +233,12 @@ def _read_events(queue: Queue) -> Iterator[TaskEvent]:
             yield msgspec.msgpack.decode(event, type=TaskEvent, dec_hook=decode_event)
 
 
-def _end_event(reference: Any, number: int) -> TaskEvent:  # noqa: ANN401 - Ray is untyped
+def _end_event(reference: Any, number: int) -> Ended:  # noqa: ANN401 - Ray is untyped
     try:
-        completed: Completed = msgspec.msgpack.decode(
-            ray.get(reference), type=Completed, dec_hook=decode_event
-        )
+        sent = ray.get(reference)
     except ray.exceptions.RayError as problem:
-        return Failed(number=number, reason=_format(problem))
-    return completed
+        return Ended(number=number, reason=_format(problem))
+    return msgspec.msgpack.decode(sent, type=Ended, dec_hook=decode_event)
 
 
 def _format(problem: Exception) -> str:

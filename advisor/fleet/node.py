@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import pathlib
 import tempfile
@@ -17,6 +18,7 @@ from advisor.context import Context
 from advisor.domain.answer import CPU
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header
+from advisor.domain.wire import snake_case
 from advisor.errors import UserError
 from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
@@ -42,12 +44,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     advisor_version: str = __version__
 
 
-class NodeRunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as a node returns it; without a header no run was started, and `reason` says why."""
+class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
+    """An assignment has ended on a node, or the cluster has given it up for the `reason`."""
 
-    node: str
-    device: str
-    header: Header | None = None
+    number: int
+    #: Identifies the attempt; empty where none was started.
+    token: str = ""
+    #: The whole run: events that were sent while it was executed may have come in another order.
     events: tuple[LoggedEvent, ...] = ()
     #: Ends of the workers' logs by path relative to the run's directory.
     logs: dict[str, bytes] = {}
@@ -70,41 +73,33 @@ def run_assignment(
     publish: Publish,
     make_context: Callable[[pathlib.Path], Context] = make_context,
     compose: ComposeStarts | None = None,
-) -> NodeRunResult:
+) -> Ended:
     """Execute the task on this machine and return the run, or the reason of a `UserError`.
 
     `compose` is that of `advisor.execute.execution.execute`.
     `gpu` is an index or UUID, and is ignored when the task is for the CPU.
     """
-    device = CPU if task.kind == CPU else gpu
     if task.advisor_version != __version__:
-        return NodeRunResult(
-            node=node,
-            device=device,
+        return Ended(
+            number=task.number,
             reason=f"node {node} has p3-advisor {__version__}, the caller {task.advisor_version}",
             next_step="install the same version on every node",
         )
     with tempfile.TemporaryDirectory(prefix="p3-advisor-") as home, lock_host():
         context = make_context(pathlib.Path(home))
+        device = CPU if task.kind == CPU else gpu
         try:
             run = prepare(msgspec.structs.replace(task.answers, gpu=device), context)
         except UserError as problem:
-            return NodeRunResult(
-                node=node, device=device, reason=problem.what, next_step=problem.next_step
-            )
+            return Ended(number=task.number, reason=problem.what, next_step=problem.next_step)
         publish(run.header())
-        events = execute(run, context, compose=compose)
-        return _execute(run, events, NodeRunResult(node=node, device=device), publish)
+        return _execute(task.number, run, execute(run, context, compose=compose), publish)
 
 
-def _execute(
-    run: Run, events: Iterator[LoggedEvent], empty: NodeRunResult, publish: Publish
-) -> NodeRunResult:
+def _execute(number: int, run: Run, events: Iterator[LoggedEvent], publish: Publish) -> Ended:
     reason = next_step = None
-    for event in run.events():
-        publish(event)
     try:
-        for event in events:
+        for event in itertools.chain(run.events(), events):
             publish(event)
     except UserError as problem:
         reason, next_step = problem.what, problem.next_step
@@ -112,13 +107,8 @@ def _execute(
     for file in sorted(run.arms.rglob("log")):
         with contextlib.suppress(OSError):  # a worker may have put anything there
             logs[str(file.relative_to(run.directory))] = read_tail(file, LOG_BYTES)
-    return msgspec.structs.replace(
-        empty,
-        header=run.header(),
-        events=tuple(run.events()),
-        logs=logs,
-        reason=reason,
-        next_step=next_step,
+    return Ended(
+        number=number, events=tuple(run.events()), logs=logs, reason=reason, next_step=next_step
     )
 
 

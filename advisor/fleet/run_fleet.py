@@ -24,7 +24,7 @@ from advisor.domain.answer import (
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header
 from advisor.domain.wire import snake_case
-from advisor.fleet.node import NodeRunResult, Task
+from advisor.fleet.node import Ended, Task
 from advisor.store.runs import Run, Writer
 from advisor.store.store import Store
 
@@ -48,22 +48,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     logged_event: LoggedEvent
 
 
-class Completed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
-    """A node has finished an assignment."""
-
-    number: int
-    token: str
-    result: NodeRunResult
-
-
-class Failed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
-    """The cluster has given an assignment up."""
-
-    number: int
-    reason: str
-
-
-TaskEvent = Started | Progress | Completed | Failed
+TaskEvent = Started | Progress | Ended
 ClusterEvent = TaskEvent | AssignmentResult
 
 
@@ -74,7 +59,7 @@ class Cluster(Protocol):
         """Return the number of devices of each kind."""
 
     def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[TaskEvent]:
-        """Run every task on a device of its kind; each ends with `Completed` or `Failed`."""
+        """Run every task on a device of its kind; each ends with `Ended`."""
 
 
 @dataclasses.dataclass
@@ -164,14 +149,18 @@ def _store_event(
         case Progress():
             if event.token == state.token and state.writer:
                 state.writer.append(event.logged_event)
-        case Completed():
-            del states[event.number]
-            yield _store_result(state, event, request, store)
-        case Failed():
+        case Ended():
             del states[event.number]
             state.resources.close()
+            if state.run is not None and event.token == state.token:
+                logs = {pathlib.PurePosixPath(name): text for name, text in event.logs.items()}
+                state.run.replace_contents(event.events, logs)
+                state.run.clear_scratch()
             yield AssignmentResult(
-                assignment=state.assignment, attempts=tuple(state.attempts), reason=event.reason
+                assignment=state.assignment,
+                attempts=tuple(state.attempts),
+                reason=event.reason,
+                next_step=event.next_step,
             )
 
 
@@ -191,37 +180,6 @@ def _start_attempt(
     state.token = event.token
     state.writer = state.resources.enter_context(state.run.writer())
     state.attempts.append(Attempt(run_id=run_id, node=event.node, device=event.device))
-
-
-def _store_result(
-    state: _AssignmentState, event: Completed, request: FleetRequest, store: Store
-) -> AssignmentResult:
-    """Replace the events received so far by those of the complete run."""
-    result = event.result
-    state.resources.close()
-    if result.header is not None:
-        if state.run is None or state.token != event.token:
-            started = Started(
-                number=event.number,
-                token=event.token,
-                node=result.node,
-                device=result.device,
-                header=result.header,
-            )
-            _start_attempt(state, started, request, store)
-            state.resources.close()
-        if state.run is not None:
-            state.run.replace_contents(
-                result.events,
-                {pathlib.PurePosixPath(name): text for name, text in result.logs.items()},
-            )
-            state.run.clear_scratch()
-    return AssignmentResult(
-        assignment=state.assignment,
-        attempts=tuple(state.attempts),
-        reason=result.reason,
-        next_step=result.next_step,
-    )
 
 
 def save_record(

@@ -155,25 +155,27 @@ class SideBySideBuilds:
 
     def _workers(self) -> list[Worker]:
         """Return the workers that run between the races, reference and standbys included."""
-        workers = self._pool.workers
-        building = [workers[arm] for arm in (REFERENCE, *self.running) if workers.is_running(arm)]
+        pool = self._pool
+        arms = (REFERENCE, *self.running)
         return [
-            *building,
-            *(each.worker for each in self._pool.standbys.values() if each.worker.outcome is None),
+            *(pool.workers[arm] for arm in arms if pool.is_running(arm)),
+            *(each.worker for each in pool.standbys.values() if each.worker.outcome is None),
         ]
 
     def _start_standbys(self) -> None:
         """Start workers for the repetition where processors and memory are free."""
-        workers, standbys = self._pool.workers, self._pool.standbys
+        standbys = self._pool.standbys
         busy = sum(each.is_busy for each in standbys.values())
         free = self.builds_at_once - len(self.running) - busy
         room = MOST_STANDBYS - len(standbys)
         arms = [
-            arm for arm in self._repeated if arm.id not in standbys and workers.is_running(arm.id)
+            arm
+            for arm in self._repeated
+            if arm.id not in standbys and self._pool.is_running(arm.id)
         ]
         for arm in arms[: max(min(free, room), 0)]:
             if not self._is_half_taken():
-                self._pool.add_standby(arm, workers[arm.id].process + 1)
+                self._pool.add_standby(arm, self._pool.process_number(arm.id) + 1)
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         while self._shares.has_free():
@@ -188,7 +190,7 @@ class SideBySideBuilds:
                 threads = self._shares.count if self._confines else len(processors)
                 yield from self._pool.spawn(build.arm, build.process, compile_threads=threads)
             self._importing[build.arm.id] = build
-            if self._confines and self._pool.workers.is_running(build.arm.id):
+            if self._confines and self._pool.is_running(build.arm.id):
                 confine(self._pool.workers[build.arm.id].directory, processors)
             if self._has_finished(build.arm.id):
                 self._finish(build.arm.id)
@@ -196,7 +198,7 @@ class SideBySideBuilds:
     def _send_build(self, build: NextBuild) -> Iterator[RunEvent]:
         arm = build.arm.id
         self._building.add(arm)
-        if not self._pool.workers.is_running(arm):
+        if not self._pool.is_running(arm):
             return
         worker = self._pool.workers[arm]
         if build.limit is not None:
@@ -209,26 +211,27 @@ class SideBySideBuilds:
             expected_seconds=build.arm.expected_build_seconds,
             expected_seconds_left=build.expected_seconds_left,
         )
-        self._pool.send(worker, "build hold")
+        self._pool.send(arm, "build hold")
 
     def _extend_builds(self) -> None:
         """Give the processors that no further build takes to the builds that still run."""
         if not self._shares.has_free():
             return
         for arm, processors in self._shares.extend().items():
-            if self._pool.workers.is_running(arm):
+            if self._pool.is_running(arm):
                 confine(self._pool.workers[arm].directory, processors)
 
     def _has_imported(self, arm: str) -> bool:
-        return self._pool.workers.has_imported(arm)
+        workers = self._pool.workers
+        return arm in workers and workers[arm].has_imported
 
     def _has_finished(self, arm: str) -> bool:
-        workers = self._pool.workers
-        return workers.is_prepared(arm) or workers.is_warmed_up(arm) or not workers.is_running(arm)
+        pool = self._pool
+        return pool.is_prepared(arm) or pool.is_warmed_up(arm) or not pool.is_running(arm)
 
     def _finish(self, arm: str) -> None:
         self._importing.pop(arm, None)
         self._building.discard(arm)
         self._shares.release(arm)
-        if self._confines and self._pool.workers.is_running(arm):
+        if self._confines and self._pool.is_running(arm):
             confine(self._pool.workers[arm].directory, os.sched_getaffinity(0))

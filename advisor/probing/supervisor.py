@@ -21,7 +21,13 @@ from typing_extensions import Self
 from advisor.domain.catalogue import Deadlines
 from advisor.errors import NotWritableError
 from advisor.probing.termination import kill_worker
-from advisor.probing.worker_log import MAX_REASON_CHARS
+from advisor.probing.worker_failures import (
+    MAX_REASON_CHARS,
+    clock_failure,
+    exit_failure,
+    timeout_failure,
+    vanished_failure,
+)
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
 from probes.wire.events import Event
@@ -139,7 +145,7 @@ class Supervisor:
             yield from self._read_messages(worker)
         for worker in [worker for worker in self._workers if self._clock() >= worker.deadline]:
             self.kill(worker)
-            worker.outcome = Outcome(worker.timeout_failure())
+            worker.outcome = Outcome(timeout_failure(worker))
             yield worker, worker.outcome
 
     def suspend(self, workers: Iterable[Worker]) -> None:
@@ -166,7 +172,7 @@ class Supervisor:
         has_exited = worker.popen.poll() is not None
         if not worker.directory.is_dir():
             self.kill(worker)
-            worker.outcome = Outcome(worker.vanished_failure())
+            worker.outcome = Outcome(vanished_failure(worker))
             yield worker, worker.outcome
             return
         try:
@@ -178,10 +184,10 @@ class Supervisor:
         except DAMAGED as problem:
             reason = f"it wrote a message that cannot be read: {problem}"[:MAX_REASON_CHARS]
             outcome = Outcome(Failure("crashed", worker.phase, reason))
-        if (failure := worker.clock_failure()) is not None:
+        if (failure := clock_failure(worker)) is not None:
             outcome = Outcome(failure)
         elif outcome is None and has_exited:
-            outcome = Outcome(worker.exit_failure())
+            outcome = Outcome(exit_failure(worker))
         if outcome is not None:
             self.kill(worker)
             worker.outcome = outcome

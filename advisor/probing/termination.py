@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import psutil
 
-from probes import protocol
+from probes.runtime.watchdog import find_processes
 
 #: File in a control directory: the user skipped this worker.
 SKIPPED_FILE = "skipped"
@@ -39,49 +39,18 @@ def kill_process_tree(directory: pathlib.Path) -> None:
     _kill(process_tree(directory))
 
 
-def process_tree(directory: pathlib.Path, session_id: int | None = None) -> list[psutil.Process]:
-    """Return every running process of the worker in this control directory.
-
-    These are the processes with the worker's mark in their environment, the processes in a session
-    with one of them or in `session_id`, and all their descendants. The mark alone is not enough: a
-    process that sets its own title overwrites its environment.
-    """
-    processes = {
-        process.pid: process for process in psutil.process_iter(["environ", "ppid", "status"])
-    }
-    sessions = {pid: _session_of(pid) for pid in processes}
-    found = {
-        pid
-        for pid, process in processes.items()
-        if (process.info["environ"] or {}).get(protocol.MARK_VARIABLE) == str(directory)
-    }
-    while True:
-        # Every worker has its own session. A process in the advisor's session belongs to no worker
-        # for that reason alone.
-        worker_sessions = {session_id, *(sessions[pid] for pid in found)} - {_session_of(0), None}
-        more = {
-            pid
-            for pid, process in processes.items()
-            if process.info["ppid"] in found or sessions[pid] in worker_sessions
-        } - found
-        if not more:
-            return [
-                process
-                for process in map(processes.__getitem__, found)
-                if process.info["status"] != psutil.STATUS_ZOMBIE
-            ]
-        found |= more
-
-
-def _session_of(pid: int) -> int | None:
-    """Return the session of a process, or of this process for 0.
-
-    None for a process that has ended or that is in another PID namespace.
-    """
-    try:
-        return os.getsid(pid) or None
-    except OSError:
-        return None
+def process_tree(directory: pathlib.Path, session: int = 0) -> list[psutil.Process]:
+    """Return every running process of the worker in this control directory, or in this session."""
+    # Every worker has its own session. A process in the advisor's session belongs to no worker for
+    # that reason alone.
+    found = find_processes(str(directory), sessions={session}, spared=os.getsid(0))
+    running = []
+    for pid in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            if process.status() != psutil.STATUS_ZOMBIE:
+                running.append(process)
+    return running
 
 
 def _kill(processes: Iterable[psutil.Process]) -> None:

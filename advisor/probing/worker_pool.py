@@ -1,4 +1,4 @@
-"""The worker processes of a session: their tokens, their reports, and the memory of their arms."""
+"""The worker processes of a session: their starts, their tokens, their reports and their states."""
 
 from __future__ import annotations
 
@@ -8,26 +8,14 @@ import shutil
 from collections.abc import Callable, Iterator
 
 from advisor.domain.plan import Arm, arm_directory_name
-from advisor.domain.run_events import (
-    DeviceMemory,
-    RunEvent,
-    WorkerEnded,
-    WorkerReported,
-    WorkerSpawned,
-)
+from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported, WorkerSpawned
 from advisor.probing import idle
-from advisor.probing.device_memory import (
-    BuildMemory,
-    DeviceMemoryMonitor,
-    MemoryHeadroom,
-    added_bytes,
-)
+from advisor.probing.device_memory import MemoryHeadroom
 from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import Message, Supervisor, require_writable
 from advisor.probing.worker_process import Worker
-from advisor.probing.worker_states import WorkerStates
 from probes import protocol
-from probes.wire.events import Created, Engagement, Imported
+from probes.wire.events import BlockTimed, Imported
 from probes.wire.outcome import Failure, Outcome
 
 
@@ -45,7 +33,7 @@ class Standby:
     @property
     def is_busy(self) -> bool:
         """Whether it imports or creates the model."""
-        return not any(isinstance(each, (Created, Outcome)) for each in self.messages)
+        return not (self.worker.has_created or self.worker.outcome)
 
 
 class WorkerPool:
@@ -55,7 +43,10 @@ class WorkerPool:
         self.supervisor = supervisor
         self.config = config
         self.headroom = headroom
-        self.workers = WorkerStates()
+        #: The last worker of each arm.
+        self.workers: dict[str, Worker] = {}
+        #: Arms whose last worker could not be started.
+        self._unstartable: set[str] = set()
         self.busy_processes = idle.BusyProcesses()
         self.standbys: dict[str, Standby] = {}
 
@@ -68,13 +59,14 @@ class WorkerPool:
         """
         standby = self._take_standby(arm.id, process)
         worker = standby.worker if standby else self._start(arm, process, repeat, compile_threads)
-        self.workers.reset(arm.id)
+        self.workers.pop(arm.id, None)
+        self._unstartable.discard(arm.id)
         self.busy_processes.forget(arm.id)
         yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
         if isinstance(worker, Worker):
-            self.workers.add(arm.id, worker)
+            self.workers[arm.id] = worker
         else:
-            self.workers.add_failure(arm.id)
+            self._unstartable.add(arm.id)
             yield WorkerEnded(arm=arm.id, process=process, outcome=Outcome(worker))
         if standby:
             for message in standby.messages:
@@ -133,11 +125,15 @@ class WorkerPool:
 
     def forget(self, arm: str) -> Iterator[RunEvent]:
         """Kill the worker of the arm, which can be started again as if it had not run."""
+        yield self.end(arm, Outcome())
+        del self.workers[arm]
+
+    def end(self, arm: str, outcome: Outcome) -> RunEvent:
+        """Kill the worker of the arm, and return its end with this outcome."""
         worker = self.workers[arm]
         self.supervisor.kill(worker)
-        worker.outcome = Outcome()
-        yield self.record(worker, worker.outcome)
-        self.workers.forget(arm)
+        worker.outcome = outcome
+        return self.record(worker, outcome)
 
     def scratch_directory(self, arm: str) -> pathlib.Path:
         """Return the folder of caches and artefacts that all processes of an arm share."""
@@ -147,10 +143,10 @@ class WorkerPool:
         """Remove the caches and artefacts of the arm, so that its next build is cold."""
         shutil.rmtree(self.scratch_directory(arm), ignore_errors=True)
 
-    def send(self, worker: Worker, token: str) -> None:
-        """Send a token; processes of the worker that were paused continue first."""
-        self.busy_processes.resume(worker.arm)
-        self.supervisor.send(worker, token)
+    def send(self, arm: str, token: str) -> None:
+        """Send a token to the arm's worker; processes of it that were paused continue first."""
+        self.busy_processes.resume(arm)
+        self.supervisor.send(self.workers[arm], token)
 
     def run_until(
         self, condition: Callable[[], bool], deferred: list[RunEvent] | None = None
@@ -185,8 +181,7 @@ class WorkerPool:
                 self.supervisor.send(worker, "create")
 
     def record(self, worker: Worker, message: Message) -> RunEvent:
-        """Update the state of the worker, and return the message as an event of the run."""
-        self.workers.update(worker.arm, message)
+        """Return the message as an event of the run; look how much memory it reports."""
         run_event: RunEvent = (
             WorkerEnded(arm=worker.arm, process=worker.process, outcome=message)
             if isinstance(message, Outcome)
@@ -195,63 +190,39 @@ class WorkerPool:
         self.headroom.update(run_event)
         return run_event
 
+    def running(self) -> list[str]:
+        return [arm for arm in self.workers if self.is_running(arm)]
 
-class ArmMemory:
-    """The device memory of the arms of a session; without a monitor nothing is measured.
+    def importing(self) -> list[str]:
+        return [arm for arm in self.running() if not self.workers[arm].has_imported]
 
-    While several arms are built side by side, the memory in use does not show which arm uses what.
-    Such an arm used the memory that its worker frees when it ends.
-    """
+    def is_running(self, arm: str) -> bool:
+        return arm in self.workers and self.workers[arm].outcome is None
 
-    def __init__(self, pool: WorkerPool, monitor: DeviceMemoryMonitor | None) -> None:
-        self._pool = pool
-        self._monitor = monitor
-        self._built_side_by_side: set[str] = set()
+    def has_started(self, arm: str) -> bool:
+        return arm in self.workers or arm in self._unstartable
 
-    def add_side_by_side(self, arm: str) -> None:
-        self._built_side_by_side.add(arm)
+    def has_failed(self, arm: str) -> bool:
+        """Return whether the arm's last worker ended in a failure, or could not be started."""
+        outcome = self.workers[arm].outcome if arm in self.workers else None
+        return arm in self._unstartable or (outcome is not None and outcome.failure is not None)
 
-    def reset(self, arm: str) -> None:
-        """Forget how the arm was built, because a new worker of it starts."""
-        self._built_side_by_side.discard(arm)
+    def is_prepared(self, arm: str) -> bool:
+        """Return whether the arm's worker has built everything and waits to warm up."""
+        return self.is_running(arm) and self.workers[arm].is_prepared
 
-    def is_measured_at_end(self, arm: str) -> bool:
-        """Return whether the end of the arm's worker shows its memory."""
-        return self._monitor is not None and arm in self._built_side_by_side
+    def is_warmed_up(self, arm: str) -> bool:
+        """Return whether the arm's last worker has built everything and has warmed up."""
+        return arm in self.workers and self.workers[arm].has_warmed_up
 
-    def measure_build(
-        self, worker: Worker, build: Iterator[RunEvent], deferred: list[RunEvent]
-    ) -> Iterator[RunEvent]:
-        """Yield the events of a build; put the memory that it adds into `deferred`."""
-        if self._monitor is None or worker.arm in self._built_side_by_side:
-            yield from build
-            return
-        with BuildMemory(self._monitor) as memory:
-            for run_event in build:
-                yield run_event
-                if isinstance(run_event, WorkerReported) and isinstance(
-                    run_event.worker_event, Engagement
-                ):
-                    memory.start_serving()
-        measured = memory.result(worker.arm, worker.process)
-        self._pool.headroom.update(measured)
-        deferred.append(measured)
+    def is_ready_or_ended(self, arm: str) -> bool:
+        """Return whether the arm's worker has answered the last token, or has ended."""
+        return not self.is_running(arm) or self.workers[arm].is_ready
 
-    def measure_end(self, arm: str, end: Iterator[RunEvent]) -> Iterator[RunEvent]:
-        """Yield the events of the end of one worker, then the memory that it used and now frees."""
-        if self._monitor is None or arm not in self._built_side_by_side:
-            yield from end
-            return
-        used = self._monitor.used_bytes()
-        yield from end
-        remaining = self._monitor.used_bytes_after_release(used)
-        freed = added_bytes(remaining, used)
-        yield DeviceMemory(
-            arm=arm,
-            process=self._pool.workers[arm].process,
-            before_bytes=remaining,
-            peak_bytes=freed,
-            resident_bytes=freed,
-            total_bytes=self._monitor.total_bytes,
-            source="freed",
-        )
+    def last_visit(self, arm: str) -> BlockTimed | None:
+        """Return the result of the last visit; None if the worker ended instead."""
+        return self.workers[arm].last_visit if arm in self.workers else None
+
+    def process_number(self, arm: str) -> int:
+        """Return the number of the arm's process that was started last."""
+        return self.workers[arm].process

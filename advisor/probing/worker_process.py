@@ -1,4 +1,4 @@
-"""Follow one worker process: its control files, its phase, its deadline and its exit."""
+"""Follow one worker process: its control files, its phase, its deadline and its state."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import functools
 import math
 import os
 import pathlib
-import resource
-import signal
 import subprocess
 from typing import NamedTuple
 
@@ -18,8 +16,6 @@ import psutil
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.wire import decode
 from advisor.probing.idle import continue_processes, suspend_processes
-from advisor.probing.termination import SKIPPED_FILE
-from advisor.probing.worker_log import failure_reason
 from advisor.system import open_regular
 from probes import protocol
 from probes.wire.events import (
@@ -32,15 +28,9 @@ from probes.wire.events import (
     Prepared,
     Ready,
 )
-from probes.wire.outcome import Failure, Outcome, Phase
+from probes.wire.outcome import Outcome, Phase
 
 NEVER = float("inf")
-#: Options that set the deadline of a phase.
-OPTIONS_OF_DEADLINES: dict[Phase, str] = {
-    "load": "--max-load-seconds",
-    "build": "--max-build-seconds, or --max-build-times for single workflows",
-    "new-shapes": "--max-build-seconds",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +140,18 @@ class Worker:
     phase_seconds: float = NEVER
     deadline: float = NEVER
     events_read_bytes: int = 0
+    #: How it ended; None while it runs.
     outcome: Outcome | None = None
+    has_imported: bool = False
+    #: It has created the model and waits for the weights.
+    has_created: bool = False
+    #: It has built everything and waits to warm up.
+    is_prepared: bool = False
+    #: It has answered the last token.
+    is_ready: bool = False
+    has_warmed_up: bool = False
+    #: The result of the last visit; None while that is made, and if the worker ended instead.
+    last_visit: BlockTimed | None = None
     #: Seconds of all suspensions so far, the start of the present one by the supervisor's clock,
     #: and the seconds that its phase had left then.
     suspended_seconds: float = 0.0
@@ -217,6 +218,9 @@ class Worker:
     def begin(self, token: str, deadlines: Deadlines, now: float) -> None:
         """Expect what the worker does for a token, after what it does for earlier ones."""
         step = STEPS.get(token) or STEPS[token.partition(" ")[0]]
+        self.is_ready = False
+        if step.answer is BlockTimed:
+            self.last_visit = None
         if step.answer or step.phases:
             self._steps.append(step)
         if len(self._steps) <= 1:
@@ -288,76 +292,30 @@ class Worker:
                 message = f"the event {event.event} does not belong into the phase {self.phase}"
                 raise ValueError(message)
             self._steps.pop(0)
+            self._keep_answer(event)
             if self._steps:
                 self._start_step(self._steps[0], deadlines, now)
             else:
                 self._allow(NEVER, now)  # the worker waits for a token
+
+    def _keep_answer(self, event: Event) -> None:
+        if isinstance(event, Imported):
+            self.has_imported = True
+        elif isinstance(event, Created):
+            self.has_created = True
+        elif isinstance(event, Prepared):
+            self.is_prepared = True
+        elif isinstance(event, Ready):
+            self.is_prepared = False
+            self.is_ready = self.has_warmed_up = True
+        elif isinstance(event, BlockTimed):
+            self.last_visit = event
 
     def compare_clock(self, event: Event, received: float) -> None:
         """Compare the clock of a visit with ours, which reads `received` now."""
         if isinstance(event, BlockTimed):
             self.clocks.add_visit(event.began, event.ended, self.token_sent, received)
 
-    def clock_failure(self) -> Failure | None:
-        """Return the failure of a worker whose clock was replaced; None if it agrees with ours."""
-        difference = self.clocks.contradiction_seconds
-        if not difference:
-            return None
-        return Failure(
-            "incorrect",
-            "measure",
-            f"its clock differs from the supervisor's by {difference:.3f} s, so its times "
-            "are wrong: the stack or the model replaces functions of Python's module time",
-            "remove what replaces the clock",
-        )
-
     @property
     def remaining_build_seconds(self) -> float:
         return self.build_limit.seconds - self.built_seconds
-
-    def timeout_failure(self) -> Failure | None:
-        """Return the failure of a worker whose deadline has passed.
-
-        None for one that tries new shapes after a race: it has made all its visits.
-        """
-        if self.phase == "build" and self.remaining_build_seconds < self.max_build_seconds:
-            limit = self.build_limit
-            return Failure("timed-out", self.phase, limit.reason, limit.fix)
-        if self.phase == "new-shapes" and self.new_shape_seconds < self.max_build_seconds:
-            return None
-        option = OPTIONS_OF_DEADLINES.get(self.phase)
-        return Failure(
-            "timed-out",
-            self.phase,
-            f"the phase {self.phase} exceeded its deadline of {self.phase_seconds:g} s; "
-            f"its log ends: {failure_reason(self.log)}",
-            f"allow more with {option}" if option else None,
-        )
-
-    def vanished_failure(self) -> Failure:
-        """Return the failure of a worker whose messages cannot be received any more."""
-        return Failure(
-            "crashed",
-            self.phase,
-            f"its control directory {self.directory} was removed",
-            "let no other program remove files of a run; then resume the run",
-        )
-
-    def exit_failure(self) -> Failure:
-        """Return the failure of a worker that has exited without a response."""
-        status = self.popen.wait()
-        if os.path.lexists(self.directory / SKIPPED_FILE):
-            reason = f"skipped by the user in the phase {self.phase}"
-            return Failure("skipped", self.phase, reason, skip_cause="user")
-        name = signal.Signals(-status).name if status < 0 else None
-        how = f"was killed by {name}" if name else f"exited with status {status} and no response"
-        if name == "SIGKILL":
-            has_limit = resource.getrlimit(resource.RLIMIT_CPU)[1] != resource.RLIM_INFINITY
-            what = "memory, or the processor time that ulimit -t allows," if has_limit else "memory"
-            how += f" (the kernel does this when {what} runs out)"
-        return Failure(
-            "crashed",
-            self.phase,
-            f"its process {how}; its log ends: {failure_reason(self.log)}",
-            signal=name,
-        )

@@ -17,7 +17,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from probes import protocol
 
@@ -87,7 +87,8 @@ def sweep() -> None:
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < end:
             list(reap())
-            for process in find_processes(os.environ.get(protocol.MARK_VARIABLE, "")):
+            mark = os.environ.get(protocol.MARK_VARIABLE, "")
+            for process in find_processes(mark, {os.getpid()}):
                 if process != os.getpid():
                     kill(process)
             time.sleep(SWEEP_POLL_SECONDS)
@@ -108,25 +109,29 @@ def exit_like(status: int | None) -> None:
         os._exit(os.WEXITSTATUS(status))
 
 
-def find_processes(mark: str) -> set[int]:
-    """Return the process ids of this worker and of everything it started.
+def find_processes(
+    mark: str, known: Iterable[int] = (), sessions: Iterable[int] = (), spared: int = 0
+) -> set[int]:
+    """Return the process ids of a worker and of everything it started.
 
-    These are this process, those whose environment has the worker's mark, their descendants, and
-    whatever shares a session with any of them. The mark alone does not suffice: a process that
-    sets its title overwrites its environment.
+    These are the processes that are `known`, those whose environment has the worker's mark, their
+    descendants, and whatever shares a session with any of them or is in `sessions`. The mark alone
+    does not suffice: a process that sets its title overwrites its environment. The session `spared`
+    makes no process one of them.
     """
     variable = f"{protocol.MARK_VARIABLE}={mark}".encode()
     directories = {int(entry.name): entry for entry in pathlib.Path("/proc").glob("[0-9]*")}
     relatives = {pid: read_parent_and_session(entry) for pid, entry in directories.items()}
-    found = {os.getpid()} | {
+    marked = [
         pid for pid, entry in directories.items() if mark and variable in read_variables(entry)
-    }
+    ]
+    found = {*known, *marked}
     while True:
-        sessions = {relatives[pid][1] for pid in found & relatives.keys()} - {0}
+        shared = {*sessions, *(relatives[pid][1] for pid in found & relatives.keys())} - {0, spared}
         more = {
             pid
             for pid, (parent, session) in relatives.items()
-            if parent in found or session in sessions
+            if parent in found or session in shared
         } - found
         if not more:
             return found

@@ -23,7 +23,7 @@ from packaging.specifiers import SpecifierSet
 from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
 from advisor.probing.environments import health, registry, sources
-from advisor.probing.environments.uv_runner import BuildSettings, UvRunner, explain_os_error
+from advisor.probing.environments.uv_runner import BuildSettings, creation_error, run_uv
 
 #: Bytes in a block of `st_blocks`.
 BLOCK_BYTES = 512
@@ -55,7 +55,7 @@ def create(name: str, environment: Environment, settings: BuildSettings) -> path
                 if earlier != directory and not is_in_use(earlier):
                     shutil.rmtree(earlier, ignore_errors=True)
     except OSError as problem:
-        raise explain_os_error(name, environment, settings, problem) from problem
+        raise creation_error(name, str(problem)) from problem
     settings.report(f"{name}: created, {directory}")
     return directory
 
@@ -131,8 +131,7 @@ def _build(
 ) -> None:
     """Install the environment into `staging`, check it and write its record."""
     started = time.monotonic()
-    variables = sources.uv_environment(settings.inherited, settings.pip_settings)
-    _install(environment, staging, UvRunner(name, environment, settings, variables, lock_fd))
+    _install(name, environment, staging, settings, lock_fd)
     settings.report(f"{name}: checking that it imports {', '.join(environment.imports)}")
     found = health.inspect(staging, environment, settings.inherited, keep_bytecode=True)
     if found.fault is not None:
@@ -155,26 +154,30 @@ def _build(
     (staging / registry.RECORD_FILE).write_bytes(text)
 
 
-def _install(environment: Environment, staging: pathlib.Path, runner: UvRunner) -> None:
-    name, settings = runner.name, runner.settings
+def _install(
+    name: str,
+    environment: Environment,
+    staging: pathlib.Path,
+    settings: BuildSettings,
+    lock_fd: int,
+) -> None:
     python, interpreter = environment.python, settings.interpreter
     fits = SpecifierSet(python).contains(interpreter.version, prereleases=True)
     settings.report(
         f"{name}: creating it with {interpreter.executable if fits else f'a Python {python}'}"
     )
-    offline = ["--offline"] if settings.offline else []
-    venv = ["venv", "--no-project", "--relocatable"]
-    runner.run(
-        [*venv, "--python", interpreter.executable if fits else python, *offline, str(staging)]
-    )
+    venv = ["venv", "--no-project", "--relocatable", str(staging)]
+    base = interpreter.executable if fits else python
+    run_uv(name, [*venv, "--python", base], settings, lock_fd)
     lock_file = registry.lock_file(settings.rubric, name)
     constraint = ["--constraint", str(lock_file)] if lock_file.is_file() else []
-    backend = sources.torch_backend(environment.torch, runner.variables)
+    backend = sources.torch_backend(environment.torch, settings.uv_variables)
     with sources.excludes(environment.excluded_packages) as excludes:
         target = ["--python", str(registry.interpreter_path(staging))]
-        options = [*constraint, *excludes, *backend, *offline]
+        options = [*constraint, *excludes, *backend]
         requirements = [*environment.requirements, *settings.added]
-        runner.run(["pip", "install", *target, *options, *requirements])
+        install = ["pip", "install", *target, *options, *requirements]
+        run_uv(name, install, settings, lock_fd)
 
 
 def _publish(staging: pathlib.Path, directory: pathlib.Path) -> None:

@@ -26,8 +26,8 @@ from advisor.cli.output import OutputFormat
 from advisor.context import Context
 from advisor.domain.answer import FleetRecord, Pool
 from advisor.errors import FleetRequestError
-from advisor.fleet.node import NodeRunResult, Task
-from advisor.fleet.run_fleet import Completed, Progress, Started, TaskEvent
+from advisor.fleet.node import Ended, Task
+from advisor.fleet.run_fleet import Progress, Started, TaskEvent
 from advisor.report import fleet_matrix
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -147,11 +147,7 @@ class FakeCluster:
             yield Progress(number=number, token="a", logged_event=events[-1])
             if index == self.completed_runs:
                 raise InterruptedRunError(2)
-            yield Completed(
-                number=number,
-                token="a",
-                result=NodeRunResult(node="n1", device="0", header=header, events=events),
-            )
+            yield Ended(number=number, token="a", events=events)
 
     def close(self) -> None:
         pass

@@ -26,7 +26,7 @@ from advisor.domain.run_state import Header
 from advisor.errors import FleetUnreachableError
 from advisor.fleet import node
 from advisor.fleet.head import RESTART_SECONDS, HeadNode
-from advisor.fleet.node import NodeRunResult, Publish, Task
+from advisor.fleet.node import Ended, Publish, Task
 from advisor.fleet.run_fleet import ClusterEvent, Progress, run_fleet
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -50,12 +50,12 @@ def context_with(probes: pathlib.Path, rubric: pathlib.Path, home: pathlib.Path)
 def lose_the_first(
     marks: pathlib.Path,
     driver: str,
-    run_assignment: Callable[..., NodeRunResult],
+    run_assignment: Callable[..., Ended],
     task: Task,
     name: str,
     gpu: str,
     publish: Publish,
-) -> NodeRunResult:
+) -> Ended:
     """Run a race, except that the first attempt on another node than the driver's hangs.
 
     The hanging attempt writes its node to the file `lost`, and creates `published` when it hangs.
@@ -83,12 +83,12 @@ def replay(
     name: str,
     gpu: str,
     publish: Publish,
-) -> NodeRunResult:
+) -> Ended:
     """Publish recorded events as if they were measured now."""
     publish(header)
     for event in events:
         publish(event)
-    return NodeRunResult(node=name, device=gpu or task.kind, header=header, events=events)
+    return Ended(number=task.number, events=events)
 
 
 @pytest.fixture(scope="module")

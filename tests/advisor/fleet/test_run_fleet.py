@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import builders
 import pytest
@@ -16,13 +16,12 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import AssignmentResult, FleetRequest, Pool
+from advisor.domain.run_state import Header
 from advisor.errors import NoRecipeError, OpenFleetError, RunFileError, RunOfFleetError
 from advisor.execute.execution import execute
 from advisor.fleet import head, node
-from advisor.fleet.node import NodeRunResult, Task
+from advisor.fleet.node import Ended, Task
 from advisor.fleet.run_fleet import (
-    Completed,
-    Failed,
     Progress,
     Started,
     TaskEvent,
@@ -66,15 +65,8 @@ def started(run: Run, token: str, number: int = 1, node_name: str = "n1") -> Sta
     return Started(number=number, token=token, node=node_name, device="0", header=run.header())
 
 
-def completed(run: Run, token: str, number: int = 1, **changes: object) -> Completed:
-    race_result = NodeRunResult(
-        node="n2",
-        device="1",
-        header=run.header(),
-        events=tuple(run.events()),
-        **changes,  # type: ignore[arg-type]
-    )
-    return Completed(number=number, token=token, result=race_result)
+def ended(run: Run, token: str, **changes: Any) -> Ended:
+    return Ended(number=1, token=token, events=tuple(run.events()), **changes)
 
 
 def results_of(cluster: ScriptedCluster, store: Store) -> list[AssignmentResult]:
@@ -123,7 +115,7 @@ def test_the_stored_events_give_the_same_decision_as_on_the_node(
 ) -> None:
     progress = [Progress(number=1, token="a", logged_event=event) for event in node_run.events()]
     (result,) = results_of(
-        ScriptedCluster(started(node_run, "a"), *progress, completed(node_run, "a")), Store(home)
+        ScriptedCluster(started(node_run, "a"), *progress, ended(node_run, "a")), Store(home)
     )
     here, there = decide(Store(home).find(result.attempts[-1].run_id)), decide(node_run)
     assert here.recommendation == there.recommendation
@@ -140,7 +132,7 @@ def test_a_lost_attempt_is_kept_and_the_race_is_repeated_as_a_new_run(
         *early,
         started(node_run, "b", node_name="n2"),
         *early[:2],
-        completed(node_run, "b"),
+        ended(node_run, "b"),
     )
     (result,) = results_of(cluster, Store(home))
     lost, counting = (Store(home).find(attempt.run_id) for attempt in result.attempts)
@@ -154,7 +146,7 @@ def test_a_run_of_a_fleet_is_not_resumed_as_a_single_run(
 ) -> None:
     early = [Progress(number=1, token="a", logged_event=event) for event in node_run.events()[:7]]
     (result,) = results_of(
-        ScriptedCluster(started(node_run, "a"), *early, Failed(number=1, reason="it was lost")),
+        ScriptedCluster(started(node_run, "a"), *early, Ended(number=1, reason="it was lost")),
         Store(home),
     )
     lost = Store(home).find(result.attempts[0].run_id)
@@ -170,7 +162,7 @@ def test_a_late_event_of_a_lost_attempt_is_dropped(home: pathlib.Path, node_run:
         started(node_run, "a"),
         started(node_run, "b"),
         late,
-        Failed(number=1, reason="the fleet has lost its last H200"),
+        Ended(number=1, reason="the fleet has lost its last H200"),
     )
     (result,) = results_of(cluster, Store(home))
     assert result.reason == "the fleet has lost its last H200"
@@ -180,35 +172,25 @@ def test_a_late_event_of_a_lost_attempt_is_dropped(home: pathlib.Path, node_run:
 def test_events_after_the_end_are_dropped(home: pathlib.Path, node_run: Run) -> None:
     late = Progress(number=1, token="a", logged_event=node_run.events()[-1])
     cluster = ScriptedCluster(
-        started(node_run, "a"), completed(node_run, "a"), late, started(node_run, "a")
+        started(node_run, "a"), ended(node_run, "a"), late, started(node_run, "a")
     )
     (result,) = results_of(cluster, Store(home))
     assert len(result.attempts) == 1
     assert Store(home).find(result.attempts[0].run_id).events() == node_run.events()
 
 
-def test_a_race_without_a_start_event_is_stored(home: pathlib.Path, node_run: Run) -> None:
-    (result,) = results_of(ScriptedCluster(completed(node_run, "a")), Store(home))
-    assert Store(home).find(result.attempts[0].run_id).events() == node_run.events()
-    assert result.attempts[0].node == "n2"
-
-
 def test_a_refused_task_gives_a_result_without_a_run(home: pathlib.Path) -> None:
-    race_result = NodeRunResult(
-        node="n1",
-        device="0",
-        reason="node n1 has p3-advisor 0.0, the caller 0.1",
-        next_step="install the same version",
-    )
-    (result,) = results_of(
-        ScriptedCluster(Completed(number=2, token="a", result=race_result)), Store(home)
-    )
-    assert (result.attempts, result.reason) == ((), race_result.reason)
+    reason = "node n1 has p3-advisor 0.0, the caller 0.1"
+    (result,) = results_of(ScriptedCluster(Ended(number=2, reason=reason)), Store(home))
+    assert (result.attempts, result.reason) == ((), reason)
 
 
 def test_logs_are_stored_only_below_the_run(home: pathlib.Path, node_run: Run) -> None:
     (result,) = results_of(
-        ScriptedCluster(completed(node_run, "a", logs={"arms/broken/0/log": b"oh"})), Store(home)
+        ScriptedCluster(
+            started(node_run, "a"), ended(node_run, "a", logs={"arms/broken/0/log": b"oh"})
+        ),
+        Store(home),
     )
     assert (
         Store(home).find(result.attempts[0].run_id).worker_log_path("broken", 0).read_bytes()
@@ -216,7 +198,9 @@ def test_logs_are_stored_only_below_the_run(home: pathlib.Path, node_run: Run) -
     )
     with pytest.raises(RunFileError, match="would be written"):
         results_of(
-            ScriptedCluster(completed(node_run, "a", logs={"../../elsewhere": b"oh"})),
+            ScriptedCluster(
+                started(node_run, "a"), ended(node_run, "a", logs={"../../elsewhere": b"oh"})
+            ),
             Store(home.parent / "other"),
         )
     assert not (home.parent / "elsewhere").exists()
@@ -252,7 +236,7 @@ def test_a_race_on_a_node_returns_the_published_events(
     )
     assert composed, "starts are measured on the node"
     assert result.reason is None
-    assert result.header == published[0]
+    assert isinstance(published[0], Header)
     assert list(result.events) == published[1:]
     assert {name.split("/")[1] for name in result.logs} >= {"quick", builders.BASELINE}
 
@@ -265,7 +249,7 @@ def test_a_user_error_on_a_node_becomes_the_reason_of_the_result(
         task, "n1", "", lambda _: None, make_context=lambda _: fake_context()
     )
     assert "nobody-knows-it" in str(result.reason)
-    assert result.header is None
+    assert result.events == ()
 
 
 def test_a_node_with_another_version_refuses_the_task() -> None:

@@ -277,7 +277,7 @@ def test_a_pause_after_a_section_is_not_measured(
     list(session.finish_reference())
     consume_with_pauses(session.build(QUICK.id))
     consume_with_pauses(session.visit(QUICK.id, Shape(2), 1))
-    consume_with_pauses(session.sustain(QUICK.id, Shape(2), 0.1))
+    consume_with_pauses(session.measure_energy(QUICK.id, Shape(2), "sustain 2 0.1"))
     assert neighbour.hours == 6
     (checked,) = [each for each in received if isinstance(each, MemoryChecked)]
     (counted,) = [each for each in received if isinstance(each, DeviceMemory)]
@@ -302,7 +302,7 @@ class HostMemory(DeviceMemoryMonitor):
     def used_bytes(self) -> int | None:
         assert self.session is not None
         return int(
-            psutil.Process(self.session._pool.workers[REFERENCE].pid).memory_info().rss * self.share
+            psutil.Process(self.session.workers[REFERENCE].pid).memory_info().rss * self.share
         )
 
 
@@ -382,7 +382,7 @@ def test_files_of_an_interrupted_process_are_not_read(
 
 def worker_processes(session: Session, arm: str) -> list[psutil.Process]:
     """Return the arm's worker and its watchdog."""
-    worker: Worker = session._pool.workers[arm]
+    worker: Worker = session.workers[arm]
     process = psutil.Process(worker.popen.pid)
     return [process, *process.children(recursive=True)]
 

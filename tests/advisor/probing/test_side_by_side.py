@@ -126,7 +126,7 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(
 
     list(session.build_side_by_side(builds, choose, pauses))
     assert builds.running == [SLOW.id]
-    worker = session._pool.workers[SLOW.id]
+    worker = session.workers[SLOW.id]
     assert_stands_still(worker)
     assert worker.deadline == NEVER
     pause = 2.0
@@ -144,7 +144,7 @@ def test_workers_of_a_repetition_import_while_processors_are_free(session: Sessi
     start_workers(session)
     builds = session.side_by_side(2, repeated=[QUICK])
     choose = taking([NextBuild(QUICK, process=0), NextBuild(SLOW, process=0)])
-    standbys = session._pool.standbys
+    standbys = session.standbys
     received = list(
         session.build_side_by_side(
             builds, choose, lambda: QUICK.id in standbys and not standbys[QUICK.id].is_busy
@@ -160,17 +160,17 @@ def test_workers_of_a_repetition_import_while_processors_are_free(session: Sessi
         WorkerSpawned(arm=QUICK.id, process=1, repeat=1)
     ]
     assert len(worker_events_of(repeated, Imported, QUICK.id)) == 1
-    assert process in process_tree(session._pool.workers[QUICK.id].directory)
+    assert process in process_tree(session.workers[QUICK.id].directory)
     assert worker_events_of(session.build(QUICK.id), Ready)
 
 
 def test_a_standby_of_another_process_is_ended(session: Session) -> None:
     start_workers(session)
-    session._pool.add_standby(QUICK, 1)
-    session._pool.add_standby(ALIKE, 1)
-    ended = [each.worker for each in session._pool.standbys.values()]
+    session.add_standby(QUICK, 1)
+    session.add_standby(ALIKE, 1)
+    ended = [each.worker for each in session.standbys.values()]
     list(session.start([(QUICK, 2)], repeat=1))
-    assert not session._pool.standbys
+    assert not session.standbys
     assert not any(process_tree(each.directory) for each in ended)
     assert worker_events_of(session.build(QUICK.id), Ready)
 
@@ -181,9 +181,9 @@ def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> N
 
     def pauses() -> bool:
         """Pause when `prepared` is in the file of events and the supervisor has not read it."""
-        if not builds.running or session._pool.workers[QUICK.id].phase != "load":
+        if not builds.running or session.workers[QUICK.id].phase != "load":
             return False
-        events = session._pool.workers[QUICK.id].directory / protocol.EVENTS
+        events = session.workers[QUICK.id].directory / protocol.EVENTS
         workers.wait_until(lambda: '"prepared"' in events.read_text())
         return True
 
@@ -196,7 +196,7 @@ def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> N
 def test_a_build_is_suspended_before_it_has_imported_and_can_be_ended(session: Session) -> None:
     start_workers(session)
     builds = session.side_by_side(1)
-    found = session._pool.workers
+    found = session.workers
 
     def has_started() -> bool:
         """Wait for the process below the watchdog."""
@@ -298,11 +298,11 @@ def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
     found: list[set[int]] = []
     for each in session.build_side_by_side(session.side_by_side(2), choose, lambda: False):
         if isinstance(each, BuildStarted):
-            worker = session._pool.workers[each.arm]
+            worker = session.workers[each.arm]
             processors = os.sched_getaffinity(worker.popen.pid)
             # The second build gets all of them if the first one has finished by then.
             assert len(processors) == each.processors
             found.append(processors)
     assert found[0] < visible
     for arm in (QUICK.id, ALIKE.id):
-        assert os.sched_getaffinity(session._pool.workers[arm].popen.pid) == visible
+        assert os.sched_getaffinity(session.workers[arm].popen.pid) == visible

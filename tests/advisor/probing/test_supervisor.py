@@ -24,7 +24,7 @@ from worker_scripts import (
 
 from advisor.errors import NotWritableError
 from advisor.probing import supervisor as supervisor_module
-from advisor.probing import worker_log
+from advisor.probing import worker_failures
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes.wire.events import Engagement, Event, PhaseStarted, Ready
@@ -296,8 +296,8 @@ def without(text: str, *starts: str) -> bytes:
             "Fatal Python error: no thread state",
         ),
         (b"last\n" + without(FAULTHANDLER, "Current", "Fatal"), "last"),
-        (b"", worker_log.EMPTY_LOG),
-        (b"\n  \n\t\n", worker_log.EMPTY_LOG),
+        (b"", worker_failures.EMPTY_LOG),
+        (b"\n  \n\t\n", worker_failures.EMPTY_LOG),
         (b"first\nlast\n", "last"),
         (b"no line break", "no line break"),
         (b"Error: why\n\n   \n", "Error: why"),
@@ -315,7 +315,7 @@ def without(text: str, *starts: str) -> bytes:
         (bytes(range(128, 256)) * 1000, "\ufffd" * 300),
         (b"begin" + b"-" * 10_000 + b"end\n", "-" * 297 + "end"),
         (b"cut off " + b"\n" * 20_000 + b"seen\n", "seen"),
-        (b"far too early\n" + b"\n" * worker_log.LOG_TAIL_BYTES, worker_log.EMPTY_LOG),
+        (b"far too early\n" + b"\n" * worker_failures.LOG_TAIL_BYTES, worker_failures.EMPTY_LOG),
         (TRACEBACK, "ValueError: Loaded weights leave no memory"),
         (
             TRACEBACK + b"\n[12:00] the child failed\n[12:00] killing all\n",
@@ -331,11 +331,11 @@ def test_the_failure_reason_is_the_most_informative_line(
 ) -> None:
     log = tmp_path / "log"
     log.write_bytes(text)
-    assert worker_log.failure_reason(log) == expected
+    assert worker_failures.failure_reason(log) == expected
 
 
 def test_a_missing_log_counts_as_empty(tmp_path: pathlib.Path) -> None:
-    assert worker_log.failure_reason(tmp_path / "log") == worker_log.EMPTY_LOG
+    assert worker_failures.failure_reason(tmp_path / "log") == worker_failures.EMPTY_LOG
 
 
 def test_the_reason_of_a_real_crash_is_its_python_frame(

@@ -1,12 +1,90 @@
-"""Extract the reason of a failure from the log of a worker or a snippet."""
+"""The failures of workers that did not report one, and what their logs say about it."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
+import resource
+import signal
 from collections.abc import Iterable, Sequence
 
+from advisor.probing.termination import SKIPPED_FILE
+from advisor.probing.worker_process import Worker
 from advisor.system import read_tail
+from probes.wire.outcome import Failure, Phase
+
+#: Options that set the deadline of a phase.
+OPTIONS_OF_DEADLINES: dict[Phase, str] = {
+    "load": "--max-load-seconds",
+    "build": "--max-build-seconds, or --max-build-times for single workflows",
+    "new-shapes": "--max-build-seconds",
+}
+
+
+def timeout_failure(worker: Worker) -> Failure | None:
+    """Return the failure of a worker whose deadline has passed.
+
+    None for one that tries new shapes after a race: it has made all its visits.
+    """
+    phase, most = worker.phase, worker.max_build_seconds
+    if phase == "build" and worker.remaining_build_seconds < most:
+        return Failure("timed-out", phase, worker.build_limit.reason, worker.build_limit.fix)
+    if phase == "new-shapes" and worker.new_shape_seconds < most:
+        return None
+    option = OPTIONS_OF_DEADLINES.get(phase)
+    return Failure(
+        "timed-out",
+        phase,
+        f"the phase {phase} exceeded its deadline of {worker.phase_seconds:g} s; "
+        f"its log ends: {failure_reason(worker.log)}",
+        f"allow more with {option}" if option else None,
+    )
+
+
+def clock_failure(worker: Worker) -> Failure | None:
+    """Return the failure of a worker whose clock was replaced; None if it agrees with ours."""
+    difference = worker.clocks.contradiction_seconds
+    if not difference:
+        return None
+    return Failure(
+        "incorrect",
+        "measure",
+        f"its clock differs from the supervisor's by {difference:.3f} s, so its times "
+        "are wrong: the stack or the model replaces functions of Python's module time",
+        "remove what replaces the clock",
+    )
+
+
+def vanished_failure(worker: Worker) -> Failure:
+    """Return the failure of a worker whose messages cannot be received any more."""
+    return Failure(
+        "crashed",
+        worker.phase,
+        f"its control directory {worker.directory} was removed",
+        "let no other program remove files of a run; then resume the run",
+    )
+
+
+def exit_failure(worker: Worker) -> Failure:
+    """Return the failure of a worker that has exited without a response."""
+    status = worker.popen.wait()
+    if os.path.lexists(worker.directory / SKIPPED_FILE):
+        reason = f"skipped by the user in the phase {worker.phase}"
+        return Failure("skipped", worker.phase, reason, skip_cause="user")
+    name = signal.Signals(-status).name if status < 0 else None
+    how = f"was killed by {name}" if name else f"exited with status {status} and no response"
+    if name == "SIGKILL":
+        has_limit = resource.getrlimit(resource.RLIMIT_CPU)[1] != resource.RLIM_INFINITY
+        what = "memory, or the processor time that ulimit -t allows," if has_limit else "memory"
+        how += f" (the kernel does this when {what} runs out)"
+    return Failure(
+        "crashed",
+        worker.phase,
+        f"its process {how}; its log ends: {failure_reason(worker.log)}",
+        signal=name,
+    )
+
 
 #: Longest piece of a log that is quoted as a reason.
 MAX_REASON_CHARS = 300
