@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+import pathlib
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import builders
@@ -13,6 +17,7 @@ from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
 from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
+from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.store.runs import Run
 from probes.wire.events import Event, Prepared, Ready
@@ -23,6 +28,28 @@ Reported = TypeVar("Reported")
 QUICK = builders.arm("quick", options={"milliseconds": 1})
 ALIKE = builders.arm("alike/slow", options={"milliseconds": 2})
 BASELINE = builders.arm("pytorch-eager", options={"milliseconds": 1})
+
+
+def run_config(
+    directory: pathlib.Path,
+    probes: pathlib.Path,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    asked: Mapping[str, Any] = types.MappingProxyType({}),
+    **changes: Any,
+) -> RunConfig:
+    """Return what workers share whose files are in `directory`; `asked` is of the question.
+
+    Further arguments are fields of the header.
+    """
+    question = builders.question(**{"python": sys.executable, **asked})
+    return RunConfig(
+        header=builders.header(question=question, **changes),
+        arms_directory=directory / "arms",
+        scratch_directory=directory / "scratch",
+        probes_directory=probes,
+        environment=dict(environment),
+    )
 
 
 def start_workers(session: Session, *arms: Arm) -> list[RunEvent]:

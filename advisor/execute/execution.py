@@ -150,8 +150,7 @@ def _execute_steps(
     monitor = ConditionsMonitor([GpuMonitor(gpu) for gpu in question.gpus])
     with monitor.running(), open_session(run, header, context, monitor) as session:
         if question.load is not None:
-            config = run_config_of(run, header, context)
-            yield from servers.measure_servers(session, recorder, header, config)
+            yield from servers.measure_servers(session, recorder)
             yield recorder.record(Finished())
             return
         start, seconds = context.clock(), question.seconds
@@ -172,8 +171,7 @@ def _execute_steps(
             yield from recorder.record_each(session.stop())
         yield from repetitions.repeat_leaders(races, is_further=is_further)
     if question.cold_start and compose is not None:
-        config = run_config_of(run, header, context)
-        yield from starts.measure_starts(races, config, header.catalogue, compose)
+        yield from starts.measure_starts(races, compose)
     yield recorder.record(Finished())
 
 
@@ -253,16 +251,11 @@ def open_session(
 def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:
     """Return the configuration that the workers of a run share."""
     return RunConfig(
-        question=header.question,
-        machine=header.machine,
+        header=header,
         arms_directory=run.arms,
         scratch_directory=run.scratch,
         probes_directory=context.probes,
-        minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
-        accuracy=header.catalogue.accuracy,
         environment=context.environment,
-        serving=header.catalogue.serving,
-        engine_memory=header.catalogue.engine_memory,
     )
 
 

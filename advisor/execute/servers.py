@@ -24,13 +24,12 @@ from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE, REFERENCE, SERVING_BASELINE, Arm
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, RepetitionStarted, RunEvent
-from advisor.domain.run_state import Header, ProcessState, RunState
+from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
 from advisor.errors import EnvironmentNotUsableError, NoStackError
 from advisor.execute.recorder import Recorder
 from advisor.probing.load_generator import LoadGenerator, divide_processors, usable_processors
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
-from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import confine
 from probes.wire.events import Serving
@@ -43,20 +42,19 @@ REFERENCE_ARM = Arm(
 )
 
 
-def measure_servers(
-    session: Session, recorder: Recorder, header: Header, config: RunConfig
-) -> Iterator[LoggedEvent]:
+def measure_servers(session: Session, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Measure every arm's server; raise `NothingViableError` if the reference fails.
 
     What an earlier execution of the run has measured is not repeated.
     """
-    question, rules = header.question, header.catalogue.serving
-    if question.load is None or rules is None:
+    header = session.config.header
+    load_question, rules = header.question.load, header.catalogue.serving
+    if load_question is None or rules is None:
         message = "a run without a load has no servers"
         raise ValueError(message)
     yield from _make_reference(session, recorder)
     python = find_interpreter(header.catalogue, header.machine)
-    load = ServerLoad(session, recorder, question.load, rules, config, python)
+    load = ServerLoad(session, recorder, load_question, rules, python)
     # The usual baseline is the slowest one as a rule. Once a faster one is known, it needs few
     # blocks.
     planned = plan_of(recorder.state).arms
@@ -143,9 +141,9 @@ class ServerLoad:
         recorder: Recorder,
         load: LoadQuestion,
         rules: ServingRules,
-        config: RunConfig,
         generator_python: str,
     ) -> None:
+        config = session.config
         self._session, self._recorder = session, recorder
         self._load, self._rules, self._question = load, rules, config.question
         usable = usable_processors()

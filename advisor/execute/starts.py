@@ -16,15 +16,13 @@ from typing import TypeAlias
 import msgspec
 
 from advisor.decide.rounds import plan_of
-from advisor.domain.catalogue import Catalogue
-from advisor.domain.measurement import CACHE_DIRECTORY, Start, StartScripts, StartWay
+from advisor.domain.measurement import CACHE_DIRECTORY, Start, StartScripts
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, StartMeasured
 from advisor.errors import NoRecipeError, VerificationError
 from advisor.execute.recorder import RaceContext
 from advisor.execute.repetitions import leaders_of
-from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.snippets import Settings, Snippet, follow, make_arm, open_session, start
 from probes.wire.events import Compared, Event, FirstReply, InputFacts, RecipeFacts, StartLines
@@ -39,9 +37,7 @@ ComposeStarts: TypeAlias = Callable[
 ]
 
 
-def measure_starts(
-    context: RaceContext, config: RunConfig, catalogue: Catalogue, compose: ComposeStarts
-) -> Iterator[LoggedEvent]:
+def measure_starts(context: RaceContext, compose: ComposeStarts) -> Iterator[LoggedEvent]:
     """Measure the starts of the leaders, then of arms that a limit of the start may exclude.
 
     No way begins after the seconds of the budget, the first one of the first arm excepted.
@@ -65,13 +61,12 @@ def measure_starts(
             continue
         settings = Settings(
             arm=arm,
-            config=config,
-            deadlines=catalogue.presets.deadlines,
+            config=context.session.config,
             allowed=facts.allowances.get(str(question.start_shape)),
             seconds=0.0,
             one_by_one=True,
         )
-        found = _measure_arm(context, settings, catalogue.starts, [first, *scripts], end)
+        found = _measure_arm(context, settings, [first, *scripts], end)
         yield from context.recorder.record_each(found)
 
 
@@ -100,7 +95,6 @@ def _next_arm(context: RaceContext, tried: set[str]) -> Arm | None:
 def _measure_arm(
     context: RaceContext,
     settings: Settings,
-    ways: Mapping[str, StartWay],
     scripts: Sequence[StartScripts],
     end: float,
 ) -> Iterator[StartMeasured]:
@@ -117,7 +111,7 @@ def _measure_arm(
         tempfile.TemporaryDirectory(dir=config.scratch_directory) as home,
         open_session(settings, home) as session,
     ):
-        starter = Starter(session, settings, pathlib.Path(home), context.clock, ways)
+        starter = Starter(session, settings, pathlib.Path(home), context.clock)
         if arm == baseline:
             yield StartMeasured(arm=arm.id, start=starter.start(eager))
             return
@@ -148,9 +142,8 @@ class Starter:
         settings: Settings,
         home: pathlib.Path,
         clock: Callable[[], float],
-        ways: Mapping[str, StartWay],
     ) -> None:
-        self._session, self._settings, self._clock, self._ways = session, settings, clock, ways
+        self._session, self._settings, self._clock = session, settings, clock
         self._shared, self._caches = home / "shared", home / SNIPPET / "cache"
         self.files = self._shared / SNIPPET
 
@@ -213,8 +206,8 @@ class Starter:
         """Run a script in a new process until it has replied; return what its worker reports."""
         if isinstance(script, str):
             script = Snippet(text=script, python=self._settings.arm.python)
-        session, about = self._session, msgspec.structs.asdict(self._ways[way.way])
-        found = Start(way=way.way, lines=way.lines, **about)
+        session, ways = self._session, self._settings.config.catalogue.starts
+        found = Start(way=way.way, lines=way.lines, **msgspec.structs.asdict(ways[way.way]))
         arm = make_arm(name, script, settings=self._settings, shared=self._shared, **options)
         try:
             events = start(session, arm, keeps_caches=way.way == CACHE_DIRECTORY)

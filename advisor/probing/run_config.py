@@ -7,8 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.machine import Machine
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import (
     BASELINE_SNIPPET,
@@ -21,9 +20,8 @@ from advisor.domain.plan import (
     worker_task,
 )
 from advisor.domain.question import Question
-from advisor.domain.serving import ServingRules, server_processors
-from advisor.domain.workflow import EngineMemory
-from advisor.probing.environments import variables
+from advisor.domain.run_state import Header
+from advisor.domain.serving import server_processors
 from probes import protocol
 
 #: Number of input sets that alternate. A call that generates reads many tokens, so two suffice.
@@ -43,31 +41,32 @@ ROLES = {
 class RunConfig:
     """What the workers of one run have in common."""
 
-    question: Question
-    machine: Machine
+    header: Header
     #: Holds a control directory for each process of each arm; kept after the run.
     arms_directory: pathlib.Path
     #: Weights, references, caches and artefacts; removed when the run has finished.
     scratch_directory: pathlib.Path
     #: The folder `probes/`, or a fake of it.
     probes_directory: pathlib.Path
-    minimum_engaged_share: float
-    accuracy: AccuracyRules
     #: Environment variables that workers inherit.
     environment: Mapping[str, str]
-    #: How servers are measured; None for questions about no server.
-    serving: ServingRules | None = None
-    #: Memory of engines, by workflow.
-    engine_memory: Mapping[str, EngineMemory] = dataclasses.field(default_factory=dict)
+
+    @property
+    def question(self) -> Question:
+        return self.header.question
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self.header.catalogue
 
     @property
     def threads(self) -> int:
         """Threads that a worker may compute with: not those of a load generator."""
-        threads = thread_count(self.machine)
-        if self.question.load is None or self.serving is None:
+        threads, serving = thread_count(self.header.machine), self.catalogue.serving
+        if self.question.load is None or serving is None:
             return threads
-        usable = self.machine.cpu.usable_processors
-        return min(threads, server_processors(usable, self.serving.generator_share))
+        usable = self.header.machine.cpu.usable_processors
+        return min(threads, server_processors(usable, serving.generator_share))
 
     def worker_request(
         self,
@@ -83,14 +82,16 @@ class RunConfig:
         process of each arm, not one of a repetition, measures the loss of a trained model, and
         calls the same input again to see whether its outputs vary.
         """
-        question = self.question
+        question, catalogue = self.question, self.catalogue
         measures_losses = repeat == 0 and arm.duplicate_of is None
         return protocol.Request(
             version=protocol.VERSION,
             workflow_file=str(
                 self.probes_directory / "workflows" / f"{arm.workflow.replace('-', '_')}.py"
             ),
-            **measured_fields(question, arm, self.threads, self.accuracy, self.engine_memory),
+            **measured_fields(
+                question, arm, self.threads, catalogue.accuracy, catalogue.engine_memory
+            ),
             checks_repeats=repeat == 0,
             quantiser=arm.quantiser,
             role=ROLES.get(arm.id, "serve" if question.load else "measure"),
@@ -98,9 +99,9 @@ class RunConfig:
             scratch_directory=str(scratch),
             input_sets=INPUT_SETS[worker_task(question)],
             warmup_seconds=WARMUP_SECONDS[question.device],
-            minimum_engaged_share=self.minimum_engaged_share,
+            minimum_engaged_share=catalogue.rubric.minimum_engaged_share,
             sandbox=question.sandbox,
-            long_text=self.long_text() if measures_losses else {},
+            long_text=self._long_text() if measures_losses else {},
             metric=question.metric if measures_losses else "",
             new_shapes=question.budget.tries_new_shapes and question.load is None,
             load=self._load_limits(),
@@ -110,9 +111,9 @@ class RunConfig:
 
     def _load_limits(self) -> dict[str, Any]:
         """Return what a worker needs to start a server and to ask it; empty for other tasks."""
-        if self.question.load is None or self.serving is None:
+        question, load, serving = self.question, self.question.load, self.catalogue.serving
+        if load is None or serving is None:
             return {}
-        question, load = self.question, self.question.load
         checked_tokens = question.input_tokens + question.output_tokens
         return {
             "lengths": [[each.input_tokens, each.output_tokens] for each in load.lengths],
@@ -120,31 +121,14 @@ class RunConfig:
             "input_tokens": max(
                 question.input_tokens, *(each.input_tokens for each in load.lengths)
             ),
-            "start_seconds": self.serving.start_seconds,
-            "request_seconds": self.serving.request_seconds,
+            "start_seconds": serving.start_seconds,
+            "request_seconds": serving.request_seconds,
         }
 
-    def long_text(self) -> dict[str, Any]:
+    def _long_text(self) -> dict[str, Any]:
         """Return how a trained language model's losses are measured; empty if they are not."""
-        question, rule = self.question, self.accuracy.losses
+        question, rule = self.question, self.catalogue.accuracy.losses
         wanted = question.quantised and question.task == protocol.GENERATE
         if not wanted or has_random_weights(question.model):
             return {}
         return {"tokens": rule.tokens, "seconds": rule.seconds, "data": question.data}
-
-    def worker_environment(
-        self,
-        arm: Arm,
-        scratch: pathlib.Path,
-        temporary: pathlib.Path | None = None,
-        compile_threads: int | None = None,
-    ) -> dict[str, str]:
-        return variables.worker_environment(
-            self.environment,
-            self.question,
-            self.threads,
-            scratch,
-            temporary=temporary,
-            own_environment=bool(arm.python),
-            compile_threads=compile_threads,
-        )

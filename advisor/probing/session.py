@@ -119,7 +119,7 @@ class Session(WorkerPool):
         build may have left them. Wait for the imports of `awaited`, by default for all. Stop early
         when the reference worker has failed, because nothing can be compared without it.
         """
-        processors = self.config.machine.cpu.usable_processors
+        processors = self.config.header.machine.cpu.usable_processors
         for arm, process in arms:
             yield from self.run_until(lambda: len(self.importing()) < processors)
             if self.has_failed(REFERENCE):

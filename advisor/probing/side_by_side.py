@@ -106,7 +106,7 @@ class SideBySideBuilds:
         While processors are free, these processes import.
         """
         config = pool.config
-        usable, visible = config.machine.cpu.usable_processors, os.sched_getaffinity(0)
+        usable, visible = config.header.machine.cpu.usable_processors, os.sched_getaffinity(0)
         self.builds_at_once = builds_at_once
         self._pool = pool
         self._shares = ProcessorShares(sorted(visible)[:usable], builds_at_once)

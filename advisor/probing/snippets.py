@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.catalogue import Deadlines
 from advisor.domain.model import FactoryModel, Model
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported
@@ -61,7 +60,6 @@ class Settings:
     arm: Arm
     #: Of the run; the directories are replaced.
     config: RunConfig
-    deadlines: Deadlines
     #: What a comparison with eager PyTorch allows by output; None for no comparison.
     allowed: Any
     #: Seconds of timing of each snippet.
@@ -111,7 +109,7 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
 @contextlib.contextmanager
 def open_session(settings: Settings, home: str) -> Iterator[Session]:
     """Yield a session with its folders in `home`, those of `shared` among them."""
-    with Supervisor(settings.deadlines) as supervisor:
+    with Supervisor(settings.config.catalogue.presets.deadlines) as supervisor:
         config = dataclasses.replace(
             settings.config,
             arms_directory=pathlib.Path(home, "arms"),

@@ -11,6 +11,7 @@ from advisor.domain.plan import Arm, arm_directory_name
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported, WorkerSpawned
 from advisor.probing import idle
 from advisor.probing.device_memory import MemoryHeadroom
+from advisor.probing.environments.variables import worker_environment
 from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import Message, Supervisor, require_writable
 from advisor.probing.worker_process import Worker
@@ -112,11 +113,14 @@ class WorkerPool:
             process=process,
             interpreter=arm.python or config.question.python,
             script=config.probes_directory / "worker.py",
-            environment=config.worker_environment(
-                arm,
+            environment=worker_environment(
+                config.environment,
+                config.question,
+                config.threads,
                 scratch,
-                self.supervisor.short_name(temporary),
-                compile_threads,
+                temporary=self.supervisor.short_name(temporary),
+                own_environment=bool(arm.python),
+                compile_threads=compile_threads,
             ),
             max_build_seconds=config.question.max_build_times.get(
                 arm.workflow, config.question.max_build_seconds

@@ -104,7 +104,6 @@ def verify(
     settings = Settings(
         arm=arm,
         config=run_config_of(run, header, context),
-        deadlines=header.catalogue.presets.deadlines,
         allowed=allowed,
         seconds=seconds,
         one_by_one=answer.question.device == "cuda" and MAIN_GUARD in snippet.text,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
 import builders
-import msgspec
 import pytest
 
 from advisor.ask import rubric_files
@@ -23,7 +20,6 @@ from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
-from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import Settings, open_session
 
 pytestmark = pytest.mark.stack
@@ -59,20 +55,14 @@ WRITE = LOADING + 'torch.save(model, "model.pt")\n'
 @pytest.fixture
 def settings(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
-    config = RunConfig(
-        question=msgspec.structs.replace(builders.question(), python=sys.executable),
-        machine=builders.machine(),
-        arms_directory=tmp_path,
-        scratch_directory=tmp_path,
-        probes_directory=rubric_files.probes_directory(),
-        minimum_engaged_share=0.5,
-        accuracy=rubric_files.read_shipped_accuracy(),
-        environment=os.environ,
+    ways: Mapping[str, StartWay] = defaultdict(
+        lambda: StartWay(title="way", loads_on="devices", source="page")
     )
     return Settings(
         arm=builders.arm("compiled"),
-        config=config,
-        deadlines=builders.shipped_catalogue().presets.deadlines,
+        config=sessions.run_config(
+            tmp_path, rubric_files.probes_directory(), catalogue=builders.catalogue(starts=ways)
+        ),
         allowed=[1e-7],
         seconds=0.0,
         one_by_one=True,
@@ -82,10 +72,7 @@ def settings(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Setting
 @pytest.fixture
 def starter(settings: Settings, tmp_path: pathlib.Path) -> Iterator[Starter]:
     with open_session(settings, str(tmp_path)) as session:
-        ways: Mapping[str, StartWay] = defaultdict(
-            lambda: StartWay(title="way", loads_on="devices", source="page")
-        )
-        yield Starter(session, settings, tmp_path, time.monotonic, ways)
+        yield Starter(session, settings, tmp_path, time.monotonic)
 
 
 def test_each_way_starts_cold_from_what_it_ships_and_its_reply_is_checked(starter: Starter) -> None:

@@ -85,6 +85,7 @@ def replay(
     publish: Publish,
 ) -> Ended:
     """Publish recorded events as if they were measured now."""
+    del name, gpu
     publish(header)
     for event in events:
         publish(event)

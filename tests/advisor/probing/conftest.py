@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import sys
 from collections.abc import Iterator
 
 import builders
 import pytest
+import sessions
 
-from advisor.ask import rubric_files
 from advisor.domain.machine import Cpu
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
@@ -27,18 +25,9 @@ def supervisor() -> Iterator[Supervisor]:
 @pytest.fixture
 def run_config(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> RunConfig:
     cpu = Cpu(model="fake", physical_cores=3, usable_processors=2, memory_bytes=1 << 30)
-    return RunConfig(
-        question=builders.question(
-            python=sys.executable, batch_sizes=(2, 4), seed=7, input_tokens=5
-        ),
-        machine=builders.machine(cpu=cpu),
-        arms_directory=tmp_path / "arms",
-        scratch_directory=tmp_path / "scratch",
-        probes_directory=fake_probes,
-        minimum_engaged_share=0.5,
-        accuracy=rubric_files.read_shipped_accuracy(),
-        environment=dict(os.environ),
-    )
+    asked = {"batch_sizes": (2, 4), "seed": 7, "input_tokens": 5}
+    machine = builders.machine(cpu=cpu)
+    return sessions.run_config(tmp_path, fake_probes, asked=asked, machine=machine)
 
 
 @pytest.fixture

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 
 import builders
 import msgspec
+import sessions
 
+from advisor.probing.environments.variables import worker_environment
 from advisor.probing.run_config import RunConfig
 
 
@@ -27,31 +28,27 @@ def test_a_worker_knows_the_precisions_of_its_arm(
     assert run_config.worker_request(arm, tmp_path, tmp_path).supported_dtypes == ["float32"]
 
 
-def test_a_worker_sees_every_gpu_over_which_its_model_is_split(
-    run_config: RunConfig, tmp_path: pathlib.Path
-) -> None:
+def test_a_worker_sees_every_gpu_over_which_its_model_is_split(tmp_path: pathlib.Path) -> None:
     arm = builders.arm("engine")
-    split = msgspec.structs.replace(
-        run_config.question, device="cuda", gpu="GPU-1", further_gpus=("GPU-2",)
-    )
-    for question, count, seen in (
-        (run_config.question, 1, ""),
-        (msgspec.structs.replace(split, further_gpus=()), 1, "GPU-1"),
+    split = {"device": "cuda", "gpu": "GPU-1", "further_gpus": ("GPU-2",)}
+    for asked, count, seen in (
+        ({}, 1, ""),
+        ({**split, "further_gpus": ()}, 1, "GPU-1"),
         (split, 2, "GPU-1,GPU-2"),
     ):
-        config = dataclasses.replace(run_config, question=question)
+        config = sessions.run_config(tmp_path, tmp_path, asked=asked)
         assert config.worker_request(arm, tmp_path, tmp_path).devices_per_model == count
-        assert config.worker_environment(arm, tmp_path)["CUDA_VISIBLE_DEVICES"] == seen
+        variables = worker_environment({}, config.question, 1, tmp_path)
+        assert variables["CUDA_VISIBLE_DEVICES"] == seen
 
 
 def test_a_worker_of_an_engine_gets_the_memory_of_its_workflow(
     run_config: RunConfig, tmp_path: pathlib.Path
 ) -> None:
-    vllm = builders.shipped_catalogue().engine_memory["vllm"]
-    config = dataclasses.replace(run_config, engine_memory={"vllm": vllm})
     asked = {
-        id_: config.worker_request(builders.arm(id_), tmp_path, tmp_path).engine_memory
+        id_: run_config.worker_request(builders.arm(id_), tmp_path, tmp_path).engine_memory
         for id_ in ("vllm", "pytorch-eager")
     }
-    assert asked["vllm"]["overhead_gib"] == vllm.overhead_gib
+    expected = builders.shipped_catalogue().engine_memory["vllm"].overhead_gib
+    assert asked["vllm"]["overhead_gib"] == expected
     assert asked["pytorch-eager"] == {}

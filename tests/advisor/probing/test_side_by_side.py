@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
+import pathlib
 import time
 from collections.abc import Iterable
 
 import builders
-import msgspec
 import psutil
 import pytest
+import sessions
 import workers
 from sessions import (
     ALIKE,
@@ -22,6 +22,7 @@ from sessions import (
     worker_events_of,
 )
 
+from advisor.domain.machine import Cpu
 from advisor.domain.run_events import BuildStarted, DeviceMemory, RunEvent, WorkerSpawned
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
@@ -281,17 +282,21 @@ def test_builds_that_still_run_get_the_processors_that_are_free() -> None:
 
 
 def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
-    supervisor: Supervisor, run_config: RunConfig
+    supervisor: Supervisor, tmp_path: pathlib.Path, fake_probes: pathlib.Path
 ) -> None:
     visible = os.sched_getaffinity(0)
     if len(visible) < 2:
         pytest.skip("needs two processors")
-    cpu = msgspec.structs.replace(run_config.machine.cpu, usable_processors=len(visible))
-    config = dataclasses.replace(
-        run_config,
-        machine=msgspec.structs.replace(run_config.machine, cpu=cpu),
-        question=msgspec.structs.replace(run_config.question, device="cuda"),
+    machine = builders.machine(
+        cpu=Cpu(
+            model="fake",
+            physical_cores=len(visible),
+            usable_processors=len(visible),
+            memory_bytes=1 << 30,
+        )
     )
+    asked = {"device": "cuda", "batch_sizes": (2, 4)}
+    config = sessions.run_config(tmp_path, fake_probes, asked=asked, machine=machine)
     session = Session(supervisor, config, ConditionsMonitor())
     start_workers(session)
     choose = taking([NextBuild(QUICK, process=0), NextBuild(ALIKE, process=0)])

@@ -12,16 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import builders
-import msgspec
 import pytest
 import workers
 
 from advisor.ask import rubric_files
 from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
-from advisor.domain.question import Question
 from advisor.errors import VerificationError
 from advisor.probing import run_config
-from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import Pair, Settings, Snippet, link_files, run_pair
 
 pytestmark = pytest.mark.stack
@@ -84,25 +81,15 @@ def snippet(text: str, **changes: Any) -> Snippet:
 def run(
     text: str | Snippet,
     other: str = EAGER,
-    question: Question | None = None,
+    asked: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] = os.environ,
     **changes: Any,
 ) -> Pair:
-    asked = question or builders.question()
-    config = RunConfig(
-        question=msgspec.structs.replace(asked, python=sys.executable),
-        machine=builders.machine(),
-        arms_directory=pathlib.Path(),
-        scratch_directory=pathlib.Path(),
-        probes_directory=PROBES,
-        minimum_engaged_share=0.5,
-        accuracy=rubric_files.read_shipped_accuracy(),
-        environment=environment,
-    )
     settings = Settings(
         arm=builders.arm("compiled"),
-        config=config,
-        deadlines=builders.shipped_catalogue().presets.deadlines,
+        config=sessions.run_config(
+            pathlib.Path(), PROBES, environment=environment, asked=asked or {}
+        ),
         allowed=[1e-7],
         seconds=0.01,
         one_by_one=False,
@@ -170,7 +157,7 @@ def test_a_snippet_beyond_its_timeout_is_killed_with_its_children() -> None:
     text = START_CHILD.format("True") + "import time\ntime.sleep(3600)\n" + EAGER
     with workers.mark_processes("snippet") as environment:
         with pytest.raises(VerificationError, match="exceeded its deadline"):
-            run(text, question=builders.question(max_build_seconds=1.0), environment=environment)
+            run(text, asked={"max_build_seconds": 1.0}, environment=environment)
         workers.wait_until(lambda: not workers.find_marked("snippet"))
 
 
@@ -192,11 +179,11 @@ def test_an_advisor_that_is_killed_leaves_no_snippet(tmp_path: pathlib.Path) -> 
 
 
 def test_a_sandboxed_snippet_writes_next_to_itself_only(tmp_path: pathlib.Path) -> None:
-    question = builders.question(sandbox=True)
+    asked = {"sandbox": True}
     write = "import pathlib\npathlib.Path({!r}).write_text('')\n"
-    run(write.format("model.onnx") + EAGER, question=question)
+    run(write.format("model.onnx") + EAGER, asked=asked)
     with pytest.raises(VerificationError, match="PermissionError"):
-        run(write.format(str(tmp_path / "elsewhere")) + EAGER, question=question)
+        run(write.format(str(tmp_path / "elsewhere")) + EAGER, asked=asked)
 
 
 def test_a_snippet_finds_the_files_of_a_user_and_changes_none(

@@ -243,7 +243,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing(
         text=True,
         check=False,
     )
-    assert "the disk is full" in result.stdout
+    assert "No space left on device" in result.stdout
     assert "P3_ADVISOR_HOME" in result.stdout
     assert "left with 3" in result.stdout
     assert "made.json" not in result.stdout
@@ -254,8 +254,9 @@ def test_an_unwritable_directory_is_an_error(
     tmp_path: pathlib.Path, make_settings: MakeSettings
 ) -> None:
     (tmp_path / "root").write_text("a file where a directory should be")
-    with pytest.raises(EnvironmentNotUsableError, match="cannot be created in"):
+    with pytest.raises(EnvironmentNotUsableError) as problem:
         creation.create("tiny", TINY, make_settings())
+    assert "P3_ADVISOR_HOME" in problem.value.next_step
 
 
 def test_an_environment_that_does_not_import_is_not_created(make_settings: MakeSettings) -> None:
@@ -345,8 +346,8 @@ def test_offline_creation_lists_the_missing_packages(
         kind="own", name="tiny", requirements=("tiny-stack", "not-here"), imports=("tiny_stack",)
     )
     problem = creation_error(make_settings(offline=True), asked)
-    assert "not-here==3.1" in problem.what
-    assert "tiny-stack" not in problem.what
+    assert "not-here" in problem.what
+    assert "--offline" in problem.next_step
 
 
 def test_an_unavailable_python_version_is_reported(make_settings: MakeSettings) -> None:
