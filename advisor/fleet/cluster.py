@@ -27,9 +27,9 @@ from advisor.domain.run_state import Header
 from advisor.domain.wire import decode_event
 from advisor.fleet.head import (
     LOCAL,
-    HeadNode,
     check_address,
     connection_lost,
+    is_reachable,
     refuse_open,
     unreachable,
 )
@@ -110,12 +110,12 @@ class RayCluster:
             ray.init(log_to_driver=False, logging_level=logging.ERROR, **ray_options)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as problem:
             raise unreachable(address, problem) from problem
-        self._head = HeadNode(address)
+        self._address = address
         self._run_assignment = run_assignment
 
     def close(self) -> None:
         """Leave the cluster; a local one ends."""
-        if self._head.is_reachable():
+        if is_reachable(self._address):
             ray.shutdown()
 
     def devices(self) -> Mapping[str, int]:
@@ -149,7 +149,7 @@ class RayCluster:
                 waiting[placed.remote(sent, queue, self._run_assignment)] = task
             yield from self._poll(waiting, queue)
         finally:
-            if self._head.is_reachable():
+            if is_reachable(self._address):
                 for reference in waiting:
                     ray.cancel(reference, force=True)
                 for group in groups.values():
@@ -160,15 +160,15 @@ class RayCluster:
         """Yield events until every task has ended; remove from `waiting` those that have."""
         polls = 0
         while waiting:
-            self._head.wait_until_reachable()
+            # Ray ends a process that has tried to reach its head for a minute.
+            if not is_reachable(self._address):
+                raise connection_lost(f"the head node at {self._address!r}")
             done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS)
             try:
                 yield from _read_events(queue)
             except ray.exceptions.ActorUnavailableError:
-                self._head.wait_until_reachable(at_once=True)
                 continue  # the start of an attempt has to be read before its end
             except ray.exceptions.RayActorError as problem:
-                self._head.wait_until_reachable(at_once=True)
                 raise connection_lost(f"this process's node ({_format(problem)})") from problem
             for reference in done:
                 yield _end_event(reference, waiting.pop(reference).number)

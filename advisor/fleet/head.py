@@ -11,8 +11,7 @@ import secrets
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 
 from advisor.errors import FleetUnreachableError, OpenFleetError
 
@@ -22,45 +21,15 @@ LOCAL = "local"
 AUTH_MODE, TOKEN, EVERYONE = "RAY_AUTH_MODE", "token", "disabled"
 #: Ray itself waits minutes for an address that does not answer.
 CONNECT_SECONDS = 10
-#: Seconds between two checks.
-CHECK_SECONDS = 2
-#: Seconds to wait for a head that restarts.
-RESTART_SECONDS = 40
 
 
-class HeadNode:
-    """The head node of a cluster."""
-
-    def __init__(
-        self,
-        address: str,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._address, self._clock, self._sleep = address, clock, sleep
-        self._checked_at = clock()
-
-    def is_reachable(self) -> bool:
-        """Return whether the head accepts connections; a cluster without a port always is."""
-        try:
-            check_address(self._address)
-        except FleetUnreachableError:
-            return False
-        return True
-
-    def wait_until_reachable(self, *, at_once: bool = False) -> None:
-        """Wait for a head that restarts; raise `FleetUnreachableError` when it does not.
-
-        Unless `at_once`, check only every `CHECK_SECONDS`.
-        """
-        if self._clock() < self._checked_at + CHECK_SECONDS and not at_once:
-            return
-        deadline = self._clock() + RESTART_SECONDS
-        while not self.is_reachable():
-            if self._clock() > deadline:
-                raise connection_lost(f"the head node at {self._address!r}")
-            self._sleep(1)
-        self._checked_at = self._clock()
+def is_reachable(address: str) -> bool:
+    """Return whether the head accepts connections; that of an address without a port always does."""
+    try:
+        check_address(address)
+    except FleetUnreachableError:
+        return False
+    return True
 
 
 def check_address(address: str) -> None:

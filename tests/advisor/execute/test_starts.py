@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import builders
 import pytest
+import sessions
 
 from advisor.ask import rubric_files
 from advisor.ask.answers import Answers

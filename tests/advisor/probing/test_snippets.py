@@ -13,6 +13,7 @@ from typing import Any
 
 import builders
 import pytest
+import sessions
 import workers
 
 from advisor.ask import rubric_files
