@@ -43,11 +43,9 @@ from advisor.errors import (
 )
 from advisor.execute import build_limits, servers
 from advisor.execute.execution import refuse_imported, run_config_of
-from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.environments import registry
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
-from advisor.probing.supervisor import Supervisor
 from advisor.store.runs import Run
 from advisor.version import __version__
 from probes.runtime import sandbox
@@ -222,7 +220,7 @@ def build_for(
     run_config = run_config_of(run, header, context)
     scratch = run_config.scratch_directory / CROSS_BUILD
     try:
-        yield from _build_with_worker(run_config, arm, header, context)
+        yield from _build_with_worker(run_config, arm, context)
         directory.mkdir(parents=True, exist_ok=True)
         for artefact in scratch.glob(f"{target}.*"):
             shutil.copy(artefact, directory)
@@ -230,12 +228,9 @@ def build_for(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _build_with_worker(
-    run_config: RunConfig, arm: Arm, header: Header, context: Context
-) -> Iterator[RunEvent]:
+def _build_with_worker(run_config: RunConfig, arm: Arm, context: Context) -> Iterator[RunEvent]:
     """Start one worker and build; raise `NothingViableError` if it fails."""
-    with Supervisor(header.catalogue.presets.deadlines, clock=context.clock) as supervisor:
-        session = Session(supervisor, run_config, ConditionsMonitor())
+    with Session(run_config, clock=context.clock) as session:
         for run_event in itertools.chain(session.start([(arm, 0)]), session.build(arm.id)):
             yield run_event
             if isinstance(run_event, WorkerEnded) and run_event.outcome.failure is not None:

@@ -8,7 +8,6 @@ A run waits first until the machine is quiet enough to measure on; the limits ar
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
@@ -49,7 +48,6 @@ from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import SideBySideBuilds
-from advisor.probing.supervisor import Supervisor
 from advisor.store.runs import Run
 
 
@@ -147,8 +145,10 @@ def _execute_steps(
     limits = header.catalogue.presets.quiet
     quiet = wait_until_quiet(read, limits, question.wait_seconds, context.clock)
     yield from recorder.record_each(quiet)
-    monitor = ConditionsMonitor([GpuMonitor(gpu) for gpu in question.gpus])
-    with monitor.running(), open_session(run, header, context, monitor) as session:
+    config, gpus = run_config_of(run, header, context), question.gpus
+    monitor = ConditionsMonitor([GpuMonitor(gpu) for gpu in gpus])
+    memory_monitor = DeviceMemoryMonitor(gpus) if gpus else None
+    with monitor.running(), Session(config, monitor, memory_monitor, context.clock) as session:
         if question.load is not None:
             yield from servers.measure_servers(session, recorder)
             yield recorder.record(Finished())
@@ -231,21 +231,6 @@ def _race_groups(
 def _race_progress(state: RunState, question: Question) -> tuple[object, ...]:
     """Return a value that differs as soon as a race was opened or closed or an arm has raced."""
     return state.groups, state.closed, remaining.waiting_arms(state, question)
-
-
-@contextlib.contextmanager
-def open_session(
-    run: Run, header: Header, context: Context, monitor: ConditionsMonitor
-) -> Iterator[Session]:
-    """Yield a session for the workers of a run; end all its workers when the block ends."""
-    gpus = header.question.gpus
-    with Supervisor(header.catalogue.presets.deadlines, clock=context.clock) as supervisor:
-        yield Session(
-            supervisor,
-            run_config_of(run, header, context),
-            monitor,
-            DeviceMemoryMonitor(gpus) if gpus else None,
-        )
 
 
 def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:

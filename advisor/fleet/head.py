@@ -24,7 +24,7 @@ CONNECT_SECONDS = 10
 
 
 def is_reachable(address: str) -> bool:
-    """Return whether the head accepts connections; that of an address without a port always does."""
+    """Return whether the head accepts connections; True for an address without a port."""
     try:
         check_address(address)
     except FleetUnreachableError:

@@ -29,9 +29,9 @@ from advisor.probing.request_blocks import (
     random_prompt,
     read_records,
 )
-from advisor.probing.supervisor import require_writable
+from advisor.probing.supervisor import MAKE_ROOM
 from advisor.probing.termination import kill_worker
-from advisor.system import SAFE_PATH
+from advisor.system import SAFE_PATH, report_unwritable
 from probes import protocol
 from probes.wire.events import Serving
 
@@ -73,7 +73,7 @@ class LoadGenerator:
         )
         number = len(list(self.directory.glob("*"))) if self.directory.is_dir() else 0
         directory = self.directory / str(number)
-        with require_writable(self.directory):
+        with report_unwritable(self.directory, MAKE_ROOM):
             directory.mkdir(parents=True)
             (directory / TRACE).write_bytes(b"\n".join(self._trace(server, blocks, starts)) + b"\n")
         with contextlib.ExitStack() as cleanup:

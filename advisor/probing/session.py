@@ -6,6 +6,7 @@ next.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
@@ -34,7 +35,6 @@ from advisor.probing.device_memory import (
 )
 from advisor.probing.run_config import RunConfig
 from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
-from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from probes import protocol
@@ -53,13 +53,14 @@ class Session(WorkerPool):
 
     def __init__(
         self,
-        supervisor: Supervisor,
         config: RunConfig,
-        conditions_monitor: ConditionsMonitor,
+        conditions_monitor: ConditionsMonitor | None = None,
         memory_monitor: DeviceMemoryMonitor | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(supervisor, config, MemoryHeadroom(memory_monitor))
-        self._conditions_monitor = conditions_monitor
+        """`clock` may stop while the run is paused."""
+        super().__init__(config, MemoryHeadroom(memory_monitor), clock)
+        self._conditions_monitor = conditions_monitor or ConditionsMonitor()
         self._memory_monitor = memory_monitor
         #: Arms that were built while others were. The memory in use does not show what such an arm
         #: uses: it is what its worker frees at its end.

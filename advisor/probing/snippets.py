@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import itertools
@@ -10,7 +9,7 @@ import pathlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,10 +18,8 @@ from advisor.domain.model import FactoryModel, Model
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported
 from advisor.errors import VerificationError
-from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
-from advisor.probing.supervisor import Supervisor
 from probes.wire.events import Compared, Event, Imported
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
@@ -106,16 +103,14 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
     )
 
 
-@contextlib.contextmanager
-def open_session(settings: Settings, home: str) -> Iterator[Session]:
-    """Yield a session with its folders in `home`, those of `shared` among them."""
-    with Supervisor(settings.config.catalogue.presets.deadlines) as supervisor:
-        config = dataclasses.replace(
-            settings.config,
-            arms_directory=pathlib.Path(home, "arms"),
-            scratch_directory=pathlib.Path(home),
+def open_session(settings: Settings, home: str) -> Session:
+    """Return a session with its folders in `home`, those of `shared` among them."""
+    folder = pathlib.Path(home)
+    return Session(
+        dataclasses.replace(
+            settings.config, arms_directory=folder / "arms", scratch_directory=folder
         )
-        yield Session(supervisor, config, ConditionsMonitor())
+    )
 
 
 def make_arm(

@@ -6,7 +6,6 @@ Everything that a worker does becomes an event or an outcome; nothing that it do
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import pathlib
 import selectors
@@ -19,7 +18,6 @@ import msgspec
 from typing_extensions import Self
 
 from advisor.domain.catalogue import Deadlines
-from advisor.errors import NotWritableError
 from advisor.probing.termination import kill_worker
 from advisor.probing.worker_failures import (
     MAX_REASON_CHARS,
@@ -29,6 +27,7 @@ from advisor.probing.worker_failures import (
     vanished_failure,
 )
 from advisor.probing.worker_process import NEVER, Worker
+from advisor.system import report_unwritable
 from probes import protocol
 from probes.wire.events import Event
 from probes.wire.outcome import Failure, Outcome
@@ -39,6 +38,8 @@ EXIT_GRACE_SECONDS = 5.0
 MAX_WAIT_SECONDS = 3600.0
 #: More than all notifications that can be pending at once.
 NOTIFICATION_BYTES = 65536
+#: The next step where nothing can be written, which would stop the next worker as well.
+MAKE_ROOM = "make room on its disk, and resume the run"
 
 #: Errors of a message that is not JSON, not of its type, out of bounds, not UTF-8, nested too deep,
 #: in a file that is none, or that does not belong where it is.
@@ -70,6 +71,9 @@ class Supervisor:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         for worker in list(self._workers):
             self.kill(worker)
         self._short_names.clear()
@@ -79,7 +83,7 @@ class Supervisor:
     def short_name(self, directory: pathlib.Path) -> pathlib.Path:
         """Return a short path to `directory`, which exists until the context ends."""
         if directory not in self._short_names:
-            with require_writable(pathlib.Path(tempfile.gettempdir())):
+            with report_unwritable(pathlib.Path(tempfile.gettempdir()), MAKE_ROOM):
                 folder = self._folders.enter_context(tempfile.TemporaryDirectory(prefix="p3-"))
                 link = pathlib.Path(folder, "0")
                 link.symlink_to(directory.resolve())
@@ -211,10 +215,6 @@ class Supervisor:
                 stream.close()  # type: ignore[union-attr]
 
 
-#: A full disk, an exceeded quota and a read-only file system would stop the next worker as well.
-UNWRITABLE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
-
-
 def spawn(
     request: protocol.Request,
     directory: pathlib.Path,
@@ -226,7 +226,7 @@ def spawn(
     Return the failure if the command does not start. Raise `NotWritableError` if `directory` cannot
     be written.
     """
-    with require_writable(directory):
+    with report_unwritable(directory, MAKE_ROOM):
         directory.mkdir(parents=True)
         (directory / protocol.REQUEST).write_bytes(msgspec.json.encode(request))
         log = (directory / protocol.LOG).open("wb")
@@ -247,17 +247,3 @@ def spawn(
                 "or create the environment again with p3-advisor env create"
             )
             return Failure("crashed", "start", reason, fix)
-
-
-@contextlib.contextmanager
-def require_writable(directory: pathlib.Path) -> Iterator[None]:
-    """Raise `NotWritableError` if the block cannot write to the disk of `directory`."""
-    try:
-        yield
-    except OSError as problem:
-        if problem.errno not in UNWRITABLE_ERRNOS:
-            raise
-        raise NotWritableError(
-            f"{directory} cannot be written: {problem.strerror}",
-            "make room on its disk, and resume the run",
-        ) from problem

@@ -7,14 +7,17 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterator
 
+from typing_extensions import Self
+
 from advisor.domain.plan import Arm, arm_directory_name
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported, WorkerSpawned
 from advisor.probing import idle
 from advisor.probing.device_memory import MemoryHeadroom
 from advisor.probing.environments.variables import worker_environment
 from advisor.probing.run_config import RunConfig
-from advisor.probing.supervisor import Message, Supervisor, require_writable
+from advisor.probing.supervisor import MAKE_ROOM, Message, Supervisor
 from advisor.probing.worker_process import Worker
+from advisor.system import report_unwritable
 from probes import protocol
 from probes.wire.events import BlockTimed, Imported
 from probes.wire.outcome import Failure, Outcome
@@ -38,10 +41,15 @@ class Standby:
 
 
 class WorkerPool:
-    """The workers of a session, and the state of each arm's last one."""
+    """The workers of a session, and the state of each arm's last one.
 
-    def __init__(self, supervisor: Supervisor, config: RunConfig, headroom: MemoryHeadroom) -> None:
-        self.supervisor = supervisor
+    All of them are killed when its context ends.
+    """
+
+    def __init__(
+        self, config: RunConfig, headroom: MemoryHeadroom, clock: Callable[[], float]
+    ) -> None:
+        self.supervisor = Supervisor(config.catalogue.presets.deadlines, clock=clock)
         self.config = config
         self.headroom = headroom
         #: The last worker of each arm.
@@ -50,6 +58,12 @@ class WorkerPool:
         self._unstartable: set[str] = set()
         self.busy_processes = idle.BusyProcesses()
         self.standbys: dict[str, Standby] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.supervisor.close()
 
     def spawn(
         self, arm: Arm, process: int, repeat: int = 0, compile_threads: int | None = None
@@ -103,7 +117,7 @@ class WorkerPool:
         shutil.rmtree(directory, ignore_errors=True)
         scratch = self.scratch_directory(arm.id)
         shared = config.scratch_directory / "shared"
-        with require_writable(config.scratch_directory):
+        with report_unwritable(config.scratch_directory, MAKE_ROOM):
             temporary = scratch / protocol.TEMPORARY_FOLDER
             temporary.mkdir(parents=True, exist_ok=True)
             shared.mkdir(exist_ok=True)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import builders
 import pytest
 import sessions
 
 from advisor.domain.machine import Cpu
-from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
-from advisor.probing.supervisor import Supervisor
-
-
-@pytest.fixture
-def supervisor() -> Iterator[Supervisor]:
-    with Supervisor(builders.shipped_catalogue().presets.deadlines) as supervisor:
-        yield supervisor
 
 
 @pytest.fixture
@@ -31,5 +24,12 @@ def run_config(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> RunConfig:
 
 
 @pytest.fixture
-def session(supervisor: Supervisor, run_config: RunConfig) -> Session:
-    return Session(supervisor, run_config, ConditionsMonitor())
+def open_session(run_config: RunConfig) -> Iterator[Callable[..., Session]]:
+    """A function that opens a session with these monitors, until the test ends."""
+    with contextlib.ExitStack() as opened:
+        yield lambda *monitors: opened.enter_context(Session(run_config, *monitors))
+
+
+@pytest.fixture
+def session(open_session: Callable[..., Session]) -> Session:
+    return open_session()

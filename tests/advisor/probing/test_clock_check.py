@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import builders
 import pytest
 from sessions import QUICK, expect_failure, outcomes_by_arm, start_workers
 
-from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
-from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import ClockComparison
 from probes.wire.shape import Shape
 
@@ -50,10 +47,7 @@ def test_without_a_visit_nothing_contradicts() -> None:
 
 def test_the_clock_of_a_paused_run_is_not_compared(run_config: RunConfig) -> None:
     """The clock of the deadlines stops while a run is paused; here it never runs."""
-    with Supervisor(
-        builders.shipped_catalogue().presets.deadlines, clock=lambda: 0.0
-    ) as supervisor:
-        session = Session(supervisor, run_config, ConditionsMonitor())
+    with Session(run_config, clock=lambda: 0.0) as session:
         start_workers(session, QUICK)
         list(session.build("quick"))
         for number in (1, 2):
@@ -62,19 +56,15 @@ def test_the_clock_of_a_paused_run_is_not_compared(run_config: RunConfig) -> Non
         assert session.last_visit("quick") is not None
 
 
-def test_a_worker_whose_clock_differs_is_ended(run_config: RunConfig) -> None:
+def test_a_worker_whose_clock_differs_is_ended(session: Session) -> None:
     """Our own clock runs at ten times its speed."""
-    supervisor = Supervisor(
-        builders.shipped_catalogue().presets.deadlines, monotonic=lambda: 10 * time.monotonic()
-    )
-    with supervisor:
-        session = Session(supervisor, run_config, ConditionsMonitor())
-        start_workers(session, QUICK)
-        list(session.build("quick"))
-        ended: dict[str, object] = {}
-        for number in (1, 2):
-            ended |= outcomes_by_arm(session.visit("quick", Shape(2), number))
-            time.sleep(0.3)
-            if ended:
-                break
-        expect_failure(ended["quick"], "incorrect")
+    session.supervisor._monotonic = lambda: 10 * time.monotonic()
+    start_workers(session, QUICK)
+    list(session.build("quick"))
+    ended: dict[str, object] = {}
+    for number in (1, 2):
+        ended |= outcomes_by_arm(session.visit("quick", Shape(2), number))
+        time.sleep(0.3)
+        if ended:
+            break
+    expect_failure(ended["quick"], "incorrect")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import builders
@@ -36,7 +36,6 @@ from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
-from advisor.probing.supervisor import Supervisor
 from advisor.probing.termination import process_tree
 from advisor.probing.worker_process import Worker
 from probes.wire.events import (
@@ -143,16 +142,7 @@ def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Ses
     assert most == 2
 
 
-def test_only_the_arm_that_crashes_in_a_visit_ends(
-    supervisor: Supervisor, run_config: RunConfig
-) -> None:
-    session = Session(
-        supervisor,
-        dataclasses.replace(
-            run_config, question=msgspec.structs.replace(run_config.question, batch_sizes=(2,))
-        ),
-        ConditionsMonitor(),
-    )
+def test_only_the_arm_that_crashes_in_a_visit_ends(session: Session) -> None:
     crashing = builders.arm("misbehaving", options={"fault": "crash-in-visit"})
     start_workers(session, QUICK, crashing)
     for arm in (QUICK, crashing):
@@ -198,10 +188,10 @@ def test_models_are_created_before_the_reference_has_written_its_outputs(session
 
 
 def test_workers_whose_models_take_half_of_the_memory_start_again(
-    supervisor: Supervisor, run_config: RunConfig
+    open_session: Callable[..., Session],
 ) -> None:
     monitor = GrowingMemory()
-    session = Session(supervisor, run_config, ConditionsMonitor(), monitor)
+    session = open_session(ConditionsMonitor(), monitor)
     large = builders.arm("stuck", options={"phase": "create", "how": "sleeps"})
     list(session.start_reference(BASELINE, 0))
     list(session.start([(QUICK, 0), (large, 0)]))
@@ -214,11 +204,9 @@ def test_workers_whose_models_take_half_of_the_memory_start_again(
     assert session.is_running(large.id)
 
 
-def test_device_memory_counts_what_a_build_added(
-    supervisor: Supervisor, run_config: RunConfig
-) -> None:
+def test_device_memory_counts_what_a_build_added(open_session: Callable[..., Session]) -> None:
     monitor = GrowingMemory()
-    session = Session(supervisor, run_config, ConditionsMonitor(), monitor)
+    session = open_session(ConditionsMonitor(), monitor)
     start_workers(session, QUICK)
     *_, counted = session.build(QUICK.id)
     assert isinstance(counted, DeviceMemory)
@@ -257,11 +245,9 @@ class Meter(ConditionsMonitor):
         return 100 * self.neighbour.clock()
 
 
-def test_a_pause_after_a_section_is_not_measured(
-    supervisor: Supervisor, run_config: RunConfig
-) -> None:
+def test_a_pause_after_a_section_is_not_measured(open_session: Callable[..., Session]) -> None:
     neighbour = Neighbour()
-    session = Session(supervisor, run_config, Meter(neighbour), neighbour)
+    session = open_session(Meter(neighbour), neighbour)
     received: list[RunEvent] = []
 
     def consume_with_pauses(run_events: Iterable[RunEvent]) -> None:
@@ -308,13 +294,10 @@ class HostMemory(DeviceMemoryMonitor):
 
 @pytest.mark.parametrize(("share", "is_right"), [(1.0, True), (0.5, False)])
 def test_a_known_allocation_checks_the_memory_counter(
-    share: float,
-    is_right: bool,
-    supervisor: Supervisor,
-    run_config: RunConfig,
+    share: float, is_right: bool, open_session: Callable[..., Session]
 ) -> None:
     monitor = HostMemory(share)
-    monitor.session = session = Session(supervisor, run_config, ConditionsMonitor(), monitor)
+    monitor.session = session = open_session(ConditionsMonitor(), monitor)
     list(session.start_reference(BASELINE, 0))
     list(session.start([]))
     *_, released = list(session.check_memory())
@@ -391,9 +374,7 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
     return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
-def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(
-    session: Session, supervisor: Supervisor
-) -> None:
+def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(session: Session) -> None:
     start_workers(session, QUICK, ALIKE)
     for arm in (QUICK, ALIKE):
         list(session.build(arm.id))
@@ -402,7 +383,7 @@ def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(
     windows = []
     for _ in range(IDLE_WINDOWS):
         of_workers, own = cpu_seconds(processes), time.process_time()
-        assert list(supervisor.poll(timeout=1.0)) == []
+        assert list(session.supervisor.poll(timeout=1.0)) == []
         windows.append(cpu_seconds(processes) - of_workers + time.process_time() - own)
     assert min(windows) < IDLE_CPU_SECONDS, windows
 

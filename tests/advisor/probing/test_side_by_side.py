@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import builders
 import psutil
@@ -26,10 +26,8 @@ from advisor.domain.machine import Cpu
 from advisor.domain.run_events import BuildStarted, DeviceMemory, RunEvent, WorkerSpawned
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
-from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares
-from advisor.probing.supervisor import Supervisor
 from advisor.probing.termination import process_tree
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
@@ -236,11 +234,11 @@ class StagedMemory(DeviceMemoryMonitor):
     ids=["at once", "after the end", "others grew"],
 )
 def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
-    gibibytes: tuple[int, ...], freed: int, supervisor: Supervisor, run_config: RunConfig
+    gibibytes: tuple[int, ...], freed: int, open_session: Callable[..., Session]
 ) -> None:
     # The first build reads it too.
     memory_monitor = StagedMemory(*(each << 30 for each in (gibibytes[0], *gibibytes)))
-    session = Session(supervisor, run_config, ConditionsMonitor(), memory_monitor)
+    session = open_session(ConditionsMonitor(), memory_monitor)
     for arm in (BASELINE, QUICK):
         list(session.start([(arm, 0)])) if arm == QUICK else list(session.start_reference(arm, 0))
     list(session.finish_reference())
@@ -282,7 +280,7 @@ def test_builds_that_still_run_get_the_processors_that_are_free() -> None:
 
 
 def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
-    supervisor: Supervisor, tmp_path: pathlib.Path, fake_probes: pathlib.Path
+    tmp_path: pathlib.Path, fake_probes: pathlib.Path
 ) -> None:
     visible = os.sched_getaffinity(0)
     if len(visible) < 2:
@@ -297,17 +295,17 @@ def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
     )
     asked = {"device": "cuda", "batch_sizes": (2, 4)}
     config = sessions.run_config(tmp_path, fake_probes, asked=asked, machine=machine)
-    session = Session(supervisor, config, ConditionsMonitor())
-    start_workers(session)
-    choose = taking([NextBuild(QUICK, process=0), NextBuild(ALIKE, process=0)])
-    found: list[set[int]] = []
-    for each in session.build_side_by_side(session.side_by_side(2), choose, lambda: False):
-        if isinstance(each, BuildStarted):
-            worker = session.workers[each.arm]
-            processors = os.sched_getaffinity(worker.popen.pid)
-            # The second build gets all of them if the first one has finished by then.
-            assert len(processors) == each.processors
-            found.append(processors)
-    assert found[0] < visible
-    for arm in (QUICK.id, ALIKE.id):
-        assert os.sched_getaffinity(session.workers[arm].popen.pid) == visible
+    with Session(config) as session:
+        start_workers(session)
+        choose = taking([NextBuild(QUICK, process=0), NextBuild(ALIKE, process=0)])
+        found: list[set[int]] = []
+        for each in session.build_side_by_side(session.side_by_side(2), choose, lambda: False):
+            if isinstance(each, BuildStarted):
+                worker = session.workers[each.arm]
+                processors = os.sched_getaffinity(worker.popen.pid)
+                # The second build gets all of them if the first one has finished by then.
+                assert len(processors) == each.processors
+                found.append(processors)
+        assert found[0] < visible
+        for arm in (QUICK.id, ALIKE.id):
+            assert os.sched_getaffinity(session.workers[arm].popen.pid) == visible

@@ -7,7 +7,6 @@ import itertools
 import os
 import pathlib
 
-import builders
 import msgspec
 import psutil
 import pytest
@@ -24,10 +23,8 @@ from sessions import (
 from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import WorkerSpawned
 from advisor.errors import NotWritableError
-from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
-from advisor.probing.supervisor import Supervisor
 from probes import protocol
 from probes.wire.events import Ready
 
@@ -89,8 +86,7 @@ def temporary_folder_of(run_event: WorkerSpawned, run_config: RunConfig) -> path
 
 def test_a_worker_keeps_temporary_files_below_its_scratch_directory(run_config: RunConfig) -> None:
     found: list[tuple[str, pathlib.Path, pathlib.Path]] = []
-    with Supervisor(builders.shipped_catalogue().presets.deadlines) as supervisor:
-        session = Session(supervisor, run_config, ConditionsMonitor())
+    with Session(run_config) as session:
         started = itertools.chain(
             session.start_reference(BASELINE, 0),
             session.start([(ALIKE, 0), (QUICK, 0)]),
