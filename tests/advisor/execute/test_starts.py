@@ -146,10 +146,9 @@ def test_replies_that_nothing_could_check_are_not_right(starter: Starter) -> Non
 def test_replies_that_are_compared_with_nothing_are_not_right(
     settings: Settings, tmp_path: pathlib.Path
 ) -> None:
-    ways = {COLD: StartWay(title="way", loads_on="devices", source="page")}
     settings = dataclasses.replace(settings, allowed=None)
     with open_session(settings, str(tmp_path)) as session:
-        starter = Starter(session, settings, tmp_path, time.monotonic, ways)
+        starter = Starter(session, settings, tmp_path, time.monotonic)
         (cold,) = starter.start_each([StartScripts(COLD, EAGER)], end=float("inf"))
         _, (start,) = starter.check(StartScripts(COLD, EAGER), "", [cold])
     assert cold.seconds

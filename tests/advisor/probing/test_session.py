@@ -73,7 +73,9 @@ class GrowingMemory(DeviceMemoryMonitor):
 
 
 def test_generation_uses_fewer_input_sets(run_config: RunConfig) -> None:
-    generation = dataclasses.replace(run_config, question=builders.question(task="generate"))
+    generation = dataclasses.replace(
+        run_config, header=builders.header(question=builders.question(task="generate"))
+    )
     input_sets = [
         each.worker_request(BASELINE, each.scratch_directory, each.scratch_directory).input_sets
         for each in (run_config, generation)

@@ -10,6 +10,7 @@ import pathlib
 import msgspec
 import psutil
 import pytest
+import workers
 from sessions import (
     ALIKE,
     BASELINE,
@@ -25,6 +26,7 @@ from advisor.domain.run_events import WorkerSpawned
 from advisor.errors import NotWritableError
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
+from advisor.probing.worker_process import Worker
 from probes import protocol
 from probes.wire.events import Ready
 
@@ -72,20 +74,16 @@ def test_a_full_disk_of_the_scratch_directory_is_a_user_error(
 SHORT = 50
 
 
-def temporary_folder_of(run_event: WorkerSpawned, run_config: RunConfig) -> pathlib.Path:
-    """Return the folder for temporary files of the worker that was just started."""
-    mark = str(
-        run_config.arms_directory / arm_directory_name(run_event.arm) / str(run_event.process)
-    )
-    for process in psutil.Process().children():
-        variables = process.environ()
-        if variables.get(protocol.MARK_VARIABLE) == mark:
-            return pathlib.Path(variables["TMPDIR"])
-    pytest.fail(f"no process of {run_event.arm} runs")
+def temporary_folder_of(worker: Worker) -> pathlib.Path:
+    """Return the folder for temporary files of a worker, which may not show its variables yet."""
+    process = psutil.Process(worker.popen.pid)
+    workers.wait_until(lambda: protocol.MARK_VARIABLE in process.environ())
+    return pathlib.Path(process.environ()["TMPDIR"])
 
 
 def test_a_worker_keeps_temporary_files_below_its_scratch_directory(run_config: RunConfig) -> None:
     found: list[tuple[str, pathlib.Path, pathlib.Path]] = []
+    seen: list[Worker] = []
     with Session(run_config) as session:
         started = itertools.chain(
             session.start_reference(BASELINE, 0),
@@ -93,9 +91,11 @@ def test_a_worker_keeps_temporary_files_below_its_scratch_directory(run_config: 
             session.start([(QUICK, 1)], repeat=1, built={QUICK.id}),
         )
         for run_event in started:
-            if isinstance(run_event, WorkerSpawned):
-                folder = temporary_folder_of(run_event, run_config)
-                found.append((run_event.arm, folder, folder.resolve()))
+            worker = session.workers.get(getattr(run_event, "arm", ""))
+            if worker and worker not in seen:
+                seen.append(worker)
+                folder = temporary_folder_of(worker)
+                found.append((worker.arm, folder, folder.resolve()))
     arms, folders, targets = zip(*found, strict=True)
     assert arms == (REFERENCE, ALIKE.id, QUICK.id, QUICK.id)
     assert folders[2] == folders[3], "a warm build finds the caches of the cold one"
