@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import pathlib
 
@@ -82,27 +81,19 @@ def temporary_folder_of(worker: Worker) -> pathlib.Path:
 
 
 def test_a_worker_keeps_temporary_files_below_its_scratch_directory(run_config: RunConfig) -> None:
-    found: list[tuple[str, pathlib.Path, pathlib.Path]] = []
-    seen: list[Worker] = []
-    with Session(run_config) as session:
-        started = itertools.chain(
-            session.start_reference(BASELINE, 0),
-            session.start([(ALIKE, 0), (QUICK, 0)]),
-            session.start([(QUICK, 1)], repeat=1, built={QUICK.id}),
-        )
-        for run_event in started:
-            worker = session.workers.get(getattr(run_event, "arm", ""))
-            if worker and worker not in seen:
-                seen.append(worker)
-                folder = temporary_folder_of(worker)
-                found.append((worker.arm, folder, folder.resolve()))
-    arms, folders, targets = zip(*found, strict=True)
-    assert arms == (REFERENCE, ALIKE.id, QUICK.id, QUICK.id)
-    assert folders[2] == folders[3], "a warm build finds the caches of the cold one"
-    assert len({*targets}) == 3
     scratch = run_config.scratch_directory.resolve()
-    for arm, folder, target in found:
-        assert target.is_relative_to(scratch / arm_directory_name(arm))
-        assert target.is_dir()
-        assert len(str(folder)) < SHORT
+    with Session(run_config) as session:
+        list(session.start_reference(BASELINE, 0))
+        list(session.start([(ALIKE, 0), (QUICK, 0)]))
+        folders = {arm: temporary_folder_of(worker) for arm, worker in session.workers.items()}
+        assert {*folders} == {REFERENCE, ALIKE.id, QUICK.id}
+        for arm, folder in folders.items():
+            assert folder.resolve().is_relative_to(scratch / arm_directory_name(arm))
+            assert folder.is_dir()
+            assert len(str(folder)) < SHORT
+        list(session.start([(QUICK, 1)], repeat=1, built={QUICK.id}))
+        assert temporary_folder_of(session.workers[QUICK.id]) == folders[QUICK.id], (
+            "a warm build finds the caches of the cold one"
+        )
+    for folder in folders.values():
         assert not folder.parent.exists(), "the short names are removed with the workers"
