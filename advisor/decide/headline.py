@@ -49,8 +49,8 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
 }
 #: A loss of speed that is less than this share counts as nothing.
 NOTHING = 0.005
-#: Further arms that are outstanding are counted.
-MOST_OUTSTANDING = 3
+#: Arms that are outstanding, further ones are counted, and workflows that failed.
+MOST_NAMED = 3
 
 
 def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
@@ -107,7 +107,18 @@ def _certainty(facts: AdvisedAnswer) -> str:
 def _why_alone(facts: AdvisedAnswer) -> str:
     if any(arm.workflow != facts.scored.workflow for arm in facts.answer.scores):
         return "that meets the constraints"
-    return f"with a result{_left_out(facts)}"
+    return f"with a result{_failed(facts)}{_left_out(facts)}"
+
+
+def _failed(facts: AdvisedAnswer) -> str:
+    """Name the workflows whose arms failed, with the status of the first; empty for none."""
+    failed = {
+        arm.workflow: f"{facts.titles.get(arm.workflow, arm.title)}: {arm.status}"
+        for arm in reversed(facts.answer.unmeasured)
+        if arm.option is not None and arm.status != "skipped"
+    }
+    named = ", ".join(list(failed.values())[:MOST_NAMED])
+    return f" ({named})" if named else ""
 
 
 def _left_out(facts: AdvisedAnswer) -> str:
@@ -136,7 +147,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
-        titles = [facts.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
+        titles = [facts.titles[arm] for arm in found.outstanding[:MOST_NAMED]]
         left = len(found.outstanding) - len(titles)
         names = join_names([*titles, *([f"{left} more"] if left else [])])
         reasons.append(f"not measured, and might lead: {names}")

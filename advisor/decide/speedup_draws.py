@@ -34,8 +34,8 @@ class SpeedupErrors(NamedTuple):
     logs: tuple[tuple[float, ...], ...]
     #: Standard errors within the processes, by arm and shape.
     within: tuple[tuple[float, ...], ...]
-    #: Bounds of the logarithm within which nothing is known, by arm and shape: typical and fastest
-    #: calls contradict each other. None where the errors are those of a normal distribution.
+    #: Bounds of the logarithm where typical and fastest calls contradict each other, by arm and
+    #: shape: one of the two is wrong. None where the errors are those of a normal distribution.
     ranges: tuple[tuple[tuple[float, float] | None, ...], ...]
     #: Standard errors between processes, by arm.
     between: tuple[float, ...]
@@ -71,7 +71,8 @@ def draw_log_speedups(
 ) -> Draws:
     """Return mean log speed-ups over the shapes, `(draws, arms) float64`, not to be changed.
 
-    They are normal, but uniform within a range in which nothing is known.
+    They are normal. Where two estimates contradict each other, either bound is as likely: if the
+    arm leads at one bound and loses at the other, no choice is probable.
 
     `scale` scales the errors, as more repetitions would. With `exact`, the name of an arm, its
     error is left out, and the other arms share none. The draws are kept, because a change of a
@@ -79,7 +80,6 @@ def draw_log_speedups(
     for the part of the error that they share.
     """
     import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
-    from scipy.special import ndtr  # noqa: PLC0415 - as above
 
     logs, weights = np.array(errors.logs), np.array(errors.weights)
     shapes = logs.shape[1]
@@ -99,9 +99,8 @@ def draw_log_speedups(
     for arm, ranges in enumerate(errors.ranges):
         for shape, bounds in enumerate(ranges):
             if bounds is not None and totals[arm, shape] > 0:
-                low, high = bounds
-                position = ndtr(errors_within[:, arm, shape] / totals[arm, shape])
-                errors_within[:, arm, shape] = low + position * (high - low) - logs[arm, shape]
+                drawn_bounds = np.where(errors_within[:, arm, shape] < 0, *bounds)
+                errors_within[:, arm, shape] = drawn_bounds - logs[arm, shape]
     within = (weights * errors_within).mean(axis=2)
     drawn: Draws = (weights * logs).mean(axis=1) + scale * (within + noise[..., -1])
     drawn.setflags(write=False)

@@ -286,6 +286,19 @@ def test_an_arm_without_rivals_is_not_said_to_have_the_highest_score(expect: Exp
     expect("headline-only-arm", built_answers.headline(found.answer))
 
 
+def test_a_workflow_that_failed_is_named_beside_the_only_result() -> None:
+    failed = (
+        builders.unmeasured("aot", option="default", status="crashed", reason="by SIGSEGV"),
+        builders.unmeasured("aot/dynamic", workflow="aot", option="dynamic", status="crashed"),
+        builders.unmeasured("absent", fix="install it"),
+    )
+    answer = msgspec.structs.replace(advise().answer, unmeasured=failed)
+    certainty = write_headline(answer)[1].text
+    assert certainty.count("crashed") == 1
+    assert failed[0].title in certainty
+    assert failed[2].title not in certainty
+
+
 speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)
 
 
