@@ -160,6 +160,11 @@ def compare(model: str, device: str, dtype: str, sizes: str, limit: float) -> di
         program += ["--dtype", dtype, "--batch-sizes", sizes]
         program += ["--gpu", "cpu"] if device == "cpu" else []
         wall, printed = time_process(program, environment, limit)
+        events = [
+            json.loads(line)
+            for log in pathlib.Path(folder, "home", "runs").glob("*/events.jsonl")
+            for line in log.read_text(encoding="utf-8").splitlines()
+        ]
     answer = json.loads(printed.stdout or "{}")
     advice = answer.get("recommendation") or {}
     measured = {
@@ -167,6 +172,7 @@ def compare(model: str, device: str, dtype: str, sizes: str, limit: float) -> di
         for each in answer.get("results", {}).get("measurements", ())
         if each.get("speedup") and each["arm"] != "pytorch-eager"
     }
+    first = first_answer(events, advice.get("arm"))
     return {
         "model": model,
         "device": device,
@@ -175,6 +181,7 @@ def compare(model: str, device: str, dtype: str, sizes: str, limit: float) -> di
         "script_seconds": round(script_wall, 1),
         "seconds": round(wall, 1),
         "ratio": round(wall / script_wall, 2),
+        "first_seconds": first and round(wall - (events[-1]["at"] - first), 1),
         "script_winner": fastest(by_script),
         "winner": fastest(measured),
         "advised": advice.get("arm"),
@@ -184,6 +191,19 @@ def compare(model: str, device: str, dtype: str, sizes: str, limit: float) -> di
         "headline": [line["text"] for line in answer.get("headline", ())][:2]
         or printed.stderr.splitlines()[-3:],
     }
+
+
+def first_answer(events: list[dict[str, Any]], arm: str | None) -> float | None:
+    """Return when the run had the answer that it ended with, on its own clock.
+
+    From then on it printed this arm, and would have ended with it if it had been stopped.
+    """
+    found = None
+    for event in events:
+        if event["run_event"]["event"] == "provisional_answer":
+            is_final = event["run_event"]["answer"]["arm"] == arm
+            found = (found or event["at"]) if is_final else None
+    return found
 
 
 def fastest(speedups: dict[str, float]) -> str:
