@@ -56,6 +56,9 @@ def test_the_answer_has_the_cold_start_and_the_fastest_way() -> None:
     (cold,) = built_answers.headline(answer(COLD_START), "start")
     assert "57.9 s" in cold
     assert "line" not in cold
+    slightly_slower = Start(way="kept", title="the folder", seconds=3.14, lines=0)
+    (line,) = built_answers.headline(answer(COLD_START, SAVED, slightly_slower), "start")
+    assert "the folder" in line
     assert not built_answers.headline(answer(BROKEN), "start")
     assert not built_answers.headline(answer(), "start")
 
