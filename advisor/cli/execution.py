@@ -44,6 +44,8 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
         raise
     answer = decide(run)
     if interruption is not None and answer.recommendation is None:
+        if answer.results.measurements or output_format != "text":
+            _print_document(answer, output_format)
         raise interruption
     print_answer(answer, output_format)
     if answer.recommendation is not None and output_format != "text":
@@ -94,13 +96,17 @@ def print_answer(answer: Answer, output_format: OutputFormat, *, full: bool = Fa
 
     Exit with the code of its problem when it recommends nothing.
     """
+    _print_document(answer, output_format, full=full)
+    if answer.problem is not None:
+        exit_with_problem(answer.problem)
+
+
+def _print_document(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:
     from advisor.report import text_report
 
     columns = shutil.get_terminal_size((text_report.WIDEST, 0)).columns
     short = functools.partial(text_report.summarise, width=columns)
     print_document(answer, output_format, text_report.render if full else short)
-    if answer.problem is not None:
-        exit_with_problem(answer.problem)
 
 
 def exit_with_problem(problem: Problem) -> NoReturn:

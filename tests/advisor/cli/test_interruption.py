@@ -115,6 +115,21 @@ def test_without_an_answer_the_message_has_the_command_that_resumes_the_run(
     assert ended.stderr == f"p3-advisor: stopped{kept.replace('RUN', recorded.name)}\n"
 
 
+def test_a_run_without_an_answer_prints_what_is_known_as_json(
+    run_cli: RunCli,
+    recorded: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy_until(recorded, tmp_path, "race_opened")
+    monkeypatch.setattr(run_host, "execute_controlled", interrupt)
+    ended = run_cli("resume", recorded.name, "--json", home=tmp_path)
+    assert ended.returncode == 128 + signal.SIGTERM
+    answer = json.loads(ended.stdout)
+    assert (answer["run_id"], answer["recommendation"]) == (recorded.name, None)
+    assert answer["problem"]
+
+
 def run(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", PREAMBLE + script],
