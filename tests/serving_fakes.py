@@ -90,7 +90,7 @@ def write_lengths(home: pathlib.Path) -> str:
     return str(file)
 
 
-def ask(lengths: str, workflows: str, rate: float = 0.0) -> Answers:
+def ask(lengths: str, workflows: str, rate: float = 0.0, budget: str = "quick") -> Answers:
     return Answers(
         task="serve",
         model="demo/llama",
@@ -104,4 +104,5 @@ def ask(lengths: str, workflows: str, rate: float = 0.0) -> Answers:
         output_tokens="3",
         workflows=workflows,
         rate=rate,
+        budget=budget,
     )

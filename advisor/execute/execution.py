@@ -150,7 +150,7 @@ def _execute_steps(
     memory_monitor = DeviceMemoryMonitor(gpus) if gpus else None
     with monitor.running(), Session(config, monitor, memory_monitor, context.clock) as session:
         if question.load is not None:
-            yield from servers.measure_servers(session, recorder)
+            yield from servers.measure_servers(session, recorder, context.clock)
             yield recorder.record(Finished())
             return
         start, seconds = context.clock(), question.seconds

@@ -7,7 +7,7 @@ one server runs at a time. The load generator has processors of its own.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from advisor.decide.goodput import GoodputSearch
 from advisor.decide.load_blocks import load_block
@@ -27,6 +27,7 @@ from advisor.domain.run_events import LoadMeasured, LoggedEvent, RepetitionStart
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
 from advisor.errors import EnvironmentNotUsableError, NoStackError
+from advisor.execute.build_queue import MORE_TIME
 from advisor.execute.recorder import Recorder
 from advisor.probing.load_generator import LoadGenerator, divide_processors, usable_processors
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
@@ -42,11 +43,15 @@ REFERENCE_ARM = Arm(
 )
 
 
-def measure_servers(session: Session, recorder: Recorder) -> Iterator[LoggedEvent]:
+def measure_servers(
+    session: Session, recorder: Recorder, clock: Callable[[], float]
+) -> Iterator[LoggedEvent]:
     """Measure every arm's server; raise `NothingViableError` if the reference fails.
 
-    What an earlier execution of the run has measured is not repeated.
+    What an earlier execution of the run has measured is not repeated. After the seconds of the
+    budget the baseline alone is searched, if a server has a result, and none is repeated.
     """
+    end = clock() + session.config.question.seconds
     header = session.config.header
     load_question, rules = header.question.load, header.catalogue.serving
     if load_question is None or rules is None:
@@ -60,10 +65,20 @@ def measure_servers(session: Session, recorder: Recorder) -> Iterator[LoggedEven
     planned = plan_of(recorder.state).arms
     arms = sorted(planned, key=lambda arm: arm.workflow == SERVING_BASELINE)
     for arm in arms:
-        if not is_complete(recorder.state, arm.id, SEARCH):
-            yield from load.measure_arm(arm, SEARCH)
+        if is_complete(recorder.state, arm.id, SEARCH):
+            continue
+        is_late = clock() >= end and arm.workflow != SERVING_BASELINE
+        if is_late and any(load.goodput(each) is not None for each in arms):
+            number = next_process_number(recorder.state, arm.id)
+            reason = f"not started: the {session.config.question.seconds:g} s of the run were over"
+            late = Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
+            yield from recorder.record_each(session.drop(arm.id, late, number))
+            continue
+        yield from load.measure_arm(arm, SEARCH)
     found = [arm for arm in arms if load.goodput(arm) is not None]
     contenders = [arm for arm in reversed(found) if load.may_lead(arm)]
+    if clock() >= end:
+        return
     if contenders and REPEAT not in recorder.state.repeats:
         names = tuple(arm.id for arm in contenders)
         yield recorder.record(RepetitionStarted(repeat=REPEAT, arms=names))

@@ -290,6 +290,20 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
     assert "limits" in unmeasured["faster/too-slow"].reason
 
 
+def test_after_the_time_of_the_run_only_the_baseline_is_measured(
+    make_context: Callable[[str], Context], lengths: str
+) -> None:
+    arms = f"{BASELINE},faster/default,faster/sheds"
+    run = sessions.execute_run(make_context(""), ask(lengths, arms, budget="1s"))
+    state, answer = run.state(), decide(run)
+    assert answer.recommendation is not None
+    assert set(served(answer.results)) == {BASELINE, "faster"}
+    late = state.processes["faster/sheds"][-1].failure
+    assert late is not None
+    assert late.skip_cause == "out-of-time"
+    assert not state.repeats
+
+
 def test_a_server_that_answers_no_request_of_the_load_gets_none_from_the_generator(
     make_context: Callable[[str], Context], tmp_path: pathlib.Path
 ) -> None:
