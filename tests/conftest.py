@@ -167,7 +167,7 @@ def home(tmp_path: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The real worker and harness with simulated workflows."""
+    """The real worker and harness with simulated workflows, which are warm at once."""
     probes = tmp_path_factory.mktemp("fakes") / "probes"
     shutil.copytree(
         rubric_files.probes_directory(),
@@ -180,6 +180,10 @@ def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ignore=shutil.ignore_patterns("__pycache__"),
     )
     (probes / "workflows" / "__init__.py").write_text('"""Simulated workflows."""\n')
+    cells = probes / "runtime" / "cells.py"
+    text = cells.read_text()
+    assert "        request.warmup_seconds,\n" in text
+    cells.write_text(text.replace("request.warmup_seconds,", "request.warmup_seconds / 20,"))
     return probes
 
 
