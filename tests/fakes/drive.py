@@ -1,12 +1,10 @@
 """Start or resume a run of fake workflows, for tests that kill the process.
 
-Usage: `python drive.py HOME PROBES RUBRIC WORKFLOWS [BUDGET [new]]`. WORKFLOWS is names, or all
-answers as JSON. Prints the number of each event once it is stored. It resumes the newest
-unfinished run unless `new` asks for another one. Signals end it as they end the program; a user
-error ends it with its exit code.
+Usage: `python drive.py HOME PROBES RUBRIC WORKFLOWS [BUDGET]`. Prints the number of each event once
+it is stored. It resumes the newest unfinished run if there is one. Signals end it as they end the
+program; a user error ends it with its exit code.
 """
 
-import json
 import os
 import pathlib
 import sys
@@ -23,21 +21,16 @@ from advisor.store.store import Store
 home, probes, rubric = map(pathlib.Path, sys.argv[1:4])
 store = Store(home)
 context = Context(environment=dict(os.environ), store=store, probes=probes, rubric=rubric)
-given = {
-    "batch_sizes": "1,2",
-    "budget": sys.argv[5] if len(sys.argv) > 5 else "3",
-    "all_arms": True,
-    "max_build_seconds": 30.0,
-    "workflows": sys.argv[4],
-}
-answers = Answers(**(json.loads(sys.argv[4]) if sys.argv[4][0] == "{" else given))
+answers = Answers(
+    batch_sizes="1,2",
+    budget=sys.argv[5] if len(sys.argv) > 5 else "3",
+    all_arms=True,
+    max_build_seconds=30.0,
+    workflows=sys.argv[4],
+)
 try:
     with Interruptions():
-        run = (
-            prepare(answers, context)
-            if store.is_empty() or "new" in sys.argv[6:]
-            else newest_resumable(store)
-        )
+        run = prepare(answers, context) if store.is_empty() else newest_resumable(store)
         for event in execute(run, context):
             print(event.seq, flush=True)
 except UserError as problem:

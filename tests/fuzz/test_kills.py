@@ -1,8 +1,7 @@
 """Send a signal to a run in every phase, then resume it: nothing may be left, lost or stuck.
 
 A kill takes about ten seconds. `-m long` tries every combination of a phase, a signal and a victim,
-which is the advisor, the newest worker, its watchdog or the host process of the screens, and kills
-the advisor a hundred times at random moments; `-s` prints what those kills left.
+which is the advisor, the newest worker, its watchdog or the host process of the screens.
 """
 
 from __future__ import annotations
@@ -11,29 +10,20 @@ import contextlib
 import itertools
 import os
 import pathlib
-import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
 
-import msgspec
 import psutil
 import pytest
-import serving_fakes
 import workers
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
-from advisor.domain.run_events import (
-    BuildStarted,
-    LoadMeasured,
-    RaceOpened,
-    RepetitionStarted,
-    WorkerReported,
-)
+from advisor.domain.run_events import WorkerReported
 from advisor.execute.drafts import prepare
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -171,101 +161,3 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
             for left in workers.find_marked(str(home)):
                 with contextlib.suppress(psutil.Error):
                     left.kill()
-
-
-#: The event with which each stage begins, in which the advisor is killed.
-STAGES = {
-    "build": BuildStarted,
-    "race": RaceOpened,
-    "repetition": RepetitionStarted,
-    "load": LoadMeasured,
-}
-SERIES, KILLS = 5, 5
-MOST_DELAY_SECONDS = 3.0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(SERIES))
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_run_that_is_killed_at_random_moments_goes_on(
-    stage: str,
-    seed: int,
-    home: pathlib.Path,
-    fake_probes: pathlib.Path,
-    fake_rubric: pathlib.Path,
-) -> None:
-    chance, mark = random.Random(seed), str(home)
-    home.mkdir()
-    words = ["quick,alike", "standard"]
-    probes, rubric = fake_probes, fake_rubric
-    if stage == "load":
-        probes = serving_fakes.copy_probes(fake_probes, home / "probes")
-        rubric = serving_fakes.copy_rubric(fake_rubric, home / "rubric")
-        serving_fakes.make_generator(home, rubric, probes)
-        answers = serving_fakes.ask(serving_fakes.write_lengths(home), "faster/default", 500.0)
-        words = [msgspec.json.encode(answers).decode()]
-    kills, slowest = 0, 0.0
-    codes: list[int] = []
-    try:
-        while kills < KILLS:
-            with drive(home, probes, rubric, words) as process:
-                if wait_for_stage(process, home, STAGES[stage]):
-                    time.sleep(chance.random() * MOST_DELAY_SECONDS)
-                is_killed = process.poll() is None
-                process.kill()
-                began = time.monotonic()
-                workers.wait_until(lambda: not workers.find_marked(mark))
-                process.communicate()
-            if is_killed:
-                kills, slowest = kills + 1, max(slowest, time.monotonic() - began)
-            else:  # it was faster, and the next one starts a new run
-                codes.append(require_answer(process, home))
-        with drive(home, probes, rubric, words) as process:
-            process.communicate(timeout=END_SECONDS)
-        codes.append(require_answer(process, home))
-    finally:
-        for left in workers.find_marked(mark):
-            with contextlib.suppress(psutil.Error):
-                left.kill()
-    sys.stdout.write(f"{stage}: {kills} kills, {slowest:.2f} s until nothing was left, {codes}\n")
-
-
-def drive(
-    home: pathlib.Path, probes: pathlib.Path, rubric: pathlib.Path, words: list[str]
-) -> subprocess.Popen[bytes]:
-    """Resume the newest run, or start one where none is left to resume."""
-    directory = newest_run(home)
-    is_new = directory is None or not Run(directory).events() or Run(directory).state().finished
-    if is_new and words[1:]:
-        words = [*words, "new"]
-    elif is_new:
-        words = [*words, "3", "new"]
-    with (home / "errors").open("wb") as errors:
-        return subprocess.Popen(
-            [sys.executable, *map(str, (FAKES / "drive.py", home, probes, rubric, *words))],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env={**os.environ, workers.MARK_VARIABLE: str(home), "P3_ADVISOR_HOME": str(home)},
-            start_new_session=True,
-        )
-
-
-def wait_for_stage(process: subprocess.Popen[bytes], home: pathlib.Path, kind: type) -> bool:
-    """Return whether the newest run has reached the stage before it ended."""
-
-    def is_reached() -> bool:
-        directory = newest_run(home)
-        events = Run(directory).events() if directory else []
-        return any(isinstance(event.run_event, kind) for event in events)
-
-    workers.wait_until(lambda: process.poll() is not None or is_reached(), PHASE_SECONDS)
-    return process.poll() is None
-
-
-def require_answer(process: subprocess.Popen[bytes], home: pathlib.Path) -> int:
-    """Return the exit code of an advisor that finished the run, or said why not."""
-    errors = (home / "errors").read_text()
-    assert "Traceback" not in errors
-    assert process.returncode == 0 or "; next: " in errors, errors
-    return process.returncode

@@ -29,7 +29,7 @@ from advisor.errors import BuildsAreGoneError, UserError
 from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.store.runs import Run
-from probes.wire.events import BlockTimed, Prepared
+from probes.wire.events import Prepared
 
 pytestmark = pytest.mark.slow
 
@@ -95,13 +95,6 @@ def test_the_arm_that_was_not_reached_says_so(limited: LimitedRun) -> None:
     assert limited.answer.recommendation is not None
     assert limited.answer.recommendation.decision is not None
     assert limited.answer.recommendation.decision.outstanding == (HANGING,)
-
-
-def test_an_arm_races_while_another_is_still_being_built(module_context: Context) -> None:
-    answers = Answers(model="demo", workflows="quick,misbehaving/slow", gpu="cpu")
-    run = sessions.execute_run(module_context, answers)
-    timed = [report.arm for report, _ in sessions.reports_of(run.events(), BlockTimed)]
-    assert "misbehaving/slow" in timed
 
 
 @pytest.mark.parametrize(("last", "sizes"), [(RepetitionStarted, [1, 1, 2, 2]), (RaceClosed, None)])

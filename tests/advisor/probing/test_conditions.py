@@ -86,14 +86,22 @@ def test_an_undisturbed_second(kernel: Kernel) -> None:
     )
 
 
-def test_steal_time_is_a_share_of_the_time_of_all_processors(kernel: Kernel) -> None:
-    assert conditions_of(kernel, steal_ticks=50).stolen_share == pytest.approx(50 / 250)
-
-
-def test_guest_time_is_not_counted_twice(kernel: Kernel) -> None:
-    assert conditions_of(kernel, steal_ticks=50, guest_ticks=10_000).stolen_share == pytest.approx(
-        50 / 250
-    )
+@pytest.mark.parametrize(
+    ("figure", "changes", "expected"),
+    [
+        ("stolen_share", {"steal_ticks": 50}, 50 / 250),
+        # Guest time is not counted twice.
+        ("stolen_share", {"steal_ticks": 50, "guest_ticks": 10_000}, 50 / 250),
+        ("stolen_share", {"seconds": 0.0}, 0.0),
+        ("throttled_seconds", {"throttled_usec": 12_000}, 0.012),
+        # A thread that is missing in the first reading does not count.
+        ("queued_share", {"run_queue_delay_ns": {PID: 10**8, PID + 1: 10**12}}, 0.1),
+    ],
+)
+def test_a_counter_is_read_before_and_after(
+    kernel: Kernel, figure: str, changes: dict[str, Any], expected: float
+) -> None:
+    assert getattr(conditions_of(kernel, **changes), figure) == pytest.approx(expected)
 
 
 def test_the_run_queue_delay_is_the_sum_over_the_threads(kernel: Kernel) -> None:
@@ -116,18 +124,6 @@ def test_a_thread_that_ends_does_not_make_the_delay_negative(kernel: Kernel) -> 
     assert monitor.conditions_since(before, PID).queued_share == 0.0
 
 
-def test_a_thread_missing_in_the_first_reading_does_not_count(
-    kernel: Kernel,
-) -> None:
-    assert conditions_of(
-        kernel, run_queue_delay_ns={PID: 10**8, PID + 1: 10**12}
-    ).queued_share == pytest.approx(0.1)
-
-
-def test_cgroup_throttling_is_in_seconds(kernel: Kernel) -> None:
-    assert conditions_of(kernel, throttled_usec=12_000).throttled_seconds == pytest.approx(0.012)
-
-
 def test_a_counter_that_the_kernel_lacks_is_none(kernel: Kernel) -> None:
     (kernel.cgroup / "cpu.stat").unlink()
     kernel.throttled_usec = None
@@ -141,10 +137,6 @@ def test_the_run_queue_delay_of_an_ended_process_is_none(kernel: Kernel) -> None
     before = monitor.read_counters(PID + 99)
     assert before.run_queue_delay_ns is None
     assert monitor.conditions_since(before, PID + 99).queued_share is None
-
-
-def test_two_readings_at_the_same_moment_have_no_steal_time(kernel: Kernel) -> None:
-    assert conditions_of(kernel, seconds=0.0).stolen_share == 0.0
 
 
 # The GPU

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import pathlib
 import threading
-import types
 
 import nvml
 import pytest
@@ -15,110 +14,46 @@ from advisor.domain.run_events import DeviceMemory, WorkerReported
 from advisor.probing.device_memory import DeviceMemoryMonitor, MemoryHeadroom, available_host_bytes
 from probes.wire.events import MemoryRead
 
-UUID = "GPU-1111"
 
-
-class CountingNvml:
-    """A fake of NVML that counts how often memory is read."""
-
-    NVMLError = nvml.NVMLError
-
-    def __init__(self, used_bytes: int) -> None:
-        self.used_bytes = used_bytes
-        self.reads = 0
-        self.initialised = False
-
-    def nvmlInit(self) -> None:  # noqa: N802 - the library's name
-        self.initialised = True
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        assert self.initialised
-        return f"handle of {uuid}"
-
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> types.SimpleNamespace:  # noqa: N802
-        assert handle == f"handle of {UUID}"
-        self.reads += 1
-        return types.SimpleNamespace(total=1 << 40, free=0, used=self.used_bytes)
-
-    def set_used(self, used_bytes: int) -> None:
-        """Have this many bytes in use until a sample has read them."""
-        self.used_bytes = used_bytes
-        # The read in progress may have started before the change; the next one has not.
-        enough = self.reads + 2
-        workers.wait_until(lambda: self.reads >= enough)
-
-
-class ReleasingNvml(CountingNvml):
-    """A fake of NVML that reports these bytes in turn, and then the last of them."""
-
-    def __init__(self, readings: list[int]) -> None:
-        super().__init__(used_bytes=readings[0])
-        self.readings = readings
-
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> types.SimpleNamespace:  # noqa: N802
-        self.used_bytes = self.readings[min(self.reads, len(self.readings) - 1)]
-        return super().nvmlDeviceGetMemoryInfo(handle)
+def monitor_of(*used: int) -> tuple[DeviceMemoryMonitor, nvml.FakeNvml]:
+    """Return the monitor of a GPU that has these bytes in use, one reading after the other."""
+    readings = itertools.chain(used, itertools.repeat(used[-1]))
+    library = nvml.FakeNvml(used=lambda: next(readings))
+    return DeviceMemoryMonitor([nvml.UUID], library), library
 
 
 def sampling_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "device-memory"]
 
 
-def test_the_bytes_in_use_are_those_of_the_named_gpu() -> None:
-    assert DeviceMemoryMonitor([UUID], CountingNvml(used_bytes=5 << 30)).used_bytes() == 5 << 30
+def test_the_peak_is_the_highest_valid_value_during_its_block() -> None:
+    monitor, library = monitor_of(100, 700, -1, 1 << 63, 300)
+    for highest in (700, 300):
+        before = library.calls.count("used")
+        with monitor.peak() as peak:
+            assert len(sampling_threads()) == 1
+            workers.wait_until(lambda: library.calls.count("used") > before + 6)  # noqa: B023
+        assert (peak(), sampling_threads()) == (highest, [])
 
 
-def test_the_peak_is_the_highest_value_during_the_block() -> None:
-    library = CountingNvml(used_bytes=100)
-    with DeviceMemoryMonitor([UUID], library).peak() as peak:
-        assert peak() == 100
-        for used_bytes, highest in ((700, 700), (300, 700), (900, 900), (200, 900)):
-            library.set_used(used_bytes)
-            assert peak() == highest
-    library.used_bytes = 5000
-    assert peak() == 900, "values after the block do not count"
-
-
-def test_a_peak_starts_again_in_each_block() -> None:
-    library = CountingNvml(used_bytes=100)
-    monitor = DeviceMemoryMonitor([UUID], library)
-    with monitor.peak():
-        library.set_used(900)
-    library.used_bytes = 200
-    with monitor.peak() as peak:
-        library.set_used(300)
-    assert peak() == 300
-
-
-def test_sampling_stops_with_the_block_however_it_ends() -> None:
-    monitor = DeviceMemoryMonitor([UUID], CountingNvml(used_bytes=100))
-    with monitor.peak():
-        assert len(sampling_threads()) == 1
-    assert sampling_threads() == []
-    with pytest.raises(RuntimeError), monitor.peak():
+def test_sampling_stops_with_a_block_that_fails() -> None:
+    with pytest.raises(RuntimeError), monitor_of(100)[0].peak():
         raise RuntimeError
     assert sampling_threads() == []
 
 
-def test_the_memory_of_an_ended_process_is_read_after_the_driver_has_freed_it() -> None:
-    monitor = DeviceMemoryMonitor([UUID], ReleasingNvml([900, 900, 500, 300, 300]))
-    assert monitor.used_bytes_after_release(900) == 300
+@pytest.mark.parametrize(("readings", "found"), [((900, 900, 500, 300, 300), 300), ((900,), 900)])
+def test_the_memory_of_an_ended_process_is_read_after_the_driver_has_freed_it(
+    readings: tuple[int, ...], found: int
+) -> None:
+    monitor, library = monitor_of(*readings)
+    assert monitor.used_bytes_after_release(900, 0.5) == found
+    assert library.calls.count("used") > 1
 
 
-def test_memory_that_is_not_freed_is_waited_for_only_so_long() -> None:
-    library = CountingNvml(used_bytes=900)
-    assert DeviceMemoryMonitor([UUID], library).used_bytes_after_release(900, 0.1) == 900
-    assert library.reads > 1
-
-
-def test_a_device_that_does_not_answer_is_not_waited_for() -> None:
+def test_a_device_that_does_not_answer_has_no_figures() -> None:
     monitor = DeviceMemoryMonitor([nvml.UUID], nvml.FakeNvml(absent=["used"]))
-    assert monitor.used_bytes_after_release(900) is None
-
-
-def test_a_device_that_does_not_answer_has_no_peak() -> None:
-    monitor = DeviceMemoryMonitor([nvml.UUID], nvml.FakeNvml(absent=["used"]))
-    assert monitor.used_bytes() is None
+    assert monitor.used_bytes() is monitor.used_bytes_after_release(900) is None
     with monitor.peak() as peak:
         workers.wait_until(lambda: peak() is None)
     assert (peak(), monitor.total_bytes) == (None, None)
@@ -126,21 +61,13 @@ def test_a_device_that_does_not_answer_has_no_peak() -> None:
 
 @pytest.mark.parametrize("used_bytes", [-1, (80 << 30) + 1, 1 << 63])
 def test_an_impossible_value_is_discarded(used_bytes: int) -> None:
-    assert DeviceMemoryMonitor([nvml.UUID], nvml.FakeNvml(used=used_bytes)).used_bytes() is None
-
-
-def test_a_failed_read_does_not_change_the_peak() -> None:
-    answers = itertools.cycle([5 << 30, -1, 1 << 63, 3 << 30])
-    library = nvml.FakeNvml(used=lambda: next(answers))
-    with DeviceMemoryMonitor([nvml.UUID], library).peak() as peak:
-        workers.wait_until(lambda: library.calls.count("used") > 8)
-    assert peak() == 5 << 30
+    assert monitor_of(used_bytes)[0].used_bytes() is None
 
 
 def test_the_memory_of_several_gpus_is_counted_together() -> None:
-    monitor = DeviceMemoryMonitor([UUID, UUID], CountingNvml(used_bytes=5 << 30))
+    monitor = DeviceMemoryMonitor([nvml.UUID] * 2, nvml.FakeNvml(used=5 << 30))
     assert monitor.used_bytes() == 10 << 30
-    assert monitor.total_bytes == 2 << 40
+    assert monitor.total_bytes == 160 << 30
 
 
 GIBIBYTE = 1 << 30

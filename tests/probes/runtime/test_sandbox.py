@@ -72,6 +72,10 @@ DENIED = {
     "open a message queue": "check(libc.mq_open(b'/p3', 0o100, 0o600, None))",
     "share memory": "check(libc.shmget(0, 4096, 0o1600))",
     "make a disk": "os.mknod({own!r} + '/disk', 0o60600, os.makedev(1, 1))",
+    "mount": "check(libc.mount(b'none', {own!r}.encode(), b'tmpfs', 0, None))",
+    "mount for itself": "check(libc.unshare(0x10020000)); "
+    "check(libc.mount(b'none', b'/', b'tmpfs', 0, None))",
+    "trace another process": "check(libc.ptrace(16, parent, 0, 0))",
     "change an owner": "os.chown({outside!r} + '/kept', os.getuid(), os.getgid())",
     "change an attribute": "os.setxattr({outside!r} + '/kept', 'user.x', b'x')",
 }

@@ -1,4 +1,4 @@
-"""Targets of the campaign that are hostile on purpose: workers, directories and confined models."""
+"""Targets of the campaign that are hostile on purpose: workers and directories."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ import contextlib
 import json
 import os
 import pathlib
-import platform
-import pty
 import random
 import signal
-import socket
 import subprocess
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 from unittest import mock
 
 import msgspec
 import program
-import psutil
 import recorded_runs
 from targets import READING, Target
 from worker_scripts import BLOCK, DEADLINES, SECONDS, WAIT, Clock, start
@@ -31,7 +26,6 @@ from advisor.probing.supervisor import DAMAGED, Supervisor
 from advisor.probing.worker_process import NEVER, Worker
 from advisor.store.store import Store
 from probes import protocol
-from probes.runtime import sandbox
 
 #: What an honest worker does for a token: phases, and the event with which it answers.
 HONEST: dict[str, list[str]] = {
@@ -285,193 +279,3 @@ def limited(seconds: int) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-
-
-#: By family, what a confined process may not do, and what harms nobody where it can; names in `{}`
-#: stand for random values.
-FAMILIES = {
-    "files": [
-        "os.open({place}, {flags}, 0o600)",
-        "os.open('kept', {flags}, dir_fd=os.open(outside, os.O_RDONLY))",
-        "os.symlink({place}, own + '/link'); os.open(own + '/link', {flags}, 0o600)",
-        "os.link({place}, own + '/hard')",
-        "os.rename({place}, own + '/moved')",
-        "os.rename(own + '/mine', {place})",
-        "os.truncate({place}, {number})",
-        "os.unlink({place})",
-        "os.rmdir(outside + '/folder')",
-        "os.mkdir(outside + '/{number}')",
-        "os.mkfifo(outside + '/{number}')",
-        "os.symlink('x', outside + '/{number}')",
-        "os.mknod(own + '/{number}', 0o60600, {number})",
-        "os.{chown}({place}, os.getuid(), os.getgid())",
-        "os.setxattr({place}, 'user.{number}', b'x')",
-        "os.removexattr({place}, 'user.kept')",
-        "check(libc.mount(b'none', own.encode(), b'tmpfs', 0, None))",
-        "check(libc.mount(outside.encode(), own.encode(), None, 4096, None))",
-        "check(libc.unshare(0x10020000)); check(libc.mount(b'none', b'/', b'tmpfs', 0, None))",
-    ],
-    "sockets": [
-        "socket.socket({number}, {number})",
-        "socket.socket(socket.AF_UNIX, {kind}).connect(outside + '/socket')",
-        "socket.create_connection(('127.0.0.1', port), 1)",
-        "socket.socket(socket.AF_INET, {kind}).sendto(b'x', ('127.0.0.1', port))",
-        "socket.socket(socket.AF_NETLINK, {kind}, {number})",
-        "check(libc.syscall(0x40000000 + {call}, 1, 1, 0))",
-        "check(libc.syscall(425, 8, ctypes.create_string_buffer(128)))",
-    ],
-    "processes": [
-        "resource.prlimit(victim, {number} % 16, (0, 0))",
-        "os.setpriority(os.PRIO_PROCESS, victim, 19)",
-        "os.sched_setscheduler(victim, {number} % 7, os.sched_param({number} % 2))",
-        "os.sched_setparam(victim, os.sched_param({number}))",
-        "check(libc.syscall({own_call}, victim, {number}, {number}, {number}))",
-        "check(libc.ptrace({trace}, victim, 0, 0))",
-        "check(libc.process_vm_writev(victim, iovec, 1, iovec, 1, 0))",
-        "os.setpgid(victim, 0)",
-        "open(f'/proc/{{victim}}/{file}', 'r+b', 0).write(b'0')",
-    ],
-    "signals": ["os.kill(victim, {signal})", "os.killpg(os.getpgid(victim), {signal})"],
-    "objects": [
-        "check(libc.shmget({number}, 4096, 0o1600))",
-        "check(libc.semget({number}, 1, 0o1600))",
-        "check(libc.msgget({number}, 0o1600))",
-        "check(libc.mq_open(b'/p3-{number}', 0o102, 0o600, None))",
-        "check(libc.syscall({call}, {number}, {number}, {number}, {number}, {number}))",
-        "open(terminal, 'w').write('x')",
-        "open(f'/dev/{device}', 'wb', 0).write(b'x')",
-        "check(libc.sethostname(host, len(host)))",
-    ],
-}
-ARCHITECTURE = sandbox.ARCHITECTURES.get(platform.machine(), sandbox.ARCHITECTURES["x86_64"])
-CHOICES: dict[str, Callable[[random.Random], str]] = {
-    "place": lambda chance: f"outside + '/{chance.choice(['kept', 'new', 'folder/kept'])}'",
-    "flags": lambda chance: str(
-        chance.choice([os.O_WRONLY, os.O_RDWR])
-        | chance.choice([0, os.O_CREAT, os.O_TRUNC, os.O_APPEND, os.O_CREAT | os.O_EXCL])
-    ),
-    "number": lambda chance: str(chance.choice([0, 1, 2, 3, 16, 17, chance.randrange(1 << 16)])),
-    "chown": lambda chance: chance.choice(["chown", "lchown"]),
-    "kind": lambda chance: f"socket.{chance.choice(['SOCK_STREAM', 'SOCK_DGRAM', 'SOCK_RAW'])}",
-    "call": lambda chance: str(chance.choice(ARCHITECTURE.denied)),
-    "own_call": lambda chance: str(chance.choice(ARCHITECTURE.own)),
-    "trace": lambda chance: str(chance.choice([16, 0x4206])),
-    "signal": lambda chance: str(chance.randrange(1, 65)),
-    "file": lambda chance: chance.choice(["mem", "oom_score_adj", "comm", "timers"]),
-    "device": lambda chance: chance.choice(["tty", "ptmx", "console"]),
-}
-PROBES = 12
-
-
-class SandboxProbes(Target):
-    """What a confined process tries by family, judged by what has changed outside."""
-
-    name = "sandbox-probes"
-
-    def make_input(self, chance: random.Random) -> Any:
-        families = [*FAMILIES]
-        if sandbox.landlock_version() < sandbox.SCOPES_VERSION:
-            families.remove("signals")
-        tries = [chance.choice(FAMILIES[chance.choice(families)]) for _ in range(PROBES)]
-        return [
-            each.format_map({name: choose(chance) for name, choose in CHOICES.items()})
-            for each in tries
-        ]
-
-    def try_input(self, value: Any) -> None:
-        if sandbox.find_obstacle() is not None:
-            return
-        home = self.fresh()
-        outside, own = home / "outside", home / "own"
-        for folder in (outside / "folder", own):
-            folder.mkdir(parents=True)
-        for file in (outside / "kept", outside / "folder" / "kept", own / "mine"):
-            file.write_text("content")
-        os.setxattr(outside / "kept", "user.kept", b"x")
-        with contextlib.ExitStack() as stack:
-            controller, terminal = pty.openpty()
-            stack.callback(os.close, terminal)
-            stack.callback(os.close, controller)
-            server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            with working_in(outside):
-                listener.bind("socket")
-            listener.listen()
-            command = [sys.executable, "-c", "import time; time.sleep(60)"]
-            victim = subprocess.Popen(command, start_new_session=True)
-            stack.callback(victim.wait)
-            stack.callback(victim.kill)
-            before = describe(outside, victim.pid)
-            names = {
-                "outside": str(outside),
-                "own": str(own),
-                "port": server.getsockname()[1],
-                "victim": victim.pid,
-                "terminal": os.ttyname(terminal),
-            }
-            done = [value[number] for number in attempt(value, names, own)]
-            for descriptor in (controller, server.fileno(), listener.fileno()):
-                os.set_blocking(descriptor, False)
-            with contextlib.suppress(BlockingIOError):
-                done.append(repr(os.read(controller, 10)))
-            for each in (server, listener):
-                with contextlib.suppress(BlockingIOError):
-                    done.append(repr(each.accept()))
-            if describe(outside, victim.pid) != before:
-                done.append("changed: " + repr(value))
-        if done:
-            raise program.DefectError("not held: " + "; ".join(done))
-
-
-def describe(outside: pathlib.Path, victim: int) -> Any:
-    """Return what a confined process must not change."""
-    process = psutil.Process(victim)
-    files = [
-        (str(each), each.lstat().st_mode, each.lstat().st_uid, each.lstat().st_size)
-        for each in sorted(outside.rglob("*"))
-    ]
-    attributes = os.listxattr(outside / "kept")
-    limits = [process.rlimit(each) for each in range(16)]
-    scheduling = process.nice(), process.ionice(), os.sched_getscheduler(victim)
-    has_ended = process.status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED}
-    return files, attributes, has_ended, limits, scheduling, os.getpgid(victim)
-
-
-def attempt(tries: list[str], names: dict[str, Any], own: pathlib.Path) -> list[int]:
-    """Return the numbers of the tries that succeed in a confined process."""
-    receive, send = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            signal.alarm(PATIENCE_SECONDS)
-            sandbox.enter([own], own / "tmp")
-            exec(PRELUDE_OF_PROBES, names)
-            done = [number for number, code in enumerate(tries) if succeeds(code, names)]
-            os.write(send, json.dumps(done).encode())
-        except BaseException:  # noqa: BLE001 - this process is a fork of the campaign
-            traceback.print_exc()
-        os._exit(0)
-    os.close(send)
-    with open(receive, "rb") as answer:  # noqa: PTH123 - a descriptor
-        content = answer.read()
-    os.waitpid(child, 0)
-    return cast("list[int]", json.loads(content))
-
-
-PRELUDE_OF_PROBES = """
-import ctypes, os, resource, socket
-libc = ctypes.CDLL(None, use_errno=True)
-host = os.uname().nodename.encode()
-page = ctypes.create_string_buffer(4096)
-iovec = (ctypes.c_size_t * 2)(ctypes.addressof(page), 8)
-def check(result):
-    if result < 0:
-        raise OSError(ctypes.get_errno(), "")
-"""
-
-
-def succeeds(code: str, names: dict[str, Any]) -> bool:
-    with contextlib.suppress(OSError, ValueError, OverflowError):
-        exec(code, names)
-        return True
-    return False

@@ -303,39 +303,51 @@ print(probes.protocol.VERSION)
     assert (result.stdout.strip(), result.stderr) == ("1", "")
 
 
-def test_a_changed_package_is_found_and_repaired(
-    make_settings: MakeSettings, variables: dict[str, str], tmp_path: pathlib.Path
-) -> None:
-    directory = creation.create("tiny", TINY, make_settings())
-    write_wheel(tmp_path / "wheels", version="2.0")
-    uv_binary = uv.find_uv_bin()
-    command = [uv_binary, "pip", "install", "-qU", "--python"]
+def change_a_package(directory: pathlib.Path, variables: dict[str, str]) -> None:
+    write_wheel(directory.parents[1] / "wheels", version="2.0")
+    command = [uv.find_uv_bin(), "pip", "install", "-qU", "--python"]
     command += [str(registry.interpreter_path(directory)), "tiny-stack"]
     subprocess.run(command, env=variables, check=True)
-    assert "tiny-stack" in str(health.check(directory, TINY, {}).fault)
-    lines: list[str] = []
-    assert creation.create("tiny", TINY, make_settings(lines)) == directory
-    assert any("tiny-stack" in line for line in lines)
-    assert health.check(directory, TINY, {}).fault is None
 
 
-def test_a_missing_interpreter_is_found_and_repaired(make_settings: MakeSettings) -> None:
-    directory = creation.create("tiny", TINY, make_settings())
+def remove_the_interpreter(directory: pathlib.Path, _: dict[str, str]) -> None:
     python = registry.interpreter_path(directory)
     python.unlink()
     python.symlink_to("/nowhere/python3")
-    assert health.check(directory, TINY, {}).fault is not None
-    assert creation.create("tiny", TINY, make_settings()) == directory
-    assert health.check(directory, TINY, {}).fault is None
 
 
-def test_an_interpreter_that_is_not_python_is_reported(make_settings: MakeSettings) -> None:
-    directory = creation.create("tiny", TINY, make_settings())
+def replace_the_interpreter(directory: pathlib.Path, _: dict[str, str]) -> None:
     python = registry.interpreter_path(directory)
     python.unlink()
     python.write_text("#!/bin/sh\necho not python >&2\nexit 1\n")
     python.chmod(0o755)
-    assert "not python" in str(health.check(directory, TINY, {}).fault)
+
+
+def remove_the_record(directory: pathlib.Path, _: dict[str, str]) -> None:
+    (directory / registry.RECORD_FILE).unlink()
+    shutil.rmtree(directory / "lib")
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (change_a_package, "tiny-stack"),
+        (remove_the_interpreter, "does not start"),
+        (replace_the_interpreter, "not python"),
+        (remove_the_record, "not completed"),
+    ],
+)
+def test_a_broken_environment_is_found_and_repaired(
+    damage: Callable[[pathlib.Path, dict[str, str]], None],
+    fault: str,
+    make_settings: MakeSettings,
+    variables: dict[str, str],
+) -> None:
+    directory = creation.create("tiny", TINY, make_settings())
+    damage(directory, variables)
+    assert fault in str(health.check(directory, TINY, {}).fault)
+    assert creation.create("tiny", TINY, make_settings()) == directory
+    assert health.check(directory, TINY, {}).fault is None
 
 
 def test_offline_creation_lists_the_missing_packages(
@@ -350,25 +362,22 @@ def test_offline_creation_lists_the_missing_packages(
     assert "--offline" in problem.next_step
 
 
-def test_an_unavailable_python_version_is_reported(make_settings: MakeSettings) -> None:
-    asked = Environment(
-        kind="own",
-        name="tiny",
-        requirements=("tiny-stack",),
-        python="==3.4.*",
-        imports=("tiny_stack",),
-    )
-    problem = creation_error(make_settings(variables={"UV_PYTHON_DOWNLOADS": "never"}), asked)
-    assert "==3.4.*" in problem.what
-    assert "--python" in problem.next_step
-
-
-def test_the_output_of_uv_is_reported_when_nothing_fits(make_settings: MakeSettings) -> None:
+@pytest.mark.parametrize(
+    ("changes", "words", "next_step"),
+    [
+        ({"python": "==3.4.*"}, "==3.4.*", "--python"),
+        ({"requirements": ("tiny-stack>=9",)}, "tiny-stack", "repeat"),
+    ],
+)
+def test_what_uv_says_is_reported_with_a_next_step(
+    changes: dict[str, Any], words: str, next_step: str, make_settings: MakeSettings
+) -> None:
     problem = creation_error(
-        make_settings(),
-        Environment(kind="own", name="tiny", requirements=("tiny-stack>=9",), imports=()),
+        make_settings(variables={"UV_PYTHON_DOWNLOADS": "never"}),
+        msgspec.structs.replace(TINY, **changes),
     )
-    assert "tiny-stack" in problem.what
+    assert words in problem.what
+    assert next_step in problem.next_step
 
 
 @contextlib.contextmanager
@@ -390,15 +399,6 @@ def test_an_environment_in_use_is_not_removed(make_settings: MakeSettings) -> No
     assert creation.remove("tiny", directory.parent, print)
     assert not directory.exists()
     assert not creation.remove("tiny", directory.parent, print)
-
-
-def test_a_partly_removed_environment_is_created_again(make_settings: MakeSettings) -> None:
-    directory = creation.create("tiny", TINY, make_settings())
-    (directory / registry.RECORD_FILE).unlink()
-    shutil.rmtree(directory / "lib")
-    assert registry.read_record(directory) is None
-    assert creation.create("tiny", TINY, make_settings()) == directory
-    assert health.check(directory, TINY, {}).fault is None
 
 
 def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed(
