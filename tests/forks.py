@@ -98,12 +98,15 @@ class RunScript(Protocol):
 
 
 class RunProgram(Protocol):
-    """Runs the program in a process of its own, with its runs and settings below `home`."""
+    """Runs the program in a process of its own, with its runs and settings below `home`.
+
+    That is the fixture of this name unless another one is given.
+    """
 
     def __call__(
         self,
         *arguments: str,
-        home: pathlib.Path,
+        home: pathlib.Path | None = None,
         directory: pathlib.Path | None = None,
         stdin: str = ...,
         stdout: str | None = None,

@@ -30,10 +30,10 @@ def command_server() -> Iterator[ForkServer]:
 
 
 @pytest.fixture
-def run_program(command_server: ForkServer) -> RunProgram:
+def run_program(command_server: ForkServer, home: pathlib.Path) -> RunProgram:
     def run(
         *arguments: str,
-        home: pathlib.Path,
+        home: pathlib.Path = home,
         directory: pathlib.Path | None = None,
         stdin: str = os.devnull,
         stdout: str | None = None,

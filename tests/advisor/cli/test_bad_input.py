@@ -54,17 +54,15 @@ def test_an_invalid_option_is_an_error_before_anything_is_stored(
     case: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     arguments, code, words = CASES[case]
-    assert_user_error(run_program("--json", *arguments, home=home, directory=tmp_path), code, words)
+    assert_user_error(run_program("--json", *arguments, directory=tmp_path), code, words)
     assert not home.exists()
 
 
 @pytest.mark.parametrize("command", ["show", "decide", "resume"])
 def test_an_unknown_run_is_an_error(
-    command: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+    command: str, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
-    assert_user_error(
-        run_program(command, "gone", home=home, directory=tmp_path), 2, "there is no run 'gone'"
-    )
+    assert_user_error(run_program(command, "gone", directory=tmp_path), 2, "there is no run 'gone'")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +79,7 @@ def test_an_unreadable_run_is_an_error(
     directory.mkdir(parents=True)
     (directory / "run.json").write_bytes(content)
     code = 3 if "newer" in words else 2
-    assert_user_error(run_program("show", "2026", home=home, directory=tmp_path), code, words)
+    assert_user_error(run_program("show", "2026", directory=tmp_path), code, words)
 
 
 def test_a_home_that_is_not_writable_is_an_error(
@@ -99,9 +97,9 @@ def test_a_home_that_is_not_writable_is_an_error(
 
 
 def test_without_arguments_and_terminal_the_short_help_is_printed(
-    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+    tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
-    answer = run_program(home=home, directory=tmp_path)
+    answer = run_program(directory=tmp_path)
     assert answer.returncode == 2
     assert answer.stdout == ""
     assert "--json" in answer.stderr
@@ -119,7 +117,7 @@ def test_without_arguments_and_terminal_the_short_help_is_printed(
 def test_both_flags_of_json_together_are_an_error(
     arguments: tuple[str, ...], home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
-    answer = run_program(*arguments, home=home, directory=tmp_path)
+    answer = run_program(*arguments, directory=tmp_path)
     assert_user_error(answer, FormatError.exit_code, "different formats")
     assert not home.exists()
 
@@ -131,7 +129,6 @@ def test_a_run_whose_model_is_refused_is_not_kept(
     (tmp_path / "net.py").write_text("def build():\n    raise ValueError('no weights')\n")
     answer = run_program(
         *("recommend", "net.py:build", "--gpu", "cpu", "--workflows", "pytorch-eager", "--json"),
-        home=home,
         directory=tmp_path,
     )
     assert_user_error(answer, 2, "no weights")

@@ -32,9 +32,9 @@ def finished_run(recorded: pathlib.Path, home: pathlib.Path) -> str:
 
 
 def test_show_prints_a_document_that_matches_the_schema(
-    finished_run: str, home: pathlib.Path, run_program: RunProgram
+    finished_run: str, run_program: RunProgram
 ) -> None:
-    answer = run_program("show", finished_run, "--json", home=home)
+    answer = run_program("show", finished_run, "--json")
     assert answer.returncode == 0, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
@@ -46,10 +46,10 @@ def test_show_prints_a_document_that_matches_the_schema(
 
 
 def test_without_a_recommendation_the_document_has_the_problem(
-    finished_run: str, home: pathlib.Path, run_program: RunProgram
+    finished_run: str, run_program: RunProgram
 ) -> None:
     answer = run_program(
-        "decide", finished_run, "--json", "--require", "performance>=3,portability>=3", home=home
+        "decide", finished_run, "--json", "--require", "performance>=3,portability>=3"
     )
     assert answer.returncode == 1
     document = json.loads(answer.stdout)
@@ -57,33 +57,31 @@ def test_without_a_recommendation_the_document_has_the_problem(
     assert document["problem"]["name"] == "nothing-viable"
 
 
-def test_the_environment_that_is_named_is_that_of_the_device(
-    home: pathlib.Path, run_program: RunProgram
-) -> None:
+def test_the_environment_that_is_named_is_that_of_the_device(run_program: RunProgram) -> None:
     options = ("--gpu", "cpu", "--task", "generate", "--model", "demo/llama")
-    rows = json.loads(run_program("workflows", "--json", *options, home=home).stdout)
+    rows = json.loads(run_program("workflows", "--json", *options).stdout)
     (vllm,) = [row for row in rows if row["id"] == "vllm"]
     assert vllm["status"] == "not-installed"
     assert "env create vllm-cpu" in vllm["fix"]
 
 
 def test_workflows_has_a_reason_for_every_workflow_that_does_not_apply(
-    home: pathlib.Path, run_program: RunProgram
+    run_program: RunProgram,
 ) -> None:
-    rows = json.loads(run_program("workflows", "--json", "--gpu", "cpu", home=home).stdout)
+    rows = json.loads(run_program("workflows", "--json", "--gpu", "cpu").stdout)
     assert all(row["status"] == "applies" or row["reason"] for row in rows)
     assert next(row for row in rows if row["id"] == "tensorrt-llm")["status"] == "unsupported"
 
 
 def test_doctor_fails_without_torch_with_the_fix(
-    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+    tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    answer = run_program("doctor", "--python", str(bare / "bin" / "python"), home=home)
+    answer = run_program("doctor", "--python", str(bare / "bin" / "python"))
     assert answer.returncode == 3
     assert "next: " in answer.stdout
-    failed = run_program("--json", "--python", str(bare / "bin" / "python"), home=home)
+    failed = run_program("--json", "--python", str(bare / "bin" / "python"))
     assert failed.returncode == 3
     assert "pip install" in failed.stderr
 
@@ -102,19 +100,15 @@ def test_a_closed_pipe_causes_no_traceback(finished_run: str, home: pathlib.Path
     assert answer.stderr == ""
 
 
-def test_explain_shows_the_facts_behind_a_tier(
-    finished_run: str, home: pathlib.Path, run_program: RunProgram
-) -> None:
-    answer = run_program("explain", finished_run, "quick", "performance", home=home)
+def test_explain_shows_the_facts_behind_a_tier(finished_run: str, run_program: RunProgram) -> None:
+    answer = run_program("explain", finished_run, "quick", "performance")
     assert answer.returncode == 0, answer.stderr
     assert "speedup" in answer.stdout
-    assert run_program("explain", finished_run, "quick", "beauty", home=home).returncode == 2
+    assert run_program("explain", finished_run, "quick", "beauty").returncode == 2
 
 
-def test_an_absent_gpu_without_a_stored_run_is_refused(
-    home: pathlib.Path, run_program: RunProgram
-) -> None:
-    answer = run_program("--json", "--gpu", "RTX 4090", home=home)
+def test_an_absent_gpu_without_a_stored_run_is_refused(run_program: RunProgram) -> None:
+    answer = run_program("--json", "--gpu", "RTX 4090")
     assert answer.returncode == 3
     assert "RTX 4090" in answer.stderr
 
@@ -124,21 +118,17 @@ def test_an_imported_answer_without_a_recommendation_has_the_problem(
 ) -> None:
     recorded_runs.make_gpu_run(Store(home))
     asked = ("--gpu", "H100", "--model", "synthetic/ffn@8x16", "--require", "speedup>=1000")
-    answer = run_program("--json", *asked, home=home)
+    answer = run_program("--json", *asked)
     document = json.loads(answer.stdout)
     assert document["provenance"]
     assert (answer.returncode, document["problem"]["name"]) == (1, "nothing-viable")
     assert document["problem"]["next_step"] in answer.stderr
 
 
-def test_commands_print_the_short_answer_and_in_full_the_whole(
-    run_program: RunProgram, home: pathlib.Path
-) -> None:
+def test_commands_print_the_short_answer_and_in_full_the_whole(run_program: RunProgram) -> None:
     kept = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
     file = str(kept / "h100-whisper-base-float16-standard.json")
-    short, full = (
-        run_program("show", file, *options, home=home).stdout for options in ((), ("--full",))
-    )
+    short, full = (run_program("show", file, *options).stdout for options in ((), ("--full",)))
     assert "Why:" in full.splitlines()
     assert "Why:" not in short.splitlines()
     assert full.startswith(short.splitlines()[0])
@@ -150,13 +140,13 @@ def test_the_printed_command_repeats_an_answer_that_is_not_stored(
     recorded_runs.make_gpu_run(Store(home))
     asked = ["--gpu", "H100", "--model", "synthetic/ffn@8x16", "--batch-sizes", "1"]
     asked += ["--priority", "performance=10,productivity=80,portability=10"]
-    text = run_program("recommend", *asked, "--require", "portability>=1", home=home).stdout
+    text = run_program("recommend", *asked, "--require", "portability>=1").stdout
     command = (
         text.splitlines()[-1]
         .partition("p3-advisor ")[2]
         .removesuffix(" prints every figure with its source.")
     )
-    again = json.loads(run_program(*shlex.split(command), home=home).stdout)
+    again = json.loads(run_program(*shlex.split(command)).stdout)
     titles = {arm["arm"]: arm["title"] for arm in again["scores"]}
     assert text.startswith(f"Use {titles[again['recommendation']['arm']]} for")
     assert again["question"]["priorities"]["productivity"] == 80
@@ -170,21 +160,16 @@ def test_with_jsonl_an_answer_without_a_run_is_one_line(
 ) -> None:
     recorded_runs.make_gpu_run(Store(home))
     asked = ["--gpu", "H100", "--model", "synthetic/ffn@8x16"]
-    (line,) = run_program("recommend", *asked, "--jsonl", home=home).stdout.splitlines()
+    (line,) = run_program("recommend", *asked, "--jsonl").stdout.splitlines()
     assert json.loads(line)["document"]["provenance"]
 
 
-def test_environments_are_listed_with_their_workflows(
-    home: pathlib.Path, run_program: RunProgram
-) -> None:
-    rows = {
-        row["name"]: row
-        for row in json.loads(run_program("env", "list", "--json", home=home).stdout)
-    }
+def test_environments_are_listed_with_their_workflows(run_program: RunProgram) -> None:
+    rows = {row["name"]: row for row in json.loads(run_program("env", "list", "--json").stdout)}
     assert rows["openvino"]["workflows"] == ["torch-compile-openvino", "openvino"]
     assert {row["state"] for row in rows.values()} == {"not created"}
-    listed = run_program("env", "list", home=home).stdout
-    removed = run_program("env", "remove", "openvino", home=home).stderr
+    listed = run_program("env", "list").stdout
+    removed = run_program("env", "remove", "openvino").stderr
     assert all("not created" in text for text in (listed, removed))
 
 
@@ -200,9 +185,9 @@ def test_environments_are_listed_with_their_workflows(
     ],
 )
 def test_commands_on_a_missing_environment_fail_with_the_fix(
-    arguments: tuple[str, ...], status: int, words: str, home: pathlib.Path, run_program: RunProgram
+    arguments: tuple[str, ...], status: int, words: str, run_program: RunProgram
 ) -> None:
-    answer = run_program(*arguments, home=home)
+    answer = run_program(*arguments)
     assert answer.returncode == status
     assert words in answer.stderr
     assert "Traceback" not in answer.stderr
@@ -218,9 +203,7 @@ def test_doctor_repair_creates_a_broken_environment_again(
     directory = registry.environment_directory(home / "environments", "openvino", digest)
     (directory / "bin").mkdir(parents=True)
     builders.write_creation_record(directory, "openvino", digest)
-    findings = {
-        each["name"]: each for each in json.loads(run_program("doctor", "--json", home=home).stdout)
-    }
+    findings = {each["name"]: each for each in json.loads(run_program("doctor", "--json").stdout)}
     assert findings["environment openvino"]["what"] == registry.INTERPRETER_MISSING
     assert (
         findings["environment openvino"]["fix"]
@@ -233,6 +216,6 @@ def test_doctor_repair_creates_a_broken_environment_again(
         "UV_NO_INDEX": "1",
         "UV_FIND_LINKS": str(tmp_path),
     }
-    answer = run_program("doctor", "--repair", home=home, environment=no_packages)
+    answer = run_program("doctor", "--repair", environment=no_packages)
     assert answer.returncode == 3
     assert "openvino" in answer.stderr

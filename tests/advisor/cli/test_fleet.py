@@ -49,24 +49,20 @@ def fleet(home: pathlib.Path) -> FleetRecord:
     return record
 
 
-def test_the_matrix_of_a_stored_fleet_is_shown(
-    fleet: FleetRecord, home: pathlib.Path, run_program: RunProgram
-) -> None:
-    shown = run_program("fleet", home=home)
+def test_the_matrix_of_a_stored_fleet_is_shown(fleet: FleetRecord, run_program: RunProgram) -> None:
+    shown = run_program("fleet")
     assert shown.returncode == 0, shown.stderr
     assert "the fleet has lost its last H200" in shown.stdout
-    document = json.loads(
-        run_program("fleet", fleet.request.fleet_id[:12], "--json", home=home).stdout
-    )
+    document = json.loads(run_program("fleet", fleet.request.fleet_id[:12], "--json").stdout)
     assert [cell["model"] for cell in document["cells"]] == ["demo", "other"]
     assert (
         document["cells"][0]["run_id"]
-        in run_program("show", document["cells"][0]["run_id"], "--json", home=home).stdout
+        in run_program("show", document["cells"][0]["run_id"], "--json").stdout
     )
 
 
-def test_an_unknown_fleet_is_an_error(home: pathlib.Path, run_program: RunProgram) -> None:
-    failed = run_program("fleet", "2025", home=home)
+def test_an_unknown_fleet_is_an_error(run_program: RunProgram) -> None:
+    failed = run_program("fleet", "2025")
     assert failed.returncode == 2
     assert "2025" in failed.stderr
 
@@ -80,9 +76,9 @@ def test_an_unknown_fleet_is_an_error(home: pathlib.Path, run_program: RunProgra
     ],
 )
 def test_an_invalid_request_is_an_error_before_a_cluster_is_joined(
-    arguments: list[str], words: str, home: pathlib.Path, run_program: RunProgram
+    arguments: list[str], words: str, run_program: RunProgram
 ) -> None:
-    failed = run_program("recommend", *arguments, home=home)
+    failed = run_program("recommend", *arguments)
     assert failed.returncode == 2
     assert words in failed.stderr
     assert failed.stdout == ""
@@ -115,7 +111,7 @@ def test_a_negative_price_in_the_settings_is_an_error(
     file = home / "settings" / "p3-advisor" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text("[prices]\nH200 = -1\n")
-    failed = run_program("recommend", "--fleet", "local", home=home)
+    failed = run_program("recommend", "--fleet", "local")
     assert failed.returncode == 2
     assert "prices" in failed.stderr
 

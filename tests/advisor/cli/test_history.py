@@ -94,7 +94,7 @@ def test_delete_asks_on_a_terminal(
     run = recorded_runs.make_run(Store(home), finished=True)
     program, terminal = pty.openpty()
     os.write(program, typed.encode() or b"\x04")
-    answer = run_program("delete", run.directory.name, home=home, stdin=os.ttyname(terminal))
+    answer = run_program("delete", run.directory.name, stdin=os.ttyname(terminal))
     os.close(program)
     os.close(terminal)
     assert answer.returncode == (0 if is_gone else 1), answer.stderr
@@ -225,12 +225,12 @@ def test_an_answer_is_marked_on_a_terminal_only(
     recorded_runs.make_run(Store(home), finished=True)
     environment = {"NO_COLOR": no_color, "TERM": "xterm"}
     program, terminal = pty.openpty()
-    shown = run_program("show", home=home, environment=environment, stdout=os.ttyname(terminal))
+    shown = run_program("show", environment=environment, stdout=os.ttyname(terminal))
     assert shown.returncode == 0, shown.stderr
     printed = os.read(program, 1 << 16)
     os.close(program)
     os.close(terminal)
     assert (b"\x1b[1m" in printed) is is_marked
-    piped = run_program("show", home=home, environment=environment).stdout
+    piped = run_program("show", environment=environment).stdout
     assert "\x1b" not in piped
     assert piped.splitlines()[0].encode() in printed

@@ -38,29 +38,27 @@ def test_a_full_disk_behind_standard_output_is_a_user_error(
     arguments: list[str], home: pathlib.Path, run_program: RunProgram
 ) -> None:
     recorded_runs.make_run(Store(home), finished=True)
-    assert_user_error(run_program(*arguments, home=home, stdout="/dev/full"), 2)
+    assert_user_error(run_program(*arguments, stdout="/dev/full"), 2)
 
 
 def test_a_full_disk_behind_standard_error_does_not_hide_the_exit_code(
-    home: pathlib.Path, run_program: RunProgram
+    run_program: RunProgram,
 ) -> None:
-    answer = run_program("--model", "no-such-model", home=home, stderr="/dev/full")
+    answer = run_program("--model", "no-such-model", stderr="/dev/full")
     assert answer.returncode == 2
 
 
 @pytest.mark.parametrize("content", ['{"a":' * DEEP, "[" * DEEP], ids=["objects", "lists"])
 def test_a_nested_model_configuration_is_a_user_error(
-    content: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+    content: str, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     (tmp_path / "config.json").write_text(content)
-    assert_user_error(run_program("--json", "--model", str(tmp_path), home=home), 2)
+    assert_user_error(run_program("--json", "--model", str(tmp_path)), 2)
 
 
-def test_a_nested_rubric_is_a_user_error(
-    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
-) -> None:
+def test_a_nested_rubric_is_a_user_error(tmp_path: pathlib.Path, run_program: RunProgram) -> None:
     (tmp_path / "mine.toml").write_text(f"name = {'[' * 3000}")
-    answer = run_program("--json", "--rubric", str(tmp_path / "mine.toml"), home=home)
+    answer = run_program("--json", "--rubric", str(tmp_path / "mine.toml"))
     assert_user_error(answer, 2)
 
 
@@ -80,7 +78,7 @@ def test_a_run_in_which_an_arm_stands_twice_is_damaged(
     planned["run_event"]["plan"]["arms"].append(planned["run_event"]["plan"]["arms"][-1])
     (run.directory / "events.jsonl").write_text(json.dumps(planned) + "\n" + "".join(events[1:]))
     for command in ("show", "report", "explain", "recipe"):
-        assert_user_error(run_program(command, "latest", home=home), 2)
+        assert_user_error(run_program(command, "latest"), 2)
 
 
 @pytest.mark.parametrize("name", ["md", "csv", "html", "json"])
@@ -92,7 +90,7 @@ def test_reports_hold_no_control_characters(
     header = json.loads((run.directory / "run.json").read_text())
     header["question"]["model"]["name"] = hostile
     (run.directory / "run.json").write_text(json.dumps(header))
-    run_program("report", "latest", "-f", name, "-o", str(tmp_path), home=home)
+    run_program("report", "latest", "-f", name, "-o", str(tmp_path))
     (file,) = tmp_path.glob(f"*.{name}")
     text = file.read_text(encoding="utf-8")
     assert not set("\x1b\x07\u202e") & set(text)
@@ -105,29 +103,29 @@ def test_reports_hold_no_control_characters(
     "command", [["verify"], ["resume"], ["build", "--target", "sm_89"]], ids=" ".join
 )
 def test_a_run_outside_the_store_is_not_executed(
-    command: list[str], home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+    command: list[str], tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     clone = recorded_runs.make_run(Store(tmp_path), finished=False).directory.rename(
         tmp_path / "latest"
     )
     before = sorted(clone.iterdir())
     for name in ("latest", "./latest", str(clone)):
-        answer = run_program(*command, name, home=home, directory=tmp_path)
+        answer = run_program(*command, name, directory=tmp_path)
         assert_user_error(answer, 2)
         assert ("not made here" in answer.stderr) == (name != "latest")
     assert sorted(clone.iterdir()) == before
     for name in ("show", "report", "explain", "recipe"):
-        assert_user_error(run_program(name, "latest", home=home, directory=tmp_path), 2)
+        assert_user_error(run_program(name, "latest", directory=tmp_path), 2)
 
 
 def test_a_document_is_not_executed(
     home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     recorded_runs.make_run(Store(home), finished=True)
-    document = run_program("show", "--json", home=home).stdout
+    document = run_program("show", "--json").stdout
     (tmp_path / "answer.json").write_text(document)
     for command in (["verify"], ["resume"], ["build", "--target", "sm_89"]):
-        answer = run_program(*command, "answer.json", home=home, directory=tmp_path)
+        answer = run_program(*command, "answer.json", directory=tmp_path)
         assert_user_error(answer, 2)
 
 

@@ -9,10 +9,24 @@ from collections.abc import Callable, Iterator
 import builders
 import pytest
 import sessions
+from worker_scripts import DEADLINES, Clock
 
 from advisor.domain.machine import Cpu
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
+from advisor.probing.supervisor import Supervisor
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def supervisor(clock: Clock) -> Iterator[Supervisor]:
+    """A supervisor of scripts, whose clock the test advances."""
+    with Supervisor(DEADLINES, clock=clock) as supervisor:
+        yield supervisor
 
 
 @pytest.fixture

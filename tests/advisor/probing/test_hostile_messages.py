@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
 
 import pytest
 from sessions import expect_failure
-from worker_scripts import BLOCK, DEADLINES, SECONDS, Clock, messages_until_end, start
+from worker_scripts import BLOCK, SECONDS, Clock, messages_until_end, start
 
 from advisor.probing import supervisor as supervisor_module
 from advisor.probing import termination, worker_process
 from advisor.probing.supervisor import Supervisor
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def supervisor(clock: Clock) -> Iterator[Supervisor]:
-    with Supervisor(DEADLINES, clock=clock) as supervisor:
-        yield supervisor
 
 
 @pytest.mark.parametrize(

@@ -47,17 +47,6 @@ def wait_for_marked(folder: pathlib.Path, count: int) -> list[psutil.Process]:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def supervisor(clock: Clock) -> Iterator[Supervisor]:
-    with Supervisor(DEADLINES, clock=clock) as supervisor:
-        yield supervisor
-
-
-@pytest.fixture
 def environment(tmp_path: pathlib.Path) -> Iterator[dict[str, str]]:
     """Environment variables of a worker that mark all its descendants."""
     with workers.mark_processes(str(tmp_path)) as environment:
@@ -183,7 +172,7 @@ def kill(driver: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("how", ["sleeps", "holds the lock"])
-@pytest.mark.parametrize("phase", ["import", "build", "measure"])
+@pytest.mark.parametrize("phase", ["import", "measure"])
 @pytest.mark.usefixtures("environment")
 def test_an_advisor_that_is_killed_leaves_no_process(
     phase: str, how: str, fake_probes: pathlib.Path, tmp_path: pathlib.Path
@@ -201,28 +190,6 @@ def test_an_advisor_that_is_killed_leaves_no_process(
         assert names[-2:] == ["sleep", "sleep"]
         kill(driver)
         workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
-
-
-@pytest.mark.usefixtures("environment")
-def test_an_advisor_that_is_killed_leaves_no_process_without_the_mark(
-    fake_probes: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    reached = tmp_path / "reached"
-    workflow = fake_probes / "workflows" / "stuck.py"
-    reference = workers.make_request(workflow, tmp_path, role="reference")
-    stuck = workers.make_request(
-        workflow, tmp_path, options={"phase": "build", "how": "titled", "reached": str(reached)}
-    )
-    with drive(fake_probes / "worker.py", tmp_path, [reference, stuck]) as driver:
-        workers.wait_until(reached.exists)
-        titled = [
-            each.pid
-            for each in psutil.Process(driver.pid).children(recursive=True)
-            if each.name() == "sleep"
-        ]
-        assert len(titled) == 2
-        kill(driver)
-        workers.wait_until(lambda: not any(map(workers.is_running, titled)))
 
 
 @pytest.mark.usefixtures("environment")

@@ -7,13 +7,11 @@ import os
 import pathlib
 import resource
 import signal
-from collections.abc import Iterator
 
 import pytest
 from sessions import expect_failure
 from worker_scripts import (
     BLOCK,
-    DEADLINES,
     SECONDS,
     WAIT,
     Clock,
@@ -30,18 +28,6 @@ from advisor.probing.worker_process import Worker
 from probes.wire.events import Engagement, Event, PhaseStarted, Ready
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def supervisor(clock: Clock) -> Iterator[Supervisor]:
-    with Supervisor(DEADLINES, clock=clock) as supervisor:
-        yield supervisor
-
 
 # Messages
 

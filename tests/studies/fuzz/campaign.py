@@ -4,8 +4,9 @@
         [--inputs 10000]
 
 Takes the named minutes, or ends after `--inputs` inputs. Each target gets an equal share of the
-time. An input is a changed file, a message, a command line, or what a hostile worker tries. A defect is a traceback, an undocumented exit code, an error without a next step, a
-control character in the output, or something that is not held. Its input is stored in
+time. An input is a changed file, a message, a command line, or what a hostile worker tries. A
+defect is a traceback, an undocumented exit code, an error without a next step, a control character
+in the output, or something that is not held. Its input is stored in
 `tests/fuzz/regressions`, which `tests/fuzz/test_campaign.py` tries again in every test run. The
 exit code is 1 if there are defects. The result is a table of inputs and defects by target.
 """
