@@ -214,16 +214,8 @@ class FleetRequestError(UserError):
     """The request to a fleet is invalid, or names devices that the fleet does not have."""
 
 
-class NoFleetError(UserError, exit_code=3):
-    """The extra `fleet` is not installed."""
-
-
-class NoMcpError(UserError, exit_code=3):
-    """The extra `mcp` is not installed."""
-
-
-class NoExportError(UserError, exit_code=3):
-    """The extra `export` is not installed, or the export has no place to go to."""
+class MissingExtraError(UserError, exit_code=3):
+    """An extra of p3-advisor is not installed."""
 
 
 class FleetUnreachableError(UserError, exit_code=3):

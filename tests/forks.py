@@ -106,7 +106,7 @@ class RunProgram(Protocol):
     def __call__(
         self,
         *arguments: str,
-        home: pathlib.Path | None = None,
+        home: pathlib.Path = ...,
         directory: pathlib.Path | None = None,
         stdin: str = ...,
         stdout: str | None = None,

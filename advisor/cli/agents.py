@@ -7,7 +7,7 @@ import importlib.resources
 import typer
 
 from advisor.cli.output import print_text
-from advisor.errors import NoMcpError
+from advisor.errors import MissingExtraError
 from advisor.version import how_to_install
 
 app = typer.Typer(rich_markup_mode=None)
@@ -19,7 +19,7 @@ def mcp() -> None:
     try:
         from advisor.mcp_server import serve
     except ModuleNotFoundError as problem:
-        raise NoMcpError(
+        raise MissingExtraError(
             f"the package {problem.name} is not installed", how_to_install("mcp")
         ) from problem
     serve()

@@ -23,7 +23,7 @@ from advisor.cli.output import (
     print_status,
     print_text,
 )
-from advisor.errors import FleetRequestError, NoFleetError
+from advisor.errors import FleetRequestError, MissingExtraError
 from advisor.version import how_to_install
 
 if TYPE_CHECKING:
@@ -156,11 +156,11 @@ def _make_request(models: Sequence[str], pools: Sequence[Pool], context: Context
 def _join(address: str) -> Iterator[RayCluster]:
     """Join the cluster, or start one on this machine when the address is empty.
 
-    Raise `NoFleetError` when the extra `fleet` is not installed.
+    Raise `MissingExtraError` when the extra `fleet` is not installed.
     """
     for package in REQUIRED_PACKAGES:
         if importlib.util.find_spec(package) is None:
-            raise NoFleetError(f"a fleet needs the package {package}", how_to_install("fleet"))
+            raise MissingExtraError(f"a fleet needs the package {package}", how_to_install("fleet"))
     from advisor.fleet.head import LOCAL, protect_local
 
     address = address or LOCAL

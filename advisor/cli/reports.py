@@ -13,8 +13,8 @@ from advisor.cli.options import AsJson, Output, RunName, parse_share
 from advisor.cli.output import STANDARD_OUTPUT, open_store, print_text, write_output
 from advisor.errors import (
     FormatError,
-    NoExportError,
     NotComparableError,
+    OutputFileError,
     UndecidedError,
     choose_among,
 )
@@ -92,7 +92,7 @@ def _write_reports(
 def _append_summary(text: str) -> None:
     file = os.environ.get(SUMMARY_VARIABLE)
     if not file:
-        raise NoExportError(
+        raise OutputFileError(
             f"{SUMMARY_VARIABLE} is not set", "run it in a step of a GitHub workflow, or use md"
         )
     before = pathlib.Path(file).read_text(encoding="utf-8") if pathlib.Path(file).exists() else ""

@@ -87,7 +87,6 @@ def decide_again(
     """Score a stored run again. The options replace those of the run."""
     from advisor.ask import rubric_files
     from advisor.ask.option_values import choose_priorities, parse_constraints
-    from advisor.decide.decision import decide
     from advisor.report import answer_files
 
     priorities = (
@@ -96,20 +95,13 @@ def decide_again(
         else None
     )
     constraints = parse_constraints(require) if require else None
-    criteria = pathlib.Path(rubric) if rubric else None
-    output_format = choose_output_format(json=json)
-    store = open_store()
-    if answer_files.is_file(run):
-        answer = answer_files.open_answer(
-            run, store, priorities=priorities, constraints=constraints, rubric=criteria
-        )
-        print_answer(answer, output_format, full=full)
-        return
-    answer = decide(
-        store.find(run),
+    output_format, store = choose_output_format(json=json), open_store()
+    answer = answer_files.open_answer(
+        run,
+        store,
         priorities=priorities,
         constraints=constraints,
-        rubric=criteria,
+        rubric=pathlib.Path(rubric) if rubric else None,
         platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
     )
     print_answer(answer, output_format, full=full)

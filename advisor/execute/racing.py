@@ -138,52 +138,39 @@ def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedE
 
     The sizes share the measuring time that is left. Stop when the baseline has ended.
     """
-    session, recorder, question = context.session, context.recorder, context.question
-    counts = DiscardCounts(context.limits)
-    open_sizes = [
+    recorder, question = context.recorder, context.question
+    counts, built = DiscardCounts(context.limits), _built_arms(context)
+    open_shapes = [
         shape
         for shape in question.shapes
-        if shape not in recorder.state.closed or unraced_arms(session, recorder.state, shape)
+        if shape not in context.state.closed or built - _arms_raced_at(context.state, shape)
     ]
     measuring_seconds = question.budget.measuring_seconds
-    share = share_of_measuring_time(session, recorder.state, question)
+    share = _share_of_measuring_time(context)
     end = min(context.clock() + measuring_seconds * share, context.races_end)
-    for index, shape in enumerate(open_sizes):
-        arms = _arms_to_race(session, recorder.state, shape)
-        if plan_of(recorder.state).baseline.id not in arms:
+    for index, shape in enumerate(open_shapes):
+        is_open = shape in context.state.opened and shape not in context.state.closed
+        built = _built_arms(context)
+        planned = tuple(arm.id for arm in plan_of(context.state).arms if arm.id in built)
+        arms = context.state.opened[shape] if is_open else planned
+        if plan_of(context.state).baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
-        if not is_open(recorder.state, shape):
+        if not is_open:
             yield recorder.record(RaceOpened(shape=shape, arms=arms))
         now = context.clock()
         deadline = RaceDeadline(
             context.clock,
-            now + max(end - now, 0.0) / (len(open_sizes) - index),
+            now + max(end - now, 0.0) / (len(open_shapes) - index),
             min(now + OVERTIME * measuring_seconds, max(context.end, now + measuring_seconds)),
         )
-        race = replay_race(recorder.state, shape, question)
-        is_early = _is_early(session, recorder.state)
+        race = replay_race(context.state, shape, question)
+        all_arms = {arm.id for arm in plan_of(context.state).arms}
+        waiting = all_arms - failed_arms(context.state) - built
+        # Arms that are not built yet will race together with those that are.
+        is_early = bool(waiting) and context.session.has_memory_headroom()
         may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
         closed = yield from _run_rounds(context, race, shape, counts, deadline, may_end)
         yield recorder.record(closed)
-
-
-def _is_early(session: Session, state: RunState) -> bool:
-    """Return whether arms that are not built yet will race together with those that are."""
-    built = {arm.id for arm in warmed_up_arms(session, state)}
-    waiting = {arm.id for arm in plan_of(state).arms} - failed_arms(state) - built
-    return bool(waiting) and session.has_memory_headroom()
-
-
-def is_open(state: RunState, shape: Shape) -> bool:
-    """Return whether the race of a batch size has been opened and not closed."""
-    return shape in state.opened and shape not in state.closed
-
-
-def _arms_to_race(session: Session, state: RunState, shape: Shape) -> tuple[str, ...]:
-    """Return the arms of the open race, or those that a new race would have."""
-    if is_open(state, shape):
-        return state.opened[shape]
-    return tuple(arm.id for arm in warmed_up_arms(session, state))
 
 
 def warmed_up_arms(session: Session, state: RunState) -> list[Arm]:
@@ -197,29 +184,31 @@ def warmed_up_arms(session: Session, state: RunState) -> list[Arm]:
     ]
 
 
-def unraced_arms(session: Session, state: RunState, shape: Shape) -> set[str]:
-    """Return the built arms that have not raced at a batch size."""
-    raced = {arm for group in state.groups.get(shape, ()) for arm in group.arms}
-    return {arm.id for arm in warmed_up_arms(session, state)} - raced
+def _built_arms(context: RaceContext) -> set[str]:
+    return {arm.id for arm in warmed_up_arms(context.session, context.state)}
 
 
-def share_of_measuring_time(session: Session, state: RunState, question: Question) -> float:
+def _arms_raced_at(state: RunState, shape: Shape) -> set[str]:
+    return {arm for group in state.groups.get(shape, ()) for arm in group.arms}
+
+
+def _share_of_measuring_time(context: RaceContext) -> float:
     """Return the share of the measuring time for the next group.
 
     It is the group's unraced arms over these, the arms that wait and the arms that have raced. The
     last group gets all of it if every arm is still resident: the earlier races ended early then.
     """
-    unraced = {arm for shape in question.shapes for arm in unraced_arms(session, state, shape)}
-    waiting = (
-        {arm.id for arm in plan_of(state).arms}
-        - (failed_arms(state) - oom_beside_others(state))
-        - {arm.id for arm in warmed_up_arms(session, state)}
-    )
-    built = {arm.id for arm in warmed_up_arms(session, state)}
-    races_all_again = not waiting and raced_arms(state) - failed_arms(state) <= built
+    state, built = context.state, _built_arms(context)
+    raced, failed = raced_arms(state), failed_arms(state)
+    unraced = {
+        arm for shape in context.question.shapes for arm in built - _arms_raced_at(state, shape)
+    }
+    all_arms = {arm.id for arm in plan_of(state).arms}
+    waiting = all_arms - (failed - oom_beside_others(state)) - built
+    races_all_again = not waiting and raced - failed <= built
     if not unraced or races_all_again:
         return 1.0
-    return len(unraced) / len(unraced | waiting | raced_arms(state))
+    return len(unraced) / len(unraced | waiting | raced)
 
 
 def _run_rounds(

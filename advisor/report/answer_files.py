@@ -17,10 +17,11 @@ from advisor.decide.decision import decide, decide_again
 from advisor.domain.answer import SCHEMA, Answer, encode
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.wire import check_bounds
-from advisor.errors import ExportFileError, NoExportError
+from advisor.errors import ExportFileError, MissingExtraError
 from advisor.report import figures
 from advisor.report.figures import Value
 from advisor.store.decoders import DECODING, refuse_newer
+from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.version import how_to_install
 
@@ -45,11 +46,11 @@ class Format(NamedTuple):
 def write(
     name: str, answer: Answer, elsewhere: Sequence[Answer] = (), recipe: str | None = None
 ) -> str | bytes:
-    """Return an answer in one of `FORMATS`; raise `NoExportError` if a library is missing."""
+    """Return an answer in one of `FORMATS`; raise `MissingExtraError` if a library is missing."""
     try:
         return FORMATS[name].write(answer, elsewhere, recipe)
     except ModuleNotFoundError as problem:
-        raise NoExportError(
+        raise MissingExtraError(
             f"the package {problem.name} is not installed", how_to_install("export")
         ) from problem
 
@@ -190,6 +191,7 @@ def open_answer(
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
+    platforms: Sequence[Run] = (),
 ) -> Answer:
     """Return the answer of a stored run or of a file, decided with the present rubric.
 
@@ -197,7 +199,11 @@ def open_answer(
     """
     if not is_file(name):
         return decide(
-            store.find(name), priorities=priorities, constraints=constraints, rubric=rubric
+            store.find(name),
+            priorities=priorities,
+            constraints=constraints,
+            rubric=rubric,
+            platforms=platforms,
         )
     answer = read_answer(name)
     again = decide_again(

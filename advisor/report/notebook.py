@@ -19,7 +19,7 @@ from advisor.domain.answer import Answer, Problem, encode, without_rounds
 from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent
-from advisor.errors import FormatError, NoExportError, UserError, choose_among
+from advisor.errors import FormatError, MissingExtraError, UserError, choose_among
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, figures
 from advisor.report.comparison import Comparison, compare_answers
@@ -123,7 +123,9 @@ class Report:
         try:
             import pandas as pd  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as problem:
-            raise NoExportError("pandas is not installed", how_to_install("notebook")) from problem
+            raise MissingExtraError(
+                "pandas is not installed", how_to_install("notebook")
+            ) from problem
         return pd.DataFrame(figures.rows(self.answer), columns=figures.COLUMNS)
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:

@@ -56,13 +56,6 @@ class RunControl:
         size = sum(len(line) + 1 for line in lines)
         return [line.decode("utf-8", "replace") for line in lines], offset + size
 
-    def size(self) -> int:
-        """Return the offset after the commands that were sent so far."""
-        try:
-            return self._commands.stat().st_size
-        except OSError:
-            return 0
-
     def set_paused(self, *, paused: bool) -> None:
         with contextlib.suppress(OSError):
             if paused:

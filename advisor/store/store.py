@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import platformdirs
@@ -106,15 +107,9 @@ class Store:
 
     def resumable_runs(self) -> Iterator[tuple[Run, RunState]]:
         """Yield the readable runs that can be resumed, with their states, newest first."""
-        for entry in self.history():
-            if entry.is_resumable:
-                run = Run(self.run_directory(entry.run_id))
-                try:
-                    run.header()
-                    state = run.state()
-                except RunFileError:
-                    continue
-                yield run, state
+        for run, _ in self._readable(lambda entry: entry.is_resumable):
+            with contextlib.suppress(RunFileError):
+                yield run, run.state()
 
     def is_empty(self) -> bool:
         """Return whether no run was ever stored, without writing anything."""
@@ -135,18 +130,18 @@ class Store:
         return [run_id for run_id in reversed(self._ids()) if run_id not in readable]
 
     def finished_runs(self, model: str = "") -> Iterator[tuple[Run, Header]]:
-        """Yield the finished runs of a model, or of all, with their headers, newest first.
+        """Return the finished runs of a model, or of all, with their headers, newest first.
 
         Runs whose header cannot be read are skipped; nothing is written where no run was stored.
         """
+        return self._readable(lambda entry: entry.finished and model in {"", entry.model})
+
+    def _readable(self, is_wanted: Callable[[HistoryEntry], bool]) -> Iterator[tuple[Run, Header]]:
         for entry in [] if self.is_empty() else self.history():
-            if entry.finished and model in {"", entry.model}:
+            if is_wanted(entry):
                 run = Run(self.run_directory(entry.run_id))
-                try:
-                    header = run.header()
-                except RunFileError:
-                    continue
-                yield run, header
+                with contextlib.suppress(RunFileError):
+                    yield run, run.header()
 
     def _ids(self) -> list[str]:
         try:

@@ -141,7 +141,7 @@ def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:
 
 def test_a_dataframe_without_pandas_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(errors.NoExportError) as refusal:
+    with pytest.raises(errors.MissingExtraError) as refusal:
         advisor.load(EVIDENCE).to_dataframe()
     assert (refusal.value.exit_code, "notebook" in refusal.value.next_step) == (3, True)
 

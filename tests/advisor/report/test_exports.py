@@ -17,7 +17,7 @@ from pyarrow import parquet as reader
 from report_runs import advice_of, with_measurement, with_results, with_score
 
 from advisor.domain.answer import Answer
-from advisor.errors import NoExportError
+from advisor.errors import MissingExtraError
 from advisor.report import answer_files, figures
 
 HOSTILE = 'a"b\n<c>&{}\\,'
@@ -82,7 +82,7 @@ def test_a_hostile_name_stays_a_label() -> None:
 
 def test_a_missing_library_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(NoExportError):
+    with pytest.raises(MissingExtraError):
         answer_files.write("parquet", three_arms())
 
 
