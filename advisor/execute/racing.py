@@ -17,7 +17,6 @@ from advisor.decide.replay import replay_race
 from advisor.decide.rounds import failed_arms, log_median_seconds, plan_of, raced_arms
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.plan import Arm
-from advisor.domain.question import Question
 from advisor.domain.run_events import (
     Conditions,
     ConditionsRecorded,
