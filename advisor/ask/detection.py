@@ -49,6 +49,8 @@ print(json.dumps({{
 INTERPRETER_SECONDS = 60
 #: Directory in which the kernel describes the processors.
 CPU_DIRECTORY = pathlib.Path("/sys/devices/system/cpu")
+#: What the kernel knows of each processor.
+CPU_INFO = pathlib.Path("/proc/cpuinfo")
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -97,7 +99,7 @@ def count_cores(usable: Collection[int], cpu_directory: pathlib.Path = CPU_DIREC
         return min(psutil.cpu_count(logical=False) or len(usable), len(usable))
 
 
-def cpu_model(file: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> str:
+def cpu_model(file: pathlib.Path = CPU_INFO) -> str:
     """Return the processor's model name."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -107,6 +109,17 @@ def cpu_model(file: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> str:
         (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
         platform.machine(),
     )
+
+
+def detect_cpu_flags(file: pathlib.Path = CPU_INFO) -> frozenset[str]:
+    """Return the kernel's names of what the processor can do, such as `amx_bf16`."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    # x86 has `flags`, Arm `Features`.
+    found = (line.partition(":")[2] for line in lines if line.startswith(("flags", "Features")))
+    return frozenset(next(found, "").split())
 
 
 def detect_interpreter(

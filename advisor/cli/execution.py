@@ -30,7 +30,9 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     After the JSON document the answer follows on standard error, for a reader at a terminal.
     """
     from advisor.decide.decision import decide
+    from advisor.decide.further_lines import join_names
     from advisor.execute.execution import drop_refused
+    from advisor.report.improvement import find_variants
 
     resume = f"p3-advisor resume {run.directory.name}"
     interruption: InterruptedRunError | None = None
@@ -52,6 +54,9 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
         for line in answer.headline:
             print_status(line.text)
         print_status(f"p3-advisor show {run.directory.name} prints the table")
+    if answer.recommendation is not None and (found := find_variants(answer, run.state())):
+        titles = join_names([variant.title for _, variant in found])
+        print_status(f"p3-advisor improve {run.directory.name} tries the code in {titles}")
     if interruption is not None:
         waiting = [each.arm for each in answer.unmeasured if each.option is not None]
         print_status(

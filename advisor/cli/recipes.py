@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Annotated
 
+import msgspec
 import typer
 
 from advisor.cli.options import AsJson, Output, StoredRunName, WorkflowName, parse_share
@@ -104,3 +105,28 @@ def verify(
     print_text(encode(found) if json else verification.render(found), nl=False)
     if not found.holds:
         raise typer.Exit(1)
+
+
+@app.command(rich_help_panel="Code")
+def improve(
+    run: StoredRunName = "latest",
+    *,
+    seconds: Annotated[float, typer.Option(help="seconds of timing of each code", min=0.1)] = 3.0,
+    json: AsJson = False,
+) -> None:
+    """Try the code of a run in float32 in lower precisions, and print the lines.
+
+    These are TF32 and bfloat16, where the device has instructions for them. Each code runs as it is
+    pasted, next to eager PyTorch in float32. The results are stored in the run, without a rank.
+    """
+    from advisor.decide.decision import decide
+    from advisor.report import improvement
+
+    stored = open_store().find(run)
+    answer, context = decide(stored), make_context()
+    found = improvement.improve(answer, stored, seconds=seconds, context=context, tell=print_status)
+    if json:
+        print_text(msgspec.json.format(msgspec.json.encode(list(found)), indent=2))
+        return
+    for each in found:
+        print_text(improvement.render(each, answer))

@@ -120,6 +120,7 @@ def summarise_arm(
         new_shapes=rate_new_shapes(new_shapes),
         new_shapes_complete=is_complete(new_shapes),
         starts=state.starts.get(arm.id, ()),
+        variants=state.variants.get(arm.id, ()),
     )
 
 

@@ -9,7 +9,7 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import Answer
 from advisor.domain.machine import describe_device
-from advisor.domain.measurement import COLD, Measurement
+from advisor.domain.measurement import COLD, Measurement, Variant
 from advisor.domain.model import has_random_weights, name_own_shapes, short_name
 from advisor.domain.recommendation import Decision, Recommendation, ShapeAdvice
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
@@ -28,6 +28,8 @@ from probes.wire.checks import Checked
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
 EAGER_TITLE = "eager PyTorch"
+#: Two estimates of a speed that differ by a smaller share count as one.
+LARGEST_SPREAD = 0.1
 
 
 def describe_requests(facts: AdvisedAnswer) -> list[str]:
@@ -63,6 +65,30 @@ def describe_start(facts: AdvisedAnswer) -> list[str]:
     if eager is not None and baseline != facts.measured:
         line += f"; {facts.baseline_title} {format_seconds(eager.seconds)} s"
     return [f"{line}."]
+
+
+def describe_variants(facts: AdvisedAnswer) -> list[str]:
+    """Return what further lines gain, by arm."""
+    return [
+        describe_variant(each, one.arm, facts.answer)
+        for one in facts.answer.results.measurements
+        for each in one.variants
+        if each.failure is None
+    ]
+
+
+def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
+    """Return what the further lines gain, or why they fail."""
+    is_advised = answer.advised is not None and answer.advised.arm == arm
+    code = f"In {variant.title} {'the same code' if is_advised else answer.titles[arm]}"
+    speed, baseline = variant.speedup, answer.titles[answer.results.baseline]
+    if speed is None or speed.low is None or speed.high is None:
+        return f"{code} fails: {variant.failure}."
+    # Typical and fastest calls differ where the machine is busy.
+    is_same = speed.high <= speed.low * (1 + LARGEST_SPREAD)
+    gain = f"{speed.value:.2f}x" if is_same else f"{speed.low:.2f}x to {speed.high:.2f}x"
+    error = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
+    return f"{code} is {gain} as fast as {baseline} in float32, {error}."
 
 
 def describe_adjustments(facts: AdvisedAnswer) -> list[str]:

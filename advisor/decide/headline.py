@@ -18,6 +18,7 @@ from advisor.decide.further_lines import (
     describe_batch_sizes,
     describe_requests,
     describe_start,
+    describe_variants,
     describe_weights,
     join_names,
     write_load_lines,
@@ -65,6 +66,7 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
     ]
     further: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
         ("start", describe_start(facts)),
+        ("variant", describe_variants(facts)),
         ("requests", describe_requests(facts)),
         ("load", write_load_lines(facts)),
         ("weights", describe_weights(facts)),

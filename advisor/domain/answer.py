@@ -30,6 +30,7 @@ HeadlinePart = Literal[
     "certainty",
     "change",
     "start",
+    "variant",
     "requests",
     "load",
     "weights",

@@ -29,6 +29,7 @@ from advisor.domain.run_events import (
     Resumed,
     RunEvent,
     StartMeasured,
+    VariantMeasured,
     WorkerEnded,
     WorkerReported,
     WorkerSpawned,
@@ -87,6 +88,10 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
             return msgspec.structs.replace(state, processes=known, finished=False)
         case RaceOpened():
             return msgspec.structs.replace(state, **_open_group(state, run_event))
+        case VariantMeasured(arm=arm, variant=variant):
+            others = [each for each in state.variants.get(arm, ()) if each.name != variant.name]
+            variants = {**state.variants, arm: (*others, variant)}
+            return msgspec.structs.replace(state, variants=variants)
         case run_event:
             return msgspec.structs.replace(state, **_run_changes(state, run_event))
 

@@ -247,6 +247,21 @@ class StartScripts(NamedTuple):
     lines: int = 0
 
 
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """The code of an arm with further lines, which `p3-advisor improve` has tried."""
+
+    #: A table of `rubric/improvements.toml`.
+    name: str
+    title: str
+    lines: str
+    #: Over the baseline without these lines. The value is that of the typical calls; the bounds
+    #: hold that of the fastest calls. Null where it failed.
+    speedup: Interval | None = None
+    #: Of its outputs against those of the baseline, relative to their size; null if not compared.
+    error: float | None = None
+    failure: str | None = None
+
+
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Measurement of one valid arm."""
 
@@ -284,6 +299,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     new_shapes_complete: bool = True
     #: How fast it starts, by each way that its stack offers; empty if that was not measured.
     starts: tuple[Start, ...] = ()
+    #: What further lines would gain; they are not ranked.
+    variants: tuple[Variant, ...] = ()
 
     @property
     def fastest_start(self) -> Start | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.machine import QuietCheck
-from advisor.domain.measurement import Start
+from advisor.domain.measurement import Start, Variant
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.results import Platform
 from advisor.domain.serving import ServedRequest
@@ -208,6 +208,13 @@ class StartMeasured(_RunEvent, frozen=True, kw_only=True):
     start: Start
 
 
+class VariantMeasured(_RunEvent, frozen=True, kw_only=True):
+    """The code of an arm was tried with further lines."""
+
+    arm: str
+    variant: Variant
+
+
 class WorkerEnded(_RunEvent, frozen=True, kw_only=True):
     """A worker process ended."""
 
@@ -279,6 +286,7 @@ RunEvent = (
     | EnergyMeasured
     | LoadMeasured
     | StartMeasured
+    | VariantMeasured
     | WorkerEnded
     | RaceOpened
     | RaceClosed

@@ -9,7 +9,7 @@ import msgspec
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine, QuietCheck, describe_gpus
-from advisor.domain.measurement import Start
+from advisor.domain.measurement import Start, Variant
 from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.results import Platform
@@ -133,6 +133,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     repeats: dict[int, tuple[str, ...]] = {}
     #: By arm, the starts in new processes.
     starts: dict[str, tuple[Start, ...]] = {}
+    #: By arm, its code with further lines.
+    variants: dict[str, tuple[Variant, ...]] = {}
     memory_checked: MemoryChecked | None = None
     #: The last check of the machine's load before a measurement.
     load_check: QuietCheck | None = None

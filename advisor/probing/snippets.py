@@ -41,8 +41,9 @@ class Snippet(msgspec.Struct, frozen=True, kw_only=True):
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """How the first of two snippets compares with the second."""
 
-    #: What is wrong with the outputs, if they were compared.
+    #: What is wrong with the outputs, if they were compared, and how far apart they are.
     problem: str | None
+    error: float | None = None
     #: Seconds of the calls of both, by round; none with a problem.
     rounds: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
     #: Installed versions in the first one's interpreter, by distribution.
@@ -91,13 +92,15 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
             running.clear()
         settings.tell("running the snippet of the baseline, and comparing the outputs")
         compared = [each for each in start(session, baseline) if isinstance(each, Compared)]
+        error = compared[0].error if compared else None
         if compared and compared[0].problem:
-            return Pair(problem=compared[0].problem, rounds=(), versions=versions)
+            return Pair(problem=compared[0].problem, error=error, rounds=(), versions=versions)
         settings.tell(f"timing both in turns, {settings.seconds:g} s each")
         timed = time_in_turns(session, [*running, baseline.id], settings.seconds)
     rounds = [(*one, *other) for one, other in zip(alone, timed, strict=False)]
     return Pair(
         problem=None,
+        error=error,
         rounds=msgspec.convert(rounds, tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]),
         versions=versions,
     )

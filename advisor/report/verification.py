@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 from packaging.utils import canonicalize_name
@@ -13,7 +14,7 @@ from packaging.utils import canonicalize_name
 from advisor.ask.detection import detect_gpus
 from advisor.context import Context
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.measurement import Interval
+from advisor.domain.measurement import Cell, Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
 from advisor.errors import VerificationError
@@ -21,7 +22,7 @@ from advisor.execute.execution import refuse_imported, run_config_of
 from advisor.probing.snippets import Pair, Settings, Snippet, run_pair
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.recipe_text import render_snippet, snippet_cell
-from advisor.report.recipes.snippet import EACH_CALL, MAIN_GUARD
+from advisor.report.recipes.snippet import EACH_CALL, MAIN_GUARD, split_imports
 from advisor.store.runs import Run
 from advisor.text_format import format_interval, format_milliseconds
 from probes.wire.shape import Shape
@@ -82,6 +83,56 @@ def verify(
     Raise `VerificationError` where a snippet cannot be run, and `NoRecipeError` without one.
     `seconds` is the time for the calls of each. `tell` gets a line about what comes next.
     """
+    prepared = prepare(answer, run, name, seconds=seconds, context=context, tell=tell)
+    cell, settings = prepared.cell, prepared.settings
+    pair = run_pair(prepared.snippet, prepared.baseline, settings)
+    typical = [(statistics.median(own), statistics.median(other)) for own, other in pair.rounds]
+    reached = reached_speedup(pair)
+    result = classify(cell.speedup, reached, tolerance)
+    return Verification(
+        schema=SCHEMA,
+        run_id=answer.run_id,
+        arm=settings.arm.id,
+        baseline=answer.results.baseline,
+        shape=cell.shape,
+        result=result,
+        holds=result in {"holds", "faster"},
+        tolerance=tolerance,
+        problem=pair.problem,
+        compared=settings.allowed is not None,
+        speedup=cell.speedup,
+        speedup_reached=reached,
+        seconds=cell.seconds.median,
+        seconds_reached=_median(own for own, _ in typical),
+        baseline_seconds=_median(other for _, other in typical),
+        changed_versions=changed_versions(prepared.found.requirements, pair.versions),
+    )
+
+
+class Prepared(NamedTuple):
+    """The snippet of an arm, that of the baseline, and how they run."""
+
+    found: FoundRecipe
+    cell: Cell
+    snippet: Snippet
+    baseline: Snippet
+    settings: Settings
+
+
+def prepare(
+    answer: Answer,
+    run: Run,
+    name: str,
+    *,
+    seconds: float,
+    context: Context,
+    tell: Callable[[str], None] = lambda _line: None,
+    lines: str = "",
+) -> Prepared:
+    """Compose both snippets; `lines` follow the imports of the arm's own ones.
+
+    The errors are those of `verify`.
+    """
     header = run.header()
     refuse_imported(header)
     entry, found = choose(answer, run, name)
@@ -90,7 +141,7 @@ def verify(
         raise VerificationError(f"{entry.arm} was not measured to its end", "measure it again")
     arm, baseline = next(each for each in plan.arms if each.id == entry.arm), plan.baseline
     refuse_elsewhere(answer, arm)
-    snippet = compose(answer, arm, cell.shape, entry, found)
+    snippet = compose(answer, arm, cell.shape, entry, with_lines(found, lines))
     other = choose(answer, run, baseline.id)
     compared = compose(answer, baseline, cell.shape, *other)
     model = answer.question.model
@@ -109,28 +160,13 @@ def verify(
         one_by_one=answer.question.device == "cuda" and MAIN_GUARD in snippet.text,
         tell=tell,
     )
-    pair = run_pair(snippet, compared, settings)
-    typical = [(statistics.median(own), statistics.median(other)) for own, other in pair.rounds]
-    reached = reached_speedup(pair)
-    result = classify(cell.speedup, reached, tolerance)
-    return Verification(
-        schema=SCHEMA,
-        run_id=answer.run_id,
-        arm=arm.id,
-        baseline=baseline.id,
-        shape=cell.shape,
-        result=result,
-        holds=result in {"holds", "faster"},
-        tolerance=tolerance,
-        problem=pair.problem,
-        compared=allowed is not None,
-        speedup=cell.speedup,
-        speedup_reached=reached,
-        seconds=cell.seconds.median,
-        seconds_reached=_median(own for own, _ in typical),
-        baseline_seconds=_median(other for _, other in typical),
-        changed_versions=changed_versions(found.requirements, pair.versions),
-    )
+    return Prepared(found, cell, snippet, compared, settings)
+
+
+def with_lines(found: FoundRecipe, lines: str) -> FoundRecipe:
+    imports, steps = split_imports(found.integration)
+    integration = "\n".join([*imports, "", *lines.split("\n"), *steps])
+    return dataclasses.replace(found, integration=integration) if lines else found
 
 
 def refuse_elsewhere(answer: Answer, arm: Arm) -> None:

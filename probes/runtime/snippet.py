@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import math
 import os
 import pathlib
 import re
@@ -65,7 +66,7 @@ def run_role(request: Request, channel: Channel) -> None:
         arrays = snippet.take_inputs(pathlib.Path(call))
         snippet.call()
         if options["allowed"] is not None:
-            channel.send(events.Compared(name, compare(snippet, arrays, request)))
+            channel.send(events.Compared(name, *compare(snippet, arrays, request)))
     channel.start_phase("warmup")
     warm = timing.warm_up(
         lambda _: snippet.call(), [None], snippet.synchronise, request.warmup_seconds, shape
@@ -142,7 +143,10 @@ class Snippet:
         torch.save(([each.cpu() for each in inputs], arrays), file)
 
     def take_inputs(self, file: pathlib.Path) -> list[Any]:
-        """Replace the inputs by those of a saved call; return its result as numpy arrays."""
+        """Replace the inputs by those of a saved call; return its result as numpy arrays.
+
+        They keep their devices and their precisions.
+        """
         import torch  # noqa: PLC0415 - the snippet has imported it
 
         inputs, result = torch.load(file, weights_only=True)
@@ -150,7 +154,7 @@ class Snippet:
             self.names["prompts"] = inputs[0].to(self.names["prompts"].device)
         else:
             pairs = zip(inputs, self.names["inputs"], strict=True)
-            self.names["inputs"] = tuple(value.to(own.device) for value, own in pairs)
+            self.names["inputs"] = tuple(value.to(own) for value, own in pairs)
         return [each.numpy() for each in result]
 
     def synchronise(self) -> None:
@@ -183,21 +187,38 @@ def collect(value: Any) -> list[Any]:
     return [array for each in value for array in collect(each)]
 
 
-def compare(snippet: Snippet, other: list[Any], request: Request) -> str | None:
-    """Return what is wrong with the arrays of another snippet, by this one's, eager PyTorch's."""
+def compare(
+    snippet: Snippet, other: list[Any], request: Request
+) -> tuple[str | None, float | None]:
+    """Compare the arrays of another snippet with those of this one.
+
+    Return what is wrong with them, and the largest error of an output, relative to its size.
+    """
     allowed = request.options["allowed"]
     if snippet.makes_text:
-        return compare_texts(snippet, other[0], allowed)
+        return compare_texts(snippet, other[0], allowed), None
     expected = snippet.arrays()
     shapes, wanted = ([each.shape for each in arrays] for arrays in (other, expected))
     if shapes != wanted:
-        return f"it returns shapes {shapes} instead of {wanted}"
+        return f"it returns shapes {shapes} instead of {wanted}", None
     rules = rules_for(request.accuracy, precision_of(snippet.result, request.dtype))
     pairs = zip(other, expected, allowed, strict=True)
-    worst = max((share_of_allowed(*pair, rules) for pair in pairs), default=0.0)
-    if not worst <= 1:
-        return f"its outputs differ by {worst:.3g} times the allowed error"
-    return None
+    shares = [share_of_allowed(*pair, rules) for pair in pairs]
+    if not all(math.isfinite(share) for share in shares):
+        return "its outputs are not finite where those of the other are", None
+    worst, error = max(shares, default=0.0), max(map(relative_error, other, expected), default=None)
+    if worst > 1:
+        return f"its outputs differ by {worst:.3g} times the allowed error", error
+    return None, error
+
+
+def relative_error(values: Any, target: Any) -> float:
+    """Return the error of one output over the size of the other; of integers how many differ."""
+    is_float, values, target = target.dtype.kind == "f", sample(values), sample(target)
+    if not is_float:
+        return float((values != target).mean()) if target.size else 0.0
+    scale = root_mean_square(unmasked(target))
+    return root_mean_square(subtract(values, target)) / scale if scale else 0.0
 
 
 def precision_of(result: Any, dtype: str) -> str:

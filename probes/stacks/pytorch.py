@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from probes.adapter import Request, UnsupportedError
+from probes.adapter import Request
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject
 from probes.wire.events import Peaks
@@ -47,9 +47,8 @@ def apply_settings(request: Request) -> dict[str, str]:
     }
     if request.device == "cuda":
         matmul = torch.backends.cuda.matmul
-        matmul.allow_tf32 = bool(request.options.get("tf32"))
         # By default convolutions round float32 to TF32 and matrix products do not.
-        torch.backends.cudnn.allow_tf32 = matmul.allow_tf32
+        matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         if request.options.get("fp16_accumulation"):
             matmul.allow_fp16_accumulation = True
         settings |= {
@@ -64,31 +63,11 @@ def apply_settings(request: Request) -> dict[str, str]:
     return settings
 
 
-#: By option, the precision that it is for, and the lines that set it.
-LESS_EXACT = {
-    "tf32": (
-        "float32",
-        "torch.backends.cuda.matmul.allow_tf32 = True\ntorch.backends.cudnn.allow_tf32 = True\n",
-    ),
-    "fp16_accumulation": (
-        "float16",
-        "torch.backends.cuda.matmul.allow_fp16_accumulation = True\n",
-    ),
-}
-
-
-def check_precision(subject: TorchSubject, request: Request) -> None:
-    for option, (dtype, _) in LESS_EXACT.items():
-        if request.options.get(option) and subject.dtype != dtype:
-            message = f"{option} is an option for {dtype}; the model is in {subject.dtype}"
-            raise UnsupportedError(message)
-
-
 def precision_lines(request: Request) -> str:
     """Return the lines that a user writes for the options of the precision; mostly none."""
-    return "".join(
-        lines for option, (_, lines) in LESS_EXACT.items() if request.options.get(option)
-    )
+    if request.options.get("fp16_accumulation"):
+        return "torch.backends.cuda.matmul.allow_fp16_accumulation = True\n"
+    return ""
 
 
 @contextlib.contextmanager

@@ -249,6 +249,8 @@ class Compared(Event):
 
     call: str
     problem: str | None
+    #: The largest error of an output, relative to its size; None for text.
+    error: Amount | None = None
     event: Literal["compared"] = "compared"
 
 

@@ -42,7 +42,6 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
             )
             raise UnsupportedError(message)
         return TextGeneration(subject.model, request)
-    pytorch.check_precision(subject, request)
     program = TorchProgram(subject, subject.module)
     return cuda_graphs.capture(program, inputs) if captured else program
 

@@ -44,7 +44,6 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
         subject.model.compile(dynamic=request.options.get("dynamic"))
         return TextGeneration(subject.model, request)
-    pytorch.check_precision(subject, request)
     options = request.options
     compiled = torch.compile(
         subject.module, dynamic=options.get("dynamic"), mode=options.get("mode")

@@ -273,6 +273,20 @@ def test_a_processor_without_a_model_name_gets_a_default(
     if content is not None:
         file.write_bytes(content)
     assert detection.cpu_model(file)
+    assert not detection.detect_cpu_flags(file)
+
+
+@pytest.mark.parametrize(
+    ("line", "flag"),
+    [("flags\t\t: fpu avx512_bf16 amx_bf16", "amx_bf16"), ("Features\t: fp asimd bf16", "bf16")],
+)
+def test_the_instructions_of_a_processor_are_read(
+    line: str, flag: str, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text(f"processor\t: 0\n{line}\nvmx flags\t: other\n")
+    assert flag in detection.detect_cpu_flags(file)
+    assert "other" not in detection.detect_cpu_flags(file)
 
 
 ANSWER = {

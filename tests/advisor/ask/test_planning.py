@@ -293,10 +293,10 @@ def test_a_fallback_is_planned_only_by_its_name(named: tuple[str, ...], arms: se
 
 @pytest.mark.parametrize(
     ("dtype", "options"),
-    [("float32", {"tf32"}), ("float16", {"fp16-accumulation"}), ("bfloat16", set())],
+    [("float32", set()), ("float16", {"fp16-accumulation"})],
 )
 def test_less_exact_products_are_arms_of_their_precision(dtype: Dtype, options: set[str]) -> None:
-    less_exact = {"tf32", "fp16-accumulation"}
+    less_exact = {"fp16-accumulation"}
     question = builders.question(device="cuda", gpu="GPU-1", dtype=dtype)
     for workflow in builders.shipped_catalogue().workflows:
         if less_exact & set(workflow.arms):
@@ -316,8 +316,8 @@ def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
         if workflow.id == builders.BASELINE
     ]
     arms = {arm.option: arm for arm in list_arms(eager, "cuda")}
-    assert unsupported_use(eager, arms["tf32"], question) is None
-    assert arms["tf32"].dtypes == ("float32",)
+    assert unsupported_use(eager, arms["fp16-accumulation"], question) is None
+    assert arms["fp16-accumulation"].dtypes == ("float16",)
     assert set(arms["default"].dtypes) == set(protocol.PRECISIONS)
 
 

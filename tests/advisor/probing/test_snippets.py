@@ -118,6 +118,26 @@ def test_wrong_outputs_are_a_problem() -> None:
     assert not pair.rounds
 
 
+def test_the_error_of_another_precision_is_told_for_the_same_inputs() -> None:
+    lower = LOADING + "model = model.bfloat16()\ninputs = (inputs[0].bfloat16(),)\n"
+    check = "inputs[0].dtype == torch.bfloat16 and model(*inputs)"
+    pair = run(EAGER, lower + CALL.format(check), allowed=[1e9])
+    assert pair.problem is None
+    assert pair.error is not None
+    assert 1e-4 < pair.error < 1e-1
+    assert pair.rounds
+    same = run(EAGER)
+    assert same.error is not None
+    assert same.error < 1e-6
+
+
+def test_outputs_that_are_not_finite_are_a_problem_whichever_comes_first() -> None:
+    for outputs in ("(model(*inputs), model(*inputs) / 0)", "(model(*inputs) / 0, model(*inputs))"):
+        both = EAGER.replace("model(*inputs)\n", "(model(*inputs), model(*inputs))\n")
+        pair = run(LOADING + CALL.format(outputs), both, allowed=[1e9, 1e9])
+        assert "not finite" in str(pair.problem)
+
+
 def test_a_text_is_read_by_the_baseline() -> None:
     assert run(COUNTING + NEW_TEXT, COUNTING + WHOLE_TEXT, allowed=0.1).problem is None
 

@@ -1,0 +1,134 @@
+"""Code in lower precisions: what is tried on which device, what it gains, and what is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import builders
+import built_answers
+import msgspec
+import pytest
+
+from advisor.context import Context
+from advisor.decide.decision import decide, evaluate
+from advisor.decide.further_lines import describe_variant
+from advisor.domain.event_folding import fold
+from advisor.domain.measurement import Interval, Variant
+from advisor.domain.model import OnnxModel
+from advisor.domain.run_events import VariantMeasured
+from advisor.domain.run_state import RunState
+from advisor.errors import VerificationError
+from advisor.report import improvement
+from advisor.store.store import Store
+from probes.wire.events import Loaded
+from probes.wire.outcome import Outcome
+
+EAGER = builders.BASELINE
+FLOAT32 = Loaded(
+    seconds=1.0,
+    parameters=10,
+    parameter_bytes=40,
+    weights="random",
+    unit="samples",
+    units_per_sample=1,
+)
+GAIN = Interval(value=3.9, low=3.8, high=4.0)
+
+
+@pytest.fixture(autouse=True)
+def no_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(improvement, "detect_cpu_flags", lambda: frozenset({"avx2"}))
+
+
+def state(loaded: Loaded = FLOAT32) -> RunState:
+    return builders.run_state({EAGER: builders.process(loaded=loaded)})
+
+
+def titles(run: RunState | None = None, *, capability: str = "", **question: Any) -> list[str]:
+    """Return the titles of what is tried, on a GPU of this capability."""
+    gpu = builders.gpu(compute_capability=capability)
+    on_gpu = {"device": "cuda", "gpu": gpu.uuid} if capability else {}
+    answer = built_answers.answer(
+        question=builders.question(**{"dtype": "float32", **on_gpu, **question}),
+        machine=builders.gpu_machine(gpu) if capability else builders.machine(),
+    )
+    found = improvement.find_variants(answer, run or state())
+    assert {arm for arm, _ in found} <= {EAGER}
+    return [variant.title for _, variant in found]
+
+
+def test_a_device_is_asked_in_the_precisions_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert titles(capability="9.0") == ["TF32", "bfloat16"]
+    assert titles(capability="10.0") == ["TF32", "bfloat16"]
+    assert titles(capability="7.5") == []
+    assert titles() == []
+    for flag in ("avx512_bf16", "amx_bf16", "bf16"):
+        monkeypatch.setattr(improvement, "detect_cpu_flags", lambda f=flag: frozenset({f}))
+        assert titles() == ["bfloat16"]
+        assert titles(capability="7.5") == []
+
+
+def test_only_code_that_computes_in_float32_is_tried() -> None:
+    ask: Any = {"capability": "9.0"}
+    assert titles(**ask, dtype="bfloat16") == []
+    assert titles(**ask, dtype="native") == ["TF32", "bfloat16"]
+    half = dataclasses.replace(FLOAT32, parameter_bytes=20)
+    assert titles(state(half), **ask, dtype="native") == []
+    assert titles(**ask, task="generate") == []
+    assert titles(**ask, model=OnnxModel(name="/a/model.onnx")) == []
+
+
+def test_a_gain_is_a_line_of_the_answer_and_changes_no_rank() -> None:
+    tried = Variant(name="bfloat16", title="bfloat16", lines="x", speedup=GAIN, error=4e-3)
+    failed = Variant(name="tf32", title="TF32", lines="x", failure="no such operator")
+    header, arms = built_answers.finished_header(), (EAGER, builders.DUPLICATE, "compiled")
+    before = builders.run_state(
+        {
+            arm: builders.process(*builders.visits([seconds] * 4), outcome=Outcome())
+            for arm, seconds in zip(arms, (0.4, 0.4, 0.1), strict=True)
+        },
+        opened={1: arms},
+        closed={1: "decided"},
+        finished=True,
+    )
+    again = msgspec.structs.replace(tried, speedup=Interval(value=9.0, low=2.0, high=9.0))
+    events = [VariantMeasured(arm=EAGER, variant=each) for each in (again, failed, tried)]
+    after = fold(builders.events(*events), before)
+    plain, answer = evaluate(header, before), evaluate(header, after)
+    assert answer.measurements[EAGER].variants == (failed, tried)
+    assert answer.scores == plain.scores
+    (line,) = set(answer.headline) - set(plain.headline)
+    assert line.part == "variant"
+    assert all(words in line.text for words in ("bfloat16", "3.90x", "4e-03", "float32"))
+    assert "no such operator" in describe_variant(failed, EAGER, answer)
+    assert "2.00x to 9.00x" in describe_variant(again, EAGER, answer)
+    assert "the same code" in describe_variant(tried, "compiled", answer)
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(300)
+def test_the_code_of_a_run_is_run_in_bfloat16_and_the_result_is_kept(
+    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["-m", "advisor", "recommend", "--model", "synthetic/ffn@64x128", "--gpu", "cpu"]
+    command += ["--workflows", "pytorch-eager/default", "--budget", "1", "--batch-sizes", "2"]
+    environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
+    subprocess.run([sys.executable, *command], env=environment, check=False, capture_output=True)
+    context = Context(environment=environment, store=Store(home))
+    run = context.store.find("latest")
+    with pytest.raises(VerificationError, match="nothing to try"):
+        next(improvement.improve(decide(run), run, seconds=0.1, context=context))
+    monkeypatch.setattr(improvement, "detect_cpu_flags", lambda: frozenset({"amx_bf16"}))
+    (tried,) = improvement.improve(decide(run), run, seconds=0.1, context=context)
+    assert tried.variant.failure is None
+    assert tried.variant.speedup is not None
+    assert 1e-4 < (tried.variant.error or 0.0) < 1e-1
+    added = [line[1:] for line in tried.diff.splitlines() if line.startswith("+")]
+    assert [line for line in added if line] == tried.variant.lines.splitlines()
+    assert decide(run).measurements[EAGER].variants == (tried.variant,)
+    assert run.state().finished
