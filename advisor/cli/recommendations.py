@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from advisor.ask.answers import Answers
-from advisor.cli.execution import execute, print_answer
+from advisor.cli.execution import execute, follow, print_answer, resumable_with
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
-from advisor.cli.options import AsJson, GroupedCommand, takes_answers
+from advisor.cli.options import AsJson, GroupedCommand, StoredRunName, takes_answers
 from advisor.cli.output import (
     OutputFormat,
     choose_output_format,
     make_context,
     open_store,
     print_status,
+    print_text,
 )
 from advisor.errors import (
     FleetRequestError,
@@ -59,6 +60,9 @@ FleetDevices = Annotated[
         '"gpu=H200,count=2,price=3.50" or cpu',
     ),
 ]
+
+#: Larger changes of the speed are told.
+LARGEST_CHANGE = 0.05
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -138,6 +142,38 @@ def resume(
     newest = newest_resumable(store)
     print_status(f"resuming run {newest.directory.name}")
     execute(newest, output_format, seconds)
+
+
+@app.command(rich_help_panel="Measure")
+def upgrade(
+    run: StoredRunName = "latest",
+    *,
+    python: Annotated[
+        str, typer.Option(metavar="PATH", help="the interpreter that has the other versions")
+    ],
+    json: AsJson = False,
+) -> None:
+    """Measure a run again with other versions, such as another PyTorch, and compare.
+
+    The comparison has the speed, the outputs, the build and the memory of each arm that the run has
+    measured. Arms with environments of their own are left out: these do not change.
+    """
+    from advisor.decide.decision import decide
+    from advisor.domain.answer import encode
+    from advisor.execute import drafts
+    from advisor.report import comparison_text
+    from advisor.report.comparison import compare_answers
+
+    stored, context = open_store().find(run), make_context()
+    before = decide(stored)
+    arms = drafts.arms_of_interpreter(before, stored.state())
+    draft = drafts.propose_again(stored.header(), arms, context, python=python)
+    again = drafts.create(draft, context)
+    print_status(f"run {again.directory.name}, with {draft.question.python}")
+    with resumable_with(f"p3-advisor resume {again.directory.name}"):
+        follow(again, "text")
+    comparison = compare_answers(before, decide(again), LARGEST_CHANGE)
+    print_text(encode(comparison) if json else comparison_text.render(comparison), nl=False)
 
 
 def _answer_for_absent_gpu(

@@ -25,6 +25,7 @@ from advisor.ask.resolve import max_load_seconds, resolve, worker_interpreter
 from advisor.ask.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.decide import performance_portability
+from advisor.decide.rounds import plan_of
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
@@ -32,7 +33,7 @@ from advisor.domain.plan import CROSS_BUILD, Arm, ArmName, Plan
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent, WorkerEnded
-from advisor.domain.run_state import SCHEMA, Header
+from advisor.domain.run_state import SCHEMA, Header, RunState
 from advisor.domain.workflow import Workflow
 from advisor.errors import (
     EnvironmentNotUsableError,
@@ -158,6 +159,15 @@ def arms_to_retry(answer: Answer) -> tuple[str, ...]:
     )
 
 
+def arms_of_interpreter(answer: Answer, state: RunState) -> tuple[str, ...]:
+    """Return the measured arms without an environment of their own, for `--workflows`."""
+    return tuple(
+        str(arm.name)
+        for arm in plan_of(state).arms
+        if arm.id in answer.measurements and not (arm.python or arm.duplicate_of)
+    )
+
+
 def undecided_workflows(advice: Recommendation | None, question: Question) -> tuple[str, ...]:
     """Return the contenders of an OPEN decision, else the workflows of the question."""
     if advice is not None and advice.decision.word == "OPEN":
@@ -175,23 +185,32 @@ def further_budget(answer: Answer, catalogue: Catalogue) -> Budget:
 
 
 def propose_again(
-    header: Header, workflows: tuple[str, ...], context: Context, budget: Budget | None = None
+    header: Header,
+    workflows: tuple[str, ...],
+    context: Context,
+    budget: Budget | None = None,
+    python: str = "",
 ) -> DraftRun:
     """Draft a run of the same question, limited to `workflows`, on this machine as it is now.
 
-    `budget` replaces that of the question. Raise `GpuNotAttachedError` if the GPU of the question
+    `budget` and the interpreter `python` replace those of the question; another interpreter has to
+    measure all these arms. Raise `GpuNotAttachedError` if the GPU of the question
     is not attached, and `RunIsImportedError` for a run of others.
     """
     refuse_imported(header)
     question, catalogue = header.question, header.catalogue
-    here = detect_machine(question.python, catalogue, context)
+    here = detect_machine(python or question.python, catalogue, context)
     if question.gpu and question.gpu not in {gpu.uuid for gpu in here.gpus}:
         raise GpuNotAttachedError(
             "the GPU of that run is not attached",
             "retry on the machine of the run, or press n and choose another device",
         )
     question = msgspec.structs.replace(
-        question, workflows=workflows, budget=budget or question.budget
+        question,
+        workflows=workflows,
+        budget=budget or question.budget,
+        python=here.software.executable,
+        all_arms=question.all_arms or bool(python),
     )
     return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue))
 

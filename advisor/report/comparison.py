@@ -16,8 +16,9 @@ from typing import Final, Literal
 import msgspec
 
 from advisor.decide.trust import is_unfit
+from advisor.domain.accuracy import worst_check, worst_error
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
-from advisor.domain.measurement import Cell, Interval
+from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import BASELINE
 from advisor.report.answer import headline
 from advisor.report.run_differences import Difference, find_differences, software_of
@@ -32,6 +33,7 @@ from advisor.report.speed_ratios import (
     variance_of_speedup,
     whole_ratio,
 )
+from probes.wire.checks import CLASSES, AccuracyClass
 from probes.wire.shape import Shape
 
 SCHEMA: Final = "p3-advisor/comparison/3"
@@ -69,6 +71,23 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     found_from: float | None = None
 
 
+class Costs(msgspec.Struct, frozen=True, kw_only=True):
+    """What an arm costs, and how exact its worst outputs are, in the first and the second run."""
+
+    arm: str
+    #: Of the cold build.
+    build_seconds: tuple[float, float]
+    peak_bytes: tuple[int | None, int | None]
+    #: Relative to the reference in higher precision.
+    errors: tuple[float | None, float | None]
+    accuracy_classes: tuple[AccuracyClass | None, AccuracyClass | None]
+
+    @property
+    def is_less_exact(self) -> bool:
+        before, after = (CLASSES.index(each) if each else 0 for each in self.accuracy_classes)
+        return after > before
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two runs and the changes in speed."""
 
@@ -94,6 +113,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     #: Arms that have figures in one of the runs only.
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
+    #: Of the arms that have figures in both runs.
+    costs: tuple[Costs, ...] = ()
 
     @property
     def regressions(self) -> tuple[Change, ...]:
@@ -149,9 +170,11 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
         unfit=tuple(each.run_id for each in (before, after) if is_unfit(each.results)),
         only_before=tuple(sorted(entries - later_entries)),
         only_after=tuple(sorted(later_entries - entries)),
+        costs=tuple(_costs(before, after)) if is_comparable else (),
     )
     if _is_same_run(before, after):
-        return msgspec.structs.replace(comparison, outcome="same-run", drift=(), changes=())
+        nothing: dict[str, tuple[()]] = {"drift": (), "changes": (), "costs": ()}
+        return msgspec.structs.replace(comparison, outcome="same-run", **nothing)
     return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
 
 
@@ -189,6 +212,24 @@ def _measured_arms(answer: Answer) -> set[str]:
 def _goodputs_of(answer: Answer) -> dict[str, Interval]:
     served = answer.results.serving.arms if answer.results.serving is not None else ()
     return {arm.arm: arm.goodput for arm in served if arm.goodput is not None}
+
+
+def _costs(before: Answer, after: Answer) -> Iterator[Costs]:
+    later = after.measurements
+    for first in before.results.measurements:
+        if (second := later.get(first.arm)) is not None:
+            yield Costs(
+                arm=first.arm,
+                build_seconds=(first.build_seconds.cold, second.build_seconds.cold),
+                peak_bytes=(first.memory_bytes.peak, second.memory_bytes.peak),
+                errors=(worst_error(first.correctness), worst_error(second.correctness)),
+                accuracy_classes=(_worst_class(first), _worst_class(second)),
+            )
+
+
+def _worst_class(measured: Measurement) -> AccuracyClass | None:
+    worst = worst_check(measured.correctness)
+    return worst.accuracy_class if worst else None
 
 
 def _drift(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:

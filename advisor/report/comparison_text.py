@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterable, Sequence
 
 from advisor.domain.plan import BASELINE
-from advisor.report.comparison import Change, Comparison
-from advisor.report.formatting import markdown_table, plain_table
+from advisor.report.comparison import Change, Comparison, Costs
+from advisor.report.formatting import format_error, markdown_table, plain_table
 from advisor.report.markdown import escape
 from advisor.text_format import (
     format_interval,
+    format_mebibytes,
     format_milliseconds,
     format_number,
+    format_seconds,
     format_share,
 )
 
@@ -79,11 +81,28 @@ def _tables(comparison: Comparison) -> list[list[Sequence[str]]]:
         [_head("arm", "ms", "speed-up"), *map(_row, arms)],
         [_head("server", "requests/s", "goodput"), *map(_row, servers)],
         [_head("baseline", "ms", "speed"), *map(_row, comparison.drift)],
+        [[*COSTS], *map(_cost_row, comparison.costs)],
     ]
     return [
         list(zip(*(column for column in zip(*rows, strict=True) if any(column[1:])), strict=True))
         for rows in tables
         if len(rows) > 1
+    ]
+
+
+#: Heads of the table of costs and of the exactness of outputs.
+COSTS = (
+    "arm",
+    *(f"{figure} {run}" for figure in ("build s", "MiB", "error") for run in ("before", "after")),
+)
+
+
+def _cost_row(costs: Costs) -> list[str]:
+    return [
+        costs.arm,
+        *map(format_seconds, costs.build_seconds),
+        *map(format_mebibytes, costs.peak_bytes),
+        *("" if error is None else format_error(error) for error in costs.errors),
     ]
 
 
@@ -121,8 +140,8 @@ def _row(change: Change) -> list[str]:
 
 
 def _text_columns(rows: Sequence[Sequence[str]]) -> set[int]:
-    """Return the first and the last column: names and verdicts."""
-    return {0, len(rows[0]) - 1}
+    """Return the columns of names and of verdicts."""
+    return {0, *(number for number, head in enumerate(rows[0]) if head == "verdict")}
 
 
 def conclusion(comparison: Comparison) -> list[str]:
@@ -134,6 +153,7 @@ def conclusion(comparison: Comparison) -> list[str]:
         return [f"No verdict: the runs differ in {names}."]
     return [
         *_verdict(comparison),
+        *_less_exact(comparison),
         *_machine_drift(comparison),
         *_missing_arms(comparison),
         *_power(comparison),
@@ -182,6 +202,15 @@ def _name(changes: Sequence[Change]) -> str:
         else f"the server of {change.arm}"
         for change in changes
     )
+
+
+def _less_exact(comparison: Comparison) -> list[str]:
+    found = [
+        f"{each.arm} ({' before, '.join(map(str, each.accuracy_classes))} after)"
+        for each in comparison.costs
+        if each.is_less_exact
+    ]
+    return [f"Outputs less exact: {', '.join(found)}."] if found else []
 
 
 def _machine_drift(comparison: Comparison) -> list[str]:

@@ -9,6 +9,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import venv
+from collections.abc import Callable
 
 import builders
 import jsonschema
@@ -20,6 +22,8 @@ from advisor import schemas
 from advisor.ask import rubric_files
 from advisor.probing.environments import registry
 from advisor.store.store import Store
+
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
@@ -43,6 +47,40 @@ def test_show_prints_a_document_that_matches_the_schema(
     assert quick["speedup"]["value"] > 2
     assert results["noise_floor"] < 1
     assert document["recommendation"]["flips"]
+
+
+def test_a_run_is_repeated_with_another_interpreter_and_compared(
+    finished_run: str,
+    home: pathlib.Path,
+    fake_probes: pathlib.Path,
+    tmp_path: pathlib.Path,
+    run_cli: RunCli,
+) -> None:
+    venv.create(tmp_path / "other", with_pip=False)
+    (packages,) = (tmp_path / "other").glob("lib/*/site-packages")
+    (packages / "all.pth").write_text("\n".join(filter(None, sys.path)))
+    other = str(tmp_path / "other" / "bin" / "python")
+    answer = run_cli(
+        "upgrade", finished_run, "--python", other, "--json", home=home, probes=fake_probes
+    )
+    assert answer.returncode == 0, answer.stderr
+    comparison = json.loads(answer.stdout)
+    jsonschema.validate(comparison, json.loads(schemas.schema_file("comparison").read_text()))
+    assert comparison["before"] == finished_run
+    after = Store(home).find(comparison["after"])
+    assert after.header().question.python == other
+    state = after.state()
+    assert state.finished
+    process = state.processes["quick"][0]
+    assert process.imported
+    assert process.imported.environment
+    assert process.imported.environment.interpreter == other
+    measured = {"pytorch-eager", "alike", "quick"}
+    assert {each["arm"] for each in comparison["costs"]} == measured
+    assert state.plan
+    assert {arm.id for arm in state.plan.arms if not arm.duplicate_of} == measured
+    missing = run_cli("upgrade", finished_run, "--python", "/missing/python", home=home)
+    assert missing.returncode == 3, missing.stderr
 
 
 def test_without_a_recommendation_the_document_has_the_problem(

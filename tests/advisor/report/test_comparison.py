@@ -14,13 +14,19 @@ from report_runs import cell, run_answer, with_measurement, with_results
 
 from advisor.decide.intervals import t_quantile
 from advisor.domain.answer import Answer, Status
-from advisor.domain.measurement import Interval, UndisturbedSpeedup
+from advisor.domain.measurement import (
+    BuildSeconds,
+    Interval,
+    MemoryBytes,
+    UndisturbedSpeedup,
+)
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.report import comparison_text
 from advisor.report.comparison import Change, Comparison, compare_answers
 from advisor.report.run_differences import find_differences
 from advisor.report.speed_ratios import classify_speed, independent_ratio, variance_of_speedup
+from probes.wire.checks import Accuracy
 
 #: Id of the second run.
 LATER = "20991231-000000-0000"
@@ -99,6 +105,30 @@ def test_a_slower_machine_is_drift_and_no_regression() -> None:
     assert found.drift[0].ratio.value == pytest.approx(0.5)
     assert found.changes[0].before.value / found.changes[0].after.value == pytest.approx(0.5)
     assert "0.50x" in comparison_text.conclusion(found)[1]
+
+
+def test_build_memory_and_outputs_are_compared() -> None:
+    before = with_speedup(2.0)
+    costs = {
+        "build_seconds": BuildSeconds(cold=80.0, warm=None),
+        "memory_bytes": MemoryBytes(peak=3 << 20, source="process"),
+        "correctness": (
+            builders.checked(accuracy_class="close", accuracy=Accuracy(relative_error=2e-3)),
+        ),
+    }
+    found = compare_two(before, with_measurement(before, "compiled", **costs), 0.05)
+    eager, compiled = found.costs
+    assert (eager.arm, compiled.arm) == (builders.BASELINE, "compiled")
+    assert eager.build_seconds[0] == eager.build_seconds[1]
+    assert (compiled.build_seconds[1], compiled.peak_bytes[1]) == (80.0, 3 << 20)
+    assert (compiled.errors[1], compiled.accuracy_classes[1]) == (2e-3, "close")
+    assert [each.arm for each in found.costs if each.is_less_exact] == ["compiled"]
+    lines = comparison_text.conclusion(found)
+    assert any("compiled" in line and "close" in line for line in lines)
+    text = comparison_text.render(found)
+    assert "2.0e-03" in text
+    assert "build s after" in text
+    assert "2.0e-03" in comparison_text.render_markdown(found)
 
 
 def test_a_run_compared_with_itself_has_ratios_of_one() -> None:
