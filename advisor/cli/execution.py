@@ -56,7 +56,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
         print_status(f"p3-advisor show {run.directory.name} prints the table")
     if answer.recommendation is not None and (found := find_variants(answer, run.state())):
         titles = join_names([variant.title for _, variant in found])
-        print_status(f"p3-advisor improve {run.directory.name} tries the code in {titles}")
+        print_status(f"p3-advisor improve {run.directory.name} tries the code with {titles}")
     if interruption is not None:
         waiting = [each.arm for each in answer.unmeasured if each.option is not None]
         print_status(

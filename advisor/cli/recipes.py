@@ -114,10 +114,11 @@ def improve(
     seconds: Annotated[float, typer.Option(help="seconds of timing of each code", min=0.1)] = 3.0,
     json: AsJson = False,
 ) -> None:
-    """Try the code of a run in float32 in lower precisions, and print the lines.
+    """Try the code of a run in lower precisions, and with settings against graph breaks.
 
-    These are TF32 and bfloat16, where the device has instructions for them. Each code runs as it is
-    pasted, next to eager PyTorch in float32. The results are stored in the run, without a rank.
+    Code in float32 is tried in TF32 and bfloat16, where the device has instructions for them, next
+    to eager PyTorch in float32. Settings are printed if they are faster and the outputs as before.
+    The results are stored in the run, without a rank.
     """
     from advisor.decide.decision import decide
     from advisor.report import improvement
@@ -128,5 +129,7 @@ def improve(
     if json:
         print_text(msgspec.json.format(msgspec.json.encode(list(found)), indent=2))
         return
+    if breaks := improvement.render_breaks(answer):
+        print_text(breaks)
     for each in found:
         print_text(improvement.render(each, answer))

@@ -73,20 +73,24 @@ def describe_variants(facts: AdvisedAnswer) -> list[str]:
         describe_variant(each, one.arm, facts.answer)
         for one in facts.answer.results.measurements
         for each in one.variants
-        if each.failure is None
+        if each.is_gain
     ]
 
 
 def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     """Return what the further lines gain, or why they fail."""
     is_advised = answer.advised is not None and answer.advised.arm == arm
-    code = f"In {variant.title} {'the same code' if is_advised else answer.titles[arm]}"
+    code = f"With {variant.title} {'the same code' if is_advised else answer.titles[arm]}"
     speed, baseline = variant.speedup, answer.titles[answer.results.baseline]
     if speed is None or speed.low is None or speed.high is None:
         return f"{code} fails: {variant.failure}."
     # Typical and fastest calls differ where the machine is busy.
     is_same = speed.high <= speed.low * (1 + LARGEST_SPREAD)
     gain = f"{speed.value:.2f}x" if is_same else f"{speed.low:.2f}x to {speed.high:.2f}x"
+    if variant.graph_breaks is not None:
+        before = len(answer.measurements[arm].facts.get("graph_breaks", {}))
+        places = f"{len(variant.graph_breaks)} places instead of {before}"
+        return f"{code} has graph breaks at {places}, and is {gain} as fast, outputs as before."
     error = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
     return f"{code} is {gain} as fast as {baseline} in float32, {error}."
 

@@ -247,19 +247,32 @@ class StartScripts(NamedTuple):
     lines: int = 0
 
 
+#: Settings against graph breaks that gain less are not told.
+LEAST_GAIN = 1.02
+
+
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """The code of an arm with further lines, which `p3-advisor improve` has tried."""
 
-    #: A table of `rubric/improvements.toml`.
+    #: A table of `rubric/improvements.toml`, or `graph-breaks`.
     name: str
     title: str
     lines: str
-    #: Over the baseline without these lines. The value is that of the typical calls; the bounds
-    #: hold that of the fastest calls. Null where it failed.
+    #: Over eager PyTorch in float32; with settings against graph breaks over the code without them.
+    #: The value is that of the typical calls; the bounds hold that of the fastest calls. Null where
+    #: it failed.
     speedup: Interval | None = None
-    #: Of its outputs against those of the baseline, relative to their size; null if not compared.
+    #: Of its outputs against those of that code, relative to their size; null if not compared.
     error: float | None = None
+    #: Those that are left, by place and reason; null in another precision.
+    graph_breaks: dict[str, int] | None = None
     failure: str | None = None
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether it is faster, which another precision need not be to be worth telling."""
+        low = self.speedup.low if self.speedup and self.failure is None else None
+        return low is not None and (self.graph_breaks is None or low > LEAST_GAIN)
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):

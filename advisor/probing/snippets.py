@@ -20,7 +20,7 @@ from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported
 from advisor.errors import VerificationError
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
-from probes.wire.events import Compared, Event, Imported
+from probes.wire.events import Compared, Event, FirstReply, Imported
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
@@ -44,6 +44,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     #: What is wrong with the outputs, if they were compared, and how far apart they are.
     problem: str | None
     error: float | None = None
+    #: Of the second one, by place and reason.
+    graph_breaks: dict[str, int] = {}
     #: Seconds of the calls of both, by round; none with a problem.
     rounds: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
     #: Installed versions in the first one's interpreter, by distribution.
@@ -91,18 +93,25 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
             follow(session.stop())
             running.clear()
         settings.tell("running the snippet of the baseline, and comparing the outputs")
-        compared = [each for each in start(session, baseline) if isinstance(each, Compared)]
-        error = compared[0].error if compared else None
-        if compared and compared[0].problem:
-            return Pair(problem=compared[0].problem, error=error, rounds=(), versions=versions)
+        reported = start(session, baseline)
+        compared = next((each for each in reported if isinstance(each, Compared)), None)
+        pair = Pair(
+            problem=compared.problem if compared else None,
+            error=compared.error if compared else None,
+            graph_breaks=next(
+                each.graph_breaks for each in reported if isinstance(each, FirstReply)
+            ),
+            rounds=(),
+            versions=versions,
+        )
+        if pair.problem:
+            return pair
         settings.tell(f"timing both in turns, {settings.seconds:g} s each")
         timed = time_in_turns(session, [*running, baseline.id], settings.seconds)
     rounds = [(*one, *other) for one, other in zip(alone, timed, strict=False)]
-    return Pair(
-        problem=None,
-        error=error,
+    return msgspec.structs.replace(
+        pair,
         rounds=msgspec.convert(rounds, tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]),
-        versions=versions,
     )
 
 

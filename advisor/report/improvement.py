@@ -1,10 +1,14 @@
-"""Try the code of a run in lower precisions, and keep what that gains in the run."""
+"""Try the code of a run in lower precisions and with settings against graph breaks.
+
+The results are kept in the run.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import functools
+import re
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -13,7 +17,7 @@ from advisor.ask.detection import detect_cpu_flags
 from advisor.ask.rubric_files import read, rubric_directory
 from advisor.context import Context
 from advisor.decide.further_lines import describe_variant
-from advisor.domain.answer import Answer
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Variant
 from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
@@ -31,6 +35,10 @@ ANY_ERROR = 1e9
 FLOAT32_BYTES = 4
 
 
+#: A line of a file.
+PLACE = re.compile(r"[^ :]+:[0-9]+")
+
+
 class Precision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Lines for another precision, and the devices that are made for it."""
 
@@ -43,11 +51,23 @@ class Precision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpu_flags: frozenset[str] = frozenset()
 
 
+class BreakCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why the graph of `torch.compile` breaks; lines, or a change of the model, mend it."""
+
+    #: A regular expression that finds it in Dynamo's reason.
+    pattern: str
+    cause: str
+    source: str
+    lines: str = ""
+    advice: str = ""
+
+
 class Improvements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Content of `improvements.toml`."""
 
     workflows: tuple[str, ...]
     precision: dict[str, Precision]
+    graph_break: dict[str, BreakCause]
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +77,10 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     variant: Variant
     #: The lines and where they are, as a unified diff of the code that `recipe` prints.
     diff: str
+
+
+def load() -> Improvements:
+    return read(rubric_directory() / "improvements.toml", Improvements)
 
 
 def improve(
@@ -75,65 +99,99 @@ def improve(
     if not (variants := find_variants(answer, run.state())):
         raise VerificationError(
             f"there is nothing to try on the code of run {answer.run_id}",
-            "name a run of one pass in float32 on a GPU or processor with bfloat16",
+            "name a run of one pass in float32 on a device with bfloat16, or with graph breaks",
         )
     compose = functools.partial(prepare, answer, run, seconds=seconds, context=context)
     lines = WITHOUT_TF32 if answer.question.device == "cuda" else ""
-    eager = compose(answer.results.baseline, lines=lines)
     with run.writer() as writer:
         recorder = Recorder(run.state(), context.clock, writer.append)
         for arm, variant in variants:
-            tell(f"{arm}: running its code in {variant.title}, beside eager PyTorch in float32")
+            tell(f"{arm}: running its code with {variant.title}")
             own, changed = compose(arm), compose(arm, lines=variant.lines)
-            found = measure(variant, eager, changed)
+            if variant.graph_breaks is None:
+                found = measure(variant, compose(answer.results.baseline, lines=lines), changed)
+            else:
+                found = measure(variant, own, changed)
             recorder.record(VariantMeasured(arm=arm, variant=found))
             yield Tried(arm=arm, variant=found, diff=diff(own, changed))
 
 
-def measure(variant: Variant, baseline: Prepared, changed: Prepared) -> Variant:
-    """Return the variant with its speed-up and its error, or with the reason why it fails."""
+def measure(variant: Variant, other: Prepared, changed: Prepared) -> Variant:
+    """Return the variant with its speed-up over other code and its error, or why it fails."""
     settings, outputs = changed.settings, changed.settings.allowed
-    if outputs is not None:
+    if outputs is None and variant.graph_breaks is not None:
+        return msgspec.structs.replace(variant, failure="its outputs cannot be compared")
+    if outputs is not None and variant.graph_breaks is None:
         settings = dataclasses.replace(settings, allowed=[ANY_ERROR] * len(outputs))
     try:
-        pair = run_pair(baseline.snippet, changed.snippet, settings)
+        pair = run_pair(other.snippet, changed.snippet, settings)
     except VerificationError as problem:
         reason = problem.what.removeprefix("the snippet failed: ")
         return msgspec.structs.replace(variant, failure=reason)
-    turned = tuple((own, other) for other, own in pair.rounds)
+    turned = tuple((own, first) for first, own in pair.rounds)
     return msgspec.structs.replace(
         variant,
         speedup=reached_speedup(msgspec.structs.replace(pair, rounds=turned)),
         error=pair.error,
+        graph_breaks=None if variant.graph_breaks is None else pair.graph_breaks,
         failure=pair.problem,
     )
 
 
 def diff(own: Prepared, changed: Prepared) -> str:
-    texts = (each.snippet.text.splitlines() for each in (own, changed))
-    _, _, *lines = difflib.unified_diff(*texts, lineterm="", n=1)
+    before, after = (each.snippet.text.splitlines() for each in (own, changed))
+    _, _, *lines = difflib.unified_diff(before, after, lineterm="", n=1)
     return "\n".join(lines)
 
 
 def find_variants(answer: Answer, state: RunState) -> list[tuple[str, Variant]]:
     """Return what to try, with the arm on whose code; empty if nothing applies."""
-    question, rules = answer.question, read(rubric_directory() / "improvements.toml", Improvements)
-    arms = [
-        each
-        for each in sorted(answer.ranked, key=lambda each: -each.speedup.value)
-        if each.scored.workflow in rules.workflows and each.scored.weights is None
-    ]
-    is_file = isinstance(question.model, OnnxModel)
-    if question.task != "forward" or is_file or not arms or not is_float32(answer, state):
+    rules = load()
+    if answer.question.task != "forward" or isinstance(answer.question.model, OnnxModel):
+        return []
+    broken, causes = find_breaks(answer)
+    lines = [each.lines.strip() for each in causes.values() if each and each.lines]
+    settings = Variant(
+        name="graph-breaks",
+        title="settings against graph breaks",
+        lines="\n".join(dict.fromkeys(lines)),
+        graph_breaks={},
+    )
+    return [*_find_precisions(answer, state, rules), *([(broken, settings)] if lines else [])]
+
+
+def _find_precisions(
+    answer: Answer, state: RunState, rules: Improvements
+) -> list[tuple[str, Variant]]:
+    arms = [each for each in _by_speed(answer) if each.scored.workflow in rules.workflows]
+    if not arms or not is_float32(answer, state):
         return []
     arm = answer.advised if answer.advised in arms else arms[0]
-    gpu, flags = answer.machine.find_gpu(question.gpu), detect_cpu_flags()
+    gpu, flags = answer.machine.find_gpu(answer.question.gpu), detect_cpu_flags()
     capability = float(gpu.compute_capability) if gpu else 0.0
     return [
         (arm.arm, Variant(name=name, title=each.title, lines=each.lines.strip()))
         for name, each in rules.precision.items()
         if capability >= each.compute_capability or (not gpu and flags & each.cpu_flags)
     ]
+
+
+def find_breaks(answer: Answer) -> tuple[str, dict[str, BreakCause | None]]:
+    """Return the fastest arm whose graph breaks, and the causes by place and Dynamo's reason."""
+    causes = load().graph_break.values()
+    for arm in _by_speed(answer):
+        if breaks := arm.measured.facts.get("graph_breaks"):
+            return arm.arm, {
+                each: next((cause for cause in causes if re.search(cause.pattern, each)), None)
+                for each in breaks
+            }
+    return "", {}
+
+
+def _by_speed(answer: Answer) -> list[RankedArm]:
+    """Return the arms without quantised weights, the fastest first."""
+    native = [each for each in answer.ranked if each.scored.weights is None]
+    return sorted(native, key=lambda each: -each.speedup.value)
 
 
 def is_float32(answer: Answer, state: RunState) -> bool:
@@ -144,7 +202,19 @@ def is_float32(answer: Answer, state: RunState) -> bool:
     return any(each.parameter_bytes == FLOAT32_BYTES * (each.parameters or 0) for each in loaded)
 
 
+def render_breaks(answer: Answer) -> str:
+    """Return where the graph breaks, why, and what mends it; empty if it does not."""
+    arm, causes = find_breaks(answer)
+    lines = [f"Graph breaks of {answer.titles[arm]}:"] if arm else []
+    for reason, found in causes.items():
+        place, colon, _ = reason.partition(": ")
+        where = f"{place}: " if colon and PLACE.fullmatch(place) else ""
+        remedy = found.advice or "a setting may mend it" if found else ""
+        lines.append(f"  {where}{found.cause}; {remedy}" if found else f"  {reason}")
+    return "".join(f"{line}\n" for line in lines)
+
+
 def render(tried: Tried, answer: Answer) -> str:
-    """Return the gain as a sentence, and the lines of a change that works."""
+    """Return the gain as a sentence, and the lines of a change that gains."""
     sentence = describe_variant(tried.variant, tried.arm, answer)
-    return f"{sentence}\n{tried.diff}\n" if tried.variant.failure is None else f"{sentence}\n"
+    return f"{sentence}\n{tried.diff}\n" if tried.variant.is_gain else f"{sentence}\n"

@@ -58,7 +58,7 @@ def run_role(request: Request, channel: Channel) -> None:
     snippet = Snippet(pathlib.Path(options["snippet"]))
     snippet.call()
     snippet.synchronise()
-    channel.send(events.FirstReply(time.monotonic() - options["begun"]))
+    channel.send(events.FirstReply(time.monotonic() - options["begun"], count_graph_breaks()))
     snippet.save_call(pathlib.Path(options["call"]))
     snippet.run(options["saves"])
     channel.start_phase("correctness")
@@ -87,6 +87,14 @@ def run_role(request: Request, channel: Channel) -> None:
                 round_number=int(token[2]),
             )
         )
+
+
+def count_graph_breaks() -> dict[str, int]:
+    if "torch._dynamo" not in sys.modules:
+        return {}
+    from probes.stacks import graph_breaks  # noqa: PLC0415 - imports torch
+
+    return graph_breaks.graph_breaks()
 
 
 class Snippet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import logging
 import pathlib
 import re
 import traceback
@@ -10,22 +11,37 @@ from collections.abc import Sequence
 
 from torch._dynamo.utils import counters, graph_break_reasons
 
-#: Lines of Dynamo's message about a break: what it does not support, and the call that it met.
+#: Dynamo's message about a break: where it traced, and why it stopped.
+BREAK = re.compile(r"in user code at (\S+):(\d+)\nGraph Break Reason: (.*)", re.DOTALL)
+#: Lines of the reason: what Dynamo does not support, and the call that it met.
 EXPLANATION = re.compile(r"^\s*Explanation: (.+?)\.?\s*$", re.MULTILINE)
 CONTEXT = re.compile(r"^\s*Developer debug context: (.+?)\s*$", re.MULTILINE)
 #: The address of an object, which differs from run to run.
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
+class BreakHandler(logging.Handler):
+    """Counts Dynamo's messages: its counters do not have the places of all breaks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = collections.Counter[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if message := BREAK.search(record.getMessage()):
+            file, line, reason = message.groups()
+            self.found[f"{pathlib.Path(file).name}:{line}: {_explain(reason)}"] += 1
+
+
+HANDLER = BreakHandler()
+LOG = logging.getLogger("torch._dynamo.symbolic_convert.__graph_breaks")
+LOG.addHandler(HANDLER)
+LOG.setLevel(logging.DEBUG)
+
+
 def graph_breaks() -> dict[str, int]:
     """Return how often each break of the graph occurred, with the file and line of its cause."""
-    placed = collections.Counter(
-        f"{where(found.user_stack)}{str(found.reason).splitlines()[0]}"
-        for found in graph_break_reasons
-    )
-    return dict(placed) or {
-        str(reason).splitlines()[0]: int(count) for reason, count in _counted().items()
-    }
+    return dict(HANDLER.found) or {_explain(reason): each for reason, each in _counted().items()}
 
 
 def with_cause(proof: str) -> str:
@@ -39,16 +55,10 @@ def with_cause(proof: str) -> str:
     return f"{proof}: {_why_nothing_was_captured()}"
 
 
-def where(stack: Sequence[traceback.FrameSummary]) -> str:
-    """Return the line of the user's code, else that of a library, as `model.py:12: `."""
-    line = own_line(stack) or (_line(stack[-1]) if stack else "")
-    return f"{line}: " if line else ""
-
-
 def own_line(stack: Sequence[traceback.FrameSummary]) -> str:
     """Return the innermost frame of the user's code as `model.py:12`; empty if there is none."""
     own = [frame for frame in stack if "site-packages" not in frame.filename]
-    return _line(own[-1]) if own else ""
+    return f"{pathlib.Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 def count(number: int, noun: str) -> str:
@@ -62,17 +72,18 @@ def _why_nothing_was_captured() -> str:
         return "Dynamo was never called"
     if not message:
         return f"Dynamo captured nothing of the {count(frames, 'function')} that it traced"
-    explanation, context = EXPLANATION.search(message), CONTEXT.search(message)
-    cause = explanation[1] if explanation else message.splitlines()[0]
+    context = CONTEXT.search(message)
     # Dynamo does not keep the stack of a frame that it skips whole.
     lines = [line for found in graph_break_reasons[:1] if (line := own_line(found.user_stack))]
     met = ", ".join([*lines, *([context[1]] if context else [])])
     place = f" at {met}" if met else ""
-    return f"Dynamo captured nothing and stopped{place}: {cause}"
+    return f"Dynamo captured nothing and stopped{place}: {_explain(message)}"
 
 
-def _line(frame: traceback.FrameSummary) -> str:
-    return f"{pathlib.Path(frame.filename).name}:{frame.lineno}"
+def _explain(message: str) -> str:
+    """Return Dynamo's explanation; the first line of a message without one."""
+    found = EXPLANATION.search(message)
+    return ADDRESS.sub("", found[1] if found else message.splitlines()[0])
 
 
 def _counted() -> dict[str, int]:

@@ -240,6 +240,8 @@ class FirstReply(Event):
     """A snippet has returned its first output, so many seconds after its process was asked for."""
 
     seconds: Amount
+    #: How often the graph of `torch.compile` broke, by place and reason.
+    graph_breaks: dict[str, int] = dataclasses.field(default_factory=dict)
     event: Literal["first_reply"] = "first_reply"
 
 

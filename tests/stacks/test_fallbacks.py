@@ -83,19 +83,26 @@ record("second size", lambda: engage(workflow, [2, 3]))
 #: Dynamo skips a function with a break of the graph in a loop, and counts no break.
 BROKEN_LOOP = """
 import functools
+from probes.stacks import graph_breaks
 from probes.workflows import torch_compile_inductor as workflow
+
+(directory / "loop.py").write_text('''
+import torch
 
 class Chosen(torch.nn.Module):
     def forward(self, x):
         for _ in range(2):
             x = x[torch.nonzero(x[:, 0] < 99)[:, 0]] * 2
         return x
+''')
+sys.path.insert(0, str(directory))
+from loop import Chosen
 
 torch.compile = functools.partial(torch.compile, backend="eager")
 subject = workflow.open_subject(request)
 subject.module = Chosen()
 workflow.open_subject = lambda _: subject
-record("loop", lambda: engage(workflow, [2]))
+record("loop", lambda: engage(workflow, [2]) | {"breaks": graph_breaks.graph_breaks()})
 """
 #: Dynamo's region spans the eager body and the compiled head.
 EAGER_BODY = """
@@ -121,6 +128,7 @@ record("mixed", lambda: engage(workflow, [2]))
 UNCAPTURED = """
 import functools
 import dataclasses
+from probes.stacks import graph_breaks
 from probes.workflows import torch_compile_inductor as workflow
 
 (directory / "uncaptured.py").write_text('''
@@ -165,7 +173,7 @@ torch.compile = functools.partial(torch.compile, backend="eager")
 for function in ("lstm", "nested", "disabled", "masked"):
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    torch._dynamo.utils.graph_break_reasons.clear()
+    graph_breaks.HANDLER.found.clear()
     subject = {"kind": "factory", "name": f"{directory / 'uncaptured.py'}:{function}"}
     request = dataclasses.replace(
         request, subject=subject, dtype="native", shared_directory=tempfile.mkdtemp()
@@ -378,6 +386,8 @@ def test_a_skipped_loop_is_not_engaged_with_its_reason(run_script: RunScript) ->
     found = run_script(BROKEN_LOOP)["loop"]
     assert found["share"] == 0.0
     assert "aten.nonzero" in found["proof"]
+    (place,) = found["breaks"]
+    assert place.startswith("loop.py:7: Operator `aten.nonzero")
 
 
 def test_eager_code_between_compiled_graphs_is_not_counted_as_compiled(

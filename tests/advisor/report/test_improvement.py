@@ -13,10 +13,12 @@ import builders
 import built_answers
 import msgspec
 import pytest
+from report_runs import with_measurement
 
 from advisor.context import Context
 from advisor.decide.decision import decide, evaluate
 from advisor.decide.further_lines import describe_variant
+from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval, Variant
 from advisor.domain.model import OnnxModel
@@ -24,6 +26,7 @@ from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
 from advisor.errors import VerificationError
 from advisor.report import improvement
+from advisor.report.improvement import Tried
 from advisor.store.store import Store
 from probes.wire.events import Loaded
 from probes.wire.outcome import Outcome
@@ -110,13 +113,54 @@ def test_a_gain_is_a_line_of_the_answer_and_changes_no_rank() -> None:
     assert "the same code" in describe_variant(tried, "compiled", answer)
 
 
+BREAKS = {
+    "net.py:12: Dynamo does not support tracing `Tensor.item()` with config.x=False": 3,
+    "net.py:14: Detected data-dependent branching (e.g. `if x.sum() > 0:`)": 1,
+    "net.py:20: Dynamo does not know this": 1,
+}
+
+
+def with_breaks(*breaks: str) -> Answer:
+    facts = {"graph_breaks": {each: BREAKS[each] for each in breaks}}
+    return with_measurement(built_answers.answer(), "compiled", facts=facts)
+
+
+def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
+    _, branch, unknown = BREAKS
+    ((arm, variant),) = improvement.find_variants(with_breaks(*BREAKS), state())
+    assert arm == "compiled"
+    assert variant.lines == "torch._dynamo.config.capture_scalar_outputs = True"
+    assert improvement.find_variants(with_breaks(branch, unknown), state()) == []
+    told = improvement.render_breaks(with_breaks(*BREAKS)).splitlines()
+    assert "net.py:12: the value of a tensor" in told[1]
+    assert "torch.cond" in told[2]
+    assert unknown in told[3]
+    assert not improvement.render_breaks(built_answers.answer())
+
+
+def test_settings_are_told_if_they_gain() -> None:
+    tried = Variant(name="graph-breaks", title="settings", lines="x", graph_breaks={})
+    gains = {1.5: True, 1.01: False, 0.7: False}
+    for gain, is_told in gains.items():
+        speedup = Interval(value=gain, low=gain, high=gain)
+        variant = msgspec.structs.replace(tried, speedup=speedup)
+        assert variant.is_gain == is_told
+        text = improvement.render(Tried(arm="compiled", variant=variant, diff="+x"), with_breaks())
+        assert ("+x" in text) == is_told
+        assert not msgspec.structs.replace(variant, failure="wrong outputs").is_gain
+    speedup = Interval(value=0.7, low=0.7, high=0.7)
+    slower = msgspec.structs.replace(tried, speedup=speedup, graph_breaks=None)
+    assert slower.is_gain, "another precision is told in any case"
+
+
 @pytest.mark.stack
 @pytest.mark.timeout(300)
 def test_the_code_of_a_run_is_run_in_bfloat16_and_the_result_is_kept(
     home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ["-m", "advisor", "recommend", "--model", "synthetic/ffn@64x128", "--gpu", "cpu"]
-    command += ["--workflows", "pytorch-eager/default", "--budget", "1", "--batch-sizes", "2"]
+    command += ["--workflows", "pytorch-eager/default", "--batch-sizes", "2", "--budget", "1"]
+    command += ["--all-arms"]
     environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
     subprocess.run([sys.executable, *command], env=environment, check=False, capture_output=True)
     context = Context(environment=environment, store=Store(home))
