@@ -15,6 +15,7 @@ from sessions import expect_failure
 
 from advisor.ask import rubric_files
 from advisor.domain.catalogue import Deadlines
+from advisor.probing import supervisor as supervisor_module
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes.wire.outcome import FailureStatus, Outcome
@@ -108,8 +109,9 @@ def pids(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 @pytest.mark.parametrize("end", ENDS)
 def test_detached_processes_end_with_their_worker(
-    end: str, pids: pathlib.Path, tmp_path: pathlib.Path
+    end: str, pids: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(supervisor_module, "EXIT_GRACE_SECONDS", 0.5)
     code, expected = ENDS[end]
     workflow = tmp_path / "escaping.py"
     workflow.write_text(WORKFLOW.format(pids=str(pids), end=code))

@@ -54,7 +54,11 @@ def taking(builds: Iterable[NextBuild]) -> ChooseBuild:
 
 def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: Session) -> None:
     start_workers(session, QUICK, ALIKE)
-    built = build_all(session, NextBuild(QUICK), NextBuild(ALIKE))
+    built = build_all(session, NextBuild(QUICK), NextBuild(ALIKE), at_once=8)
+    shares = [
+        (each.processors, each.builds_at_once) for each in built if isinstance(each, BuildStarted)
+    ]
+    assert shares == [(1, 2), (1, 2)]
     began = {each.arm: built.index(each) for each in built if isinstance(each, BuildStarted)}
     ended = [place for place, each in enumerate(built) if worker_events_of([each], Prepared)]
     assert set(began) == {QUICK.id, ALIKE.id}
@@ -69,15 +73,6 @@ def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: Session) -
     assert session.is_warmed_up(QUICK.id)
     assert not session.is_prepared(QUICK.id)
     assert outcomes_by_arm(session.stop()) == {QUICK.id: Outcome(), ALIKE.id: Outcome()}
-
-
-def test_each_build_states_its_processors(session: Session) -> None:
-    start_workers(session, QUICK, ALIKE)
-    built = build_all(session, NextBuild(QUICK), NextBuild(ALIKE), at_once=8)
-    found = {
-        (each.processors, each.builds_at_once) for each in built if isinstance(each, BuildStarted)
-    }
-    assert found == {(1, 2)}
 
 
 def test_no_more_builds_run_than_there_are_shares(session: Session) -> None:
@@ -228,16 +223,11 @@ class StagedMemory(DeviceMemoryMonitor):
         return self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
 
 
-@pytest.mark.parametrize(
-    ("gibibytes", "freed"),
-    [((5, 2), 3), ((5, 5, 2), 3), ((1, 2), 0)],
-    ids=["at once", "after the end", "others grew"],
-)
 def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
-    gibibytes: tuple[int, ...], freed: int, open_session: Callable[..., Session]
+    open_session: Callable[..., Session],
 ) -> None:
     # The first build reads it too.
-    memory_monitor = StagedMemory(*(each << 30 for each in (gibibytes[0], *gibibytes)))
+    memory_monitor = StagedMemory(*(each << 30 for each in (5, 5, 5, 2)))
     session = open_session(ConditionsMonitor(), memory_monitor)
     for arm in (BASELINE, QUICK):
         list(session.start([(arm, 0)])) if arm == QUICK else list(session.start_reference(arm, 0))
@@ -246,7 +236,7 @@ def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
     list(session.build(QUICK.id))
     stopped = list(session.stop({QUICK.id}))
     (memory,) = [each for each in stopped if isinstance(each, DeviceMemory)]
-    assert (memory.source, memory.peak_bytes) == ("freed", freed << 30)
+    assert (memory.source, memory.peak_bytes) == ("freed", 3 << 30)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ import sys
 import time
 import types
 
-import numpy as np
-
 from probes.adapter import ModelError, UnsupportedError
 from probes.measuring import timing
 from probes.wire.events import Engagement
@@ -61,13 +59,9 @@ class Program(eager.Program):
         match FAULT["name"]:
             case "wrong":
                 return output + 0.1
-            case "nan":
-                return output * np.nan
             case "memoises":
                 self.first = getattr(self, "first", output)
                 return self.first
-            case "other-shape":
-                return output[:, :4]
             case "stale":
                 # Return the output of the previous call, as a captured graph whose input buffer was
                 # not filled.
@@ -151,9 +145,6 @@ def act_against_the_program(request):
         case "starts-many":
             for _ in range(50):
                 subprocess.Popen(["sleep", "3603"], start_new_session=True, env={})
-        case "not-text":
-            with (control_directory(request) / "events.jsonl").open("ab") as events:
-                events.write(b'{"event": "\xff\xfe"}\n')
 
 
 def build(subject, inputs, request):
@@ -165,10 +156,6 @@ def build(subject, inputs, request):
             raise RuntimeError("Could not find an implementation for Gemm(13)\nand a second line")
         case "segfault":
             ctypes.string_at(0)
-        case "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        case "silent-exit":
-            os._exit(0)
         case "hangs":
             subprocess.Popen(["sleep", "3602"])
             time.sleep(3600)
@@ -179,18 +166,14 @@ def build(subject, inputs, request):
             subprocess.Popen(["sleep", "3601"], start_new_session=True)
             time.sleep(3600)
         case "restless":
-            # A child process that polls for work, as some engines have.
-            subprocess.Popen([sys.executable, "-c", "while True: pass"])
-        case "restless-titled":
-            # The same with a process title, which overwrites the environment variables.
+            # A child process that polls for work, as some engines have, with a process title, which
+            # overwrites the environment variables.
             subprocess.Popen([sys.executable, "-c", "while True: pass"], env={})
         case "holds-the-lock":
             # A C call that holds the GIL, as a compiler may: no Python thread of this process runs.
             ctypes.PyDLL(None).sleep(3600)
         case "out-of-memory":
             raise MemoryError
-        case "device-out-of-memory":
-            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
         case "slows-the-clock":
             # The clock of the measurement itself: it has bound the functions of `time` before.
             clock = timing.perf_counter_ns
