@@ -20,50 +20,9 @@ from typing import Annotated
 import msgspec
 import platformdirs
 
-from advisor.errors import SettingsError, choose_among
+from advisor.errors import SettingsError
 from advisor.system import write_atomically
 
-#: Actions that `[keys]` can rebind: the ids of the bindings.
-ACTIONS = {
-    "back",
-    "cancel",
-    "code",
-    "compare",
-    "copy",
-    "delete",
-    "detail",
-    "doctor",
-    "excluded",
-    "export",
-    "filter",
-    "fleet",
-    "go-on",
-    "help",
-    "history",
-    "leave-out",
-    "log",
-    "make",
-    "mark",
-    "measure-again",
-    "new",
-    "next",
-    "next-arm",
-    "note",
-    "open",
-    "pause",
-    "preset",
-    "previous",
-    "quit",
-    "resume",
-    "retry",
-    "run",
-    "skip",
-    "sort",
-    "task",
-    "undo",
-    "verify",
-    "weights",
-}
 THEME_LINE = re.compile(r"^[ \t]*theme[ \t]*=.*$", re.MULTILINE)
 
 
@@ -71,7 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The user's settings."""
 
     theme: str = ""
-    #: Keys by action, comma-separated.
+    #: Keys by action, comma-separated; the actions are the ids of the bindings of the screens.
     keys: dict[str, str] = {}
     #: Price of a device per hour, by its kind in fleets.
     prices: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e9)]] = {}
@@ -85,7 +44,7 @@ def default_file() -> pathlib.Path:
 def read(file: pathlib.Path) -> Settings:
     """Return the settings, or defaults without a file; raise `SettingsError`."""
     try:
-        settings = msgspec.toml.decode(file.read_bytes(), type=Settings)
+        return msgspec.toml.decode(file.read_bytes(), type=Settings)
     except FileNotFoundError:
         return Settings()
     except OSError as problem:
@@ -97,13 +56,6 @@ def read(file: pathlib.Path) -> Settings:
             f"{file}: {problem}",
             "use only theme, [keys] and [prices]",
         ) from problem
-    for action in settings.keys:
-        if action not in ACTIONS:
-            raise SettingsError(
-                f"{file}: [keys] has the unknown action {action!r}",
-                choose_among(action, sorted(ACTIONS)),
-            )
-    return settings
 
 
 def save_theme(file: pathlib.Path, theme: str) -> None:

@@ -27,7 +27,7 @@ from advisor.settings import Settings, read, save_theme
 from advisor.system import ADVISOR_COMMAND
 from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter
-from advisor.tui.launch import BackgroundTasks, LaunchOptions
+from advisor.tui.launch import BackgroundTasks, LaunchOptions, check_actions
 from advisor.tui.screens.home import HomeScreen
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class AdvisorApp(App[int]):
         self._start_host = start_host
         self._settings_file = settings_file
         self._settings = read(settings_file) if settings_file else Settings()
+        check_actions(self._settings.keys)
         for theme in THEMES:
             self.register_theme(theme)
         if not no_color:

@@ -74,10 +74,6 @@ def test_a_settings_file_is_read_or_refused(tmp_path: pathlib.Path) -> None:
     file.write_text("colour = 3\n")
     with pytest.raises(SettingsError, match="colour"):
         settings.read(file)
-    file.write_text('[keys]\nexprt = "ctrl+e"\n')
-    with pytest.raises(SettingsError) as refusal:
-        settings.read(file)
-    assert refusal.value.next_step == "did you mean export?"
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import pathlib
-import pkgutil
 
+import pytest
 from onscreen import (
     async_test,
     replay_app,
@@ -13,32 +12,21 @@ from onscreen import (
     wait_for,
     wait_for_screen,
 )
-from textual.binding import Binding
-from textual.dom import DOMNode
 
-from advisor import settings, tui
 from advisor.context import Context
+from advisor.errors import SettingsError
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.launch import LaunchOptions
+from advisor.tui.launch import LaunchOptions, check_actions
 from advisor.tui.questions import FileDialog
 from advisor.tui.screens.results import ResultsScreen
 
 
-def test_the_settings_know_the_ids_of_all_bindings() -> None:
-    for module in pkgutil.walk_packages(tui.__path__, "advisor.tui."):
-        importlib.import_module(module.name)
-    kinds, ids = [DOMNode], set()
-    while kinds:
-        kind = kinds.pop()
-        kinds += kind.__subclasses__()
-        if kind.__module__.startswith("advisor."):
-            ids |= {
-                binding.id
-                for binding in getattr(kind, "BINDINGS", ())
-                if isinstance(binding, Binding) and binding.id
-            }
-    assert ids == settings.ACTIONS
+def test_an_unknown_action_in_the_settings_is_an_error_with_the_known_ones() -> None:
+    check_actions({"export": "ctrl+e", "quit": "ctrl+x", "verify": "v"})
+    with pytest.raises(SettingsError) as refusal:
+        check_actions({"exprt": "ctrl+e"})
+    assert refusal.value.next_step == "did you mean export?"
 
 
 @async_test
