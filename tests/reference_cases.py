@@ -60,9 +60,10 @@ class Factories:
     def make_case(self, function: str, directory: pathlib.Path, **changes: Any) -> Case:
         request = self.request(function, directory, **changes)
         subject = by_request.open_torch_subject(request)
-        inputs = [subject.inputs(2, number) for number in range(request.input_sets)]
+        (rows,) = request.batch_sizes
+        inputs = [subject.inputs(rows, number) for number in range(request.input_sets)]
         before = [[array.copy() for array in arrays] for arrays in inputs]
-        file = dispatch.reference_file(request, Shape(2))
+        file = dispatch.reference_file(request, Shape(rows))
         with torch.no_grad():
             program = pytorch_eager.build(subject, inputs[0], request)
             dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from typing import Any
 
 import pytest
 import workers
@@ -90,29 +91,21 @@ def own_probes(tmp_path: pathlib.Path) -> pathlib.Path:
     return probes
 
 
-def evaluate(
-    expression: str,
-    place: pathlib.Path,
-    *,
-    probes: pathlib.Path | None = None,
-    interpreter: str = sys.executable,
-    environment: dict[str, str] | None = None,
-) -> object:
+def evaluate(expression: str, place: pathlib.Path, **how: Any) -> object:
     """Return the value of `expression` in a worker that has imported its workflow."""
-    workflow = place / "reporting.py"
-    workflow.write_text(REPORTING.format(expression=expression))
-    request = workers.make_request(workflow, place)
-    answer = workers.run_worker(
-        request,
-        place / "control",
-        "stop\n",
-        probes=probes,
-        interpreter=interpreter,
-        environment=environment,
-    )
-    assert answer.failure is None, answer.log
+    answer = run(REPORTING.format(expression=expression), place, **how)
     value: object = json.loads(answer.versions["answer"])
     return value
+
+
+def run(code: str, place: pathlib.Path, **how: Any) -> workers.WorkerResult:
+    """Run a worker of the workflow of this code, which does not fail."""
+    workflow = place / "reporting.py"
+    workflow.write_text(code)
+    request = workers.make_request(workflow, place)
+    answer = workers.run_worker(request, place / "control", "stop\n", **how)
+    assert answer.failure is None, answer.log
+    return answer
 
 
 def default_path(interpreter: str) -> list[str]:
@@ -154,15 +147,9 @@ def test_the_folder_of_the_script_is_removed_from_the_path_by_any_name(
 
 
 def test_a_spawned_process_has_the_package_and_the_same_path(
-    foreign_python: str, own_probes: pathlib.Path, tmp_path: pathlib.Path
+    foreign_python: str, own_probes: pathlib.Path
 ) -> None:
-    workflow = own_probes / "workflows" / "spawning.py"
-    workflow.write_text(SPAWNING)
-    request = workers.make_request(workflow, tmp_path)
-    answer = workers.run_worker(
-        request, tmp_path / "control", "stop\n", probes=own_probes, interpreter=foreign_python
-    )
-    assert answer.failure is None, answer.log
+    answer = run(SPAWNING, own_probes / "workflows", probes=own_probes, interpreter=foreign_python)
     seen = json.loads(answer.versions["answer"])
     expected = {
         "package": str(own_probes / "__init__.py"),
@@ -173,12 +160,7 @@ def test_a_spawned_process_has_the_package_and_the_same_path(
 
 
 def test_memory_that_a_call_frees_is_kept(tmp_path: pathlib.Path) -> None:
-    workflow = tmp_path / "freeing.py"
-    workflow.write_text(workers.COUNT_FAULTS + FREEING)
-    answer = workers.run_worker(
-        workers.make_request(workflow, tmp_path), tmp_path / "control", "stop\n"
-    )
-    assert answer.failure is None, answer.log
+    answer = run(workers.COUNT_FAULTS + FREEING, tmp_path)
     assert int(answer.versions["answer"]) < workers.FAULTS_OF_A_BLOCK
 
 
@@ -225,14 +207,10 @@ def test_output_of_the_stack_goes_to_the_log_and_not_to_the_notifications(
     tmp_path: pathlib.Path,
 ) -> None:
     noise = (
-        "print('from Python', flush=True), subprocess.call(['echo', 'from a child']),"
-        " sys.stderr.write('an error') and None"
+        "[print('from Python', flush=True), subprocess.call(['echo', 'from a child']),"
+        " sys.stderr.write('an error')]"
     )
-    workflow = tmp_path / "reporting.py"
-    workflow.write_text(REPORTING.format(expression=noise))
-    answer = workers.run_worker(
-        workers.make_request(workflow, tmp_path), tmp_path / "control", "stop\n"
-    )
+    answer = run(REPORTING.format(expression=noise), tmp_path)
     for words in ("from Python", "from a child", "an error"):
         assert words in answer.log
     assert answer.notifications == b"." * (len(answer.events) + 1)

@@ -17,6 +17,7 @@ import pytest
 import workers
 from lazy import lazy
 
+from probes import protocol
 from probes.checking import dispatch
 
 torch = lazy("torch")
@@ -104,6 +105,12 @@ def quick_builds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+def request_for(width: int, place: pathlib.Path, **changes: Any) -> protocol.Request:
+    sizes = {"hidden": width, "intermediate": width}
+    subject = {"kind": "synthetic", "name": "matmul", "block": "matmul", **sizes}
+    return workers.make_request(pathlib.Path("x"), place, subject=subject, **changes)
+
+
 @pytest.mark.parametrize(("arm", "width", "tokens"), CASES)
 def test_a_timed_call_does_what_the_handed_out_lines_do(
     arm: str,
@@ -116,20 +123,7 @@ def test_a_timed_call_does_what_the_handed_out_lines_do(
     monkeypatch.chdir(tmp_path)
     module, _, _ = arm.partition("/")
     workflow = importlib.import_module(f"probes.workflows.{module}")
-    request = workers.make_request(
-        pathlib.Path("x"),
-        tmp_path,
-        subject={
-            "kind": "synthetic",
-            "name": "matmul",
-            "block": "matmul",
-            "hidden": width,
-            "intermediate": width,
-        },
-        options=ARMS[arm],
-        batch_sizes=[2],
-        input_tokens=tokens,
-    )
+    request = request_for(width, tmp_path, options=ARMS[arm], batch_sizes=[2], input_tokens=tokens)
     subject = workflow.open_subject(request)
     arguments = subject.inputs(2, 0)
     with torch.inference_mode():
@@ -156,18 +150,7 @@ def test_io_binding_binds_the_inputs_of_each_call(
     counts: collections.Counter[str], tmp_path: pathlib.Path
 ) -> None:
     workflow = importlib.import_module("probes.workflows.onnxruntime_cpu")
-    request = workers.make_request(
-        pathlib.Path("x"),
-        tmp_path,
-        subject={
-            "kind": "synthetic",
-            "name": "matmul",
-            "block": "matmul",
-            "hidden": 8,
-            "intermediate": 8,
-        },
-        options={"feeding": "io-binding"},
-    )
+    request = request_for(8, tmp_path, options={"feeding": "io-binding"})
     subject = workflow.open_subject(request)
     program = workflow.build(subject, subject.inputs(1, 0), request)
     device_inputs = program.feed(subject.inputs(1, 0))

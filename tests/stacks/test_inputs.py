@@ -18,24 +18,14 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 #: An ONNX file with a free batch size and sequence length, and a fixed number of heads.
 PROFILES = """
 import dataclasses
-import onnx, tensorrt as trt
-from onnx import TensorProto, helper
+import tensorrt as trt
+from onnx_texts import write_onnx
 from probes.stacks import tensorrt_engine as stack
 
-free = {"tokens": ["batch", "sequence"], "mask": ["batch", 2, "sequence"]}
-values = [
-    helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name, shape in free.items()
-]
-outputs = [
-    helper.make_tensor_value_info(f"{name}_out", TensorProto.INT64, shape)
-    for name, shape in free.items()
-]
-nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in free]
-graph = helper.make_graph(nodes, "free", values, outputs)
-file = directory / "free.onnx"
-onnx.save(
-    helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file
-)
+values = "int64[batch, sequence] tokens, int64[batch, 2, sequence] mask"
+outputs = "int64[batch, sequence] tokens_out, int64[batch, 2, sequence] mask_out"
+code = "tokens_out = Identity(tokens) mask_out = Identity(mask)"
+file = write_onnx(directory / "free.onnx", f"free ({values}) => ({outputs}) {{ {code} }}")
 request = dataclasses.replace(
     request, subject={"kind": "onnx", "name": str(file)}, input_tokens=32, batch_sizes=[1, 4]
 )
@@ -226,31 +216,17 @@ for sizes in ([1], [4], [1, 4]):
 #: A real session on the CPU, with the feeding of sessions on a GPU.
 FEEDING = """
 import dataclasses
-import numpy, onnx
-import onnxruntime as ort
-from onnx import TensorProto, helper
+import numpy
+from onnx_texts import write_onnx
 from probes.stacks import onnxruntime_session as stack
 
-
-def doubled(kind):
-    nodes = [
-        helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
-        helper.make_node("Add", ["f", "f"], ["d"]),
-    ]
-    nodes.append(helper.make_node("Cast", ["d"], ["y"], to=kind))
-    values = [helper.make_tensor_value_info(name, kind, ["batch", 3]) for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "doubled", values[:1], values[1:])
-    file = directory / f"{kind}.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file
-    )
-    return file
-
-
-for kind in ("FLOAT", "FLOAT16", "BFLOAT16"):
+for kind, number in (("float", 1), ("float16", 10), ("bfloat16", 16)):
+    code = f"f = Cast <to = 1> (x) d = Add(f, f) y = Cast <to = {number}> (d)"
+    graph = f"doubled ({kind}[batch, 3] x) => ({kind}[batch, 3] y) {{ {code} }}"
+    file = write_onnx(directory / f"{kind}.onnx", graph)
     for feeding in ("host", "io-binding"):
         asked = dataclasses.replace(request, options={"feeding": feeding})
-        session = stack.open_session(doubled(getattr(TensorProto, kind)), [(stack.CPU, {})], asked)
+        session = stack.open_session(file, [(stack.CPU, {})], asked)
         program = stack.gpu_program(session, stack.CPU, asked)
         array = numpy.array([[1.0, 2.0, 3.5]], dtype="float32")
         outputs = program.collect(program(program.feed([array])))

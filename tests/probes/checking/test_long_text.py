@@ -68,10 +68,15 @@ class Program:
         return TokenLogprobs(np.take_along_axis(found, ids, -1), ids)
 
 
+def score(program: Program, text: long_text.LongText, **asked: Any) -> Any:
+    scores = long_text.score_program(program, text, request(**asked))
+    assert scores is not None
+    return scores
+
+
 def test_a_program_like_the_reference_loses_nothing(tables: tuple[Any, Any]) -> None:
     text = make_text(tables[0], tables[1])
-    scores = long_text.score_program(Program(tables[0]), text, request())
-    assert scores is not None
+    scores = score(Program(tables[0]), text)
     assert (scores.positions, len(scores.loss)) == (SETS * ROWS * NEW, SETS * ROWS)
     assert np.allclose(scores.divergence, 0, atol=1e-6)
     assert np.allclose(scores.loss, 0, atol=1e-6)
@@ -83,8 +88,7 @@ def test_a_program_like_the_reference_loses_nothing(tables: tuple[Any, Any]) -> 
 def test_the_divergence_is_that_of_kullback_and_leibler(tables: tuple[Any, Any]) -> None:
     exact, other = (table.astype("float64") for table in tables)
     text = make_text(tables[0], tables[0])
-    scores = long_text.score_program(Program(tables[1]), text, request())
-    assert scores is not None
+    scores = score(Program(tables[1]), text)
     before = np.concatenate([text.prompts[..., -1:], text.tokens[..., :-1]], axis=-1)
     wanted = (np.exp(exact) * (exact - other)).sum(-1)[before].mean(-1).ravel()
     assert np.allclose(scores.divergence, wanted, atol=1e-5)
@@ -94,10 +98,8 @@ def test_the_divergence_is_that_of_kullback_and_leibler(tables: tuple[Any, Any])
 
 def test_likeliest_tokens_alone_give_lower_bounds(tables: tuple[Any, Any]) -> None:
     text = make_text(tables[0], tables[0])
-    whole = long_text.score_program(Program(tables[1]), text, request())
-    part = long_text.score_program(Program(tables[1], count=8), text, request())
-    assert whole is not None
-    assert part is not None
+    whole = score(Program(tables[1]), text)
+    part = score(Program(tables[1], count=8), text)
     assert part.is_incomplete
     assert part.same_top == whole.same_top
     pairs = list(zip(part.divergence, whole.divergence, strict=True))
@@ -107,17 +109,13 @@ def test_likeliest_tokens_alone_give_lower_bounds(tables: tuple[Any, Any]) -> No
 
 def test_tokens_that_are_not_reported_do_not_count_as_likely_ones(tables: tuple[Any, Any]) -> None:
     text = make_text(tables[0], tables[0])
-    found = long_text.score_program(Program(tables[0], count=3), text, request())
-    assert found is not None
+    found = score(Program(tables[0], count=3), text)
     assert found.is_incomplete
     assert np.allclose(found.loss, 0, atol=1e-6)
 
 
 def test_a_slow_program_scores_one_set(tables: tuple[Any, Any]) -> None:
-    scores = long_text.score_program(
-        Program(tables[1]), make_text(tables[0], tables[0]), request(seconds=-1.0)
-    )
-    assert scores is not None
+    scores = score(Program(tables[1]), make_text(tables[0], tables[0]), seconds=-1.0)
     assert len(scores.loss) == len(scores.loss_eager) == ROWS
 
 

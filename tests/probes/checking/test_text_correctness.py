@@ -40,13 +40,22 @@ def noisy(values: Any, size: float) -> Any:
     return normalised(values + np.random.default_rng(5).uniform(-size, size, values.shape))
 
 
+def reference_of(place: pathlib.Path, *pairs: tuple[Any, Any], **rows: int) -> TokenReference:
+    """Return the saved reference of these exact log probabilities and those of eager PyTorch."""
+    prompts = [[np.full((len(exact), 4), number)] for number, (exact, _) in enumerate(pairs)]
+    file = place / "reference.npz"
+    save_reference(file, "float64", prompts, [run_of(*pair, **rows) for pair in pairs])
+    return load_reference(file)
+
+
+def with_eager(size: float) -> list[tuple[Any, Any]]:
+    """Return log probabilities by input set, and those of an eager PyTorch with this error."""
+    return [(each, noisy(each, size)) for each in map(logprobs, range(SETS))]
+
+
 @pytest.fixture
 def reference(tmp_path: pathlib.Path) -> TokenReference:
-    exact = [logprobs(number) for number in range(SETS)]
-    runs = [run_of(each, noisy(each, EAGER)) for each in exact]
-    prompts = [[np.full((ROWS, 4), number)] for number in range(SETS)]
-    save_reference(tmp_path / "reference.npz", "float64", prompts, runs)
-    return load_reference(tmp_path / "reference.npz")
+    return reference_of(tmp_path, *with_eager(EAGER))
 
 
 def check(
@@ -83,12 +92,8 @@ def test_the_same_text_and_probabilities_are_equivalent(reference: TokenReferenc
 def test_the_ratio_to_eager_is_unknown_where_eager_differs_by_rounding_alone(
     tmp_path: pathlib.Path, eager: float, *, known: bool
 ) -> None:
-    exact = [logprobs(number) for number in range(SETS)]
-    runs = [run_of(each, noisy(each, eager)) for each in exact]
-    prompts = [[np.full((ROWS, 4), number)] for number in range(SETS)]
-    save_reference(tmp_path / "reference.npz", "float64", prompts, runs)
-    loaded = load_reference(tmp_path / "reference.npz")
-    scored = [TokenLogprobs(noisy(each, EAGER)) for each in exact]
+    loaded = reference_of(tmp_path, *with_eager(eager))
+    scored = [TokenLogprobs(found) for _, found in with_eager(EAGER)]
     record, _ = text_correctness.check_tokens(
         loaded, [[each] for each in loaded.tokens], scored, rules("float32"), Shape(ROWS)
     )
@@ -117,9 +122,7 @@ def test_a_flip_at_a_near_tie_is_correct_whatever_tokens_follow(
 ) -> None:
     exact = logprobs(0)
     exact[0, 1, 9] = exact[0, 1].max() - EAGER / 2
-    file = tmp_path / "reference.npz"
-    save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, EAGER))])
-    reference = load_reference(file)
+    reference = reference_of(tmp_path, (exact, noisy(exact, EAGER)))
     tokens = reference.tokens[0].copy()
     tokens[0, 1], tokens[0, 2:] = 9, 30
     verdict, _, agreement = check(reference, [tokens], [])
@@ -141,38 +144,28 @@ def test_probabilities_are_classified_by_their_divergence(
 
 
 def test_a_divergence_is_found_from_the_most_likely_tokens_alone(reference: TokenReference) -> None:
-    exact = [reference.logprobs(number) for number in range(SETS)]
-    top = [
-        [
-            [
-                {token: float(position[token]) for token in np.argsort(-position)[:8]}
-                for position in row
-            ]
-            for row in each
+    def top_tokens(number: int, lost: float) -> Any:
+        """Report 8 tokens of each position, the likeliest of them with so much lost."""
+        ranked = [
+            [(position, np.argsort(-position)[:8]) for position in row]
+            for row in reference.logprobs(number)
         ]
-        for each in exact
-    ]
-    verdict, _, agreement = check(
-        reference, reference.tokens, [logprobs_from_top_tokens(each, 5) for each in top]
-    )
+        return [
+            [
+                {token: float(values[token]) - lost * (token == ids[0]) for token in ids}
+                for values, ids in row
+            ]
+            for row in ranked
+        ]
+
+    def check_top(lost: float) -> tuple[str, str, Any]:
+        top = [logprobs_from_top_tokens(top_tokens(number, lost), 5) for number in range(SETS)]
+        return check(reference, reference.tokens, top)
+
+    verdict, _, agreement = check_top(lost=0)
     assert (verdict, agreement.top1, agreement.top5) == ("exact", 1, 1)
     assert agreement.kl_mean == pytest.approx(0, abs=1e-6)
-    others = [
-        [
-            [
-                {
-                    token: value - 3 * (value == max(position.values()))
-                    for token, value in position.items()
-                }
-                for position in row
-            ]
-            for row in each
-        ]
-        for each in top
-    ]
-    verdict, _, agreement = check(
-        reference, reference.tokens, [logprobs_from_top_tokens(each, 5) for each in others]
-    )
+    verdict, _, agreement = check_top(lost=3)
     assert verdict == "incorrect"
     assert agreement.kl_mean > 0.05
 
@@ -188,9 +181,8 @@ def test_text_of_another_length_or_the_same_text_for_all_prompts_is_wrong(
 
 
 def test_a_low_precision_is_allowed_the_losses_of_eager_pytorch(tmp_path: pathlib.Path) -> None:
-    exact, file = logprobs(0), tmp_path / "reference.npz"
-    save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, 0.3))])
-    reference = load_reference(file)
+    exact = logprobs(0)
+    reference = reference_of(tmp_path, (exact, noisy(exact, 0.3)))
     verdict, _, agreement = check(
         reference, reference.tokens, [TokenLogprobs(noisy(exact, 0.3))], "bfloat16"
     )
@@ -204,11 +196,8 @@ def test_a_low_precision_is_allowed_the_losses_of_eager_pytorch(tmp_path: pathli
 def test_a_row_without_all_probabilities_is_compared_with_the_most_likely_tokens(
     token: int, tmp_path: pathlib.Path
 ) -> None:
-    exact, file = logprobs(0), tmp_path / "reference.npz"
-    save_reference(
-        file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, EAGER), rows=1)]
-    )
-    reference = load_reference(file)
+    exact = logprobs(0)
+    reference = reference_of(tmp_path, (exact, noisy(exact, EAGER)), rows=1)
     tokens = reference.tokens[0].copy()
     tokens[-1, 3] = token
     verdict, reason, agreement = check(reference, [tokens], [TokenLogprobs(exact[:1])])
@@ -256,9 +245,7 @@ def flat(tmp_path: pathlib.Path) -> tuple[TokenReference, Any]:
     eager = max(
         (with_noise(exact, seed) for seed in range(50)), key=lambda each: same_tokens(each, exact)
     )
-    file = tmp_path / "flat.npz"
-    save_reference(file, "float64", [[np.zeros((1, 4))]], [run_of(exact, eager, 1)])
-    return load_reference(file), exact
+    return reference_of(tmp_path, (exact, eager)), exact
 
 
 def with_noise(exact: Any, seed: int, times: float = 1.0) -> Any:
@@ -325,9 +312,7 @@ def test_the_divergence_of_8_bit_weights_is_not_exact_in_float32(
     divergence: float, verdict: str, tmp_path: pathlib.Path
 ) -> None:
     exact = logprobs(0).astype("float64")
-    file = tmp_path / "exact.npz"
-    save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, exact)])
-    loaded = load_reference(file)
+    loaded = reference_of(tmp_path, (exact, exact))
     noise = np.random.default_rng(4).standard_normal(exact.shape)
     values = exact + noise * np.sqrt(2 * divergence)
     values -= np.log(np.exp(values).sum(-1, keepdims=True))

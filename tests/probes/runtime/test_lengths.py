@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -37,19 +38,47 @@ LLAMA = {
 }
 
 
+def make_reference(server: ForkServer, place: pathlib.Path, **asked: Any) -> workers.WorkerResult:
+    pytest.importorskip("torch")
+    eager = WORKFLOWS / "pytorch_eager.py"
+    request = workers.make_request(eager, place, role="reference", **asked)
+    return workers.fork_worker(server, request, place / "reference", "build\noutputs\n")
+
+
 def measure(
     server: ForkServer, workflow: str, place: pathlib.Path, tokens: str, **asked: Any
 ) -> tuple[protocol.Request, workers.WorkerResult]:
-    """Make the references of a model, and run a worker of `workflow` with these tokens."""
-    pytest.importorskip("torch")
-    eager = WORKFLOWS / "pytorch_eager.py"
-    reference = workers.make_request(eager, place, role="reference", **asked)
-    made = workers.fork_worker(server, reference, place / "reference", "build\noutputs\n")
-    assert made.failure is None, made.log
+    """Run a worker of `workflow` with these tokens, after the references were made."""
     request = workers.make_request(WORKFLOWS / f"{workflow}.py", place, **asked)
-    answer = workers.fork_worker(server, request, place / "measure", tokens)
+    control = pathlib.Path(tempfile.mkdtemp(dir=place)) / "measure"
+    answer = workers.fork_worker(server, request, control, tokens)
     assert answer.failure is None, answer.log
     return request, answer
+
+
+def measure_eager(
+    server: ForkServer, place: pathlib.Path, tokens: str, **asked: Any
+) -> tuple[protocol.Request, workers.WorkerResult]:
+    made = make_reference(server, place, **asked)
+    assert made.failure is None, made.log
+    return measure(server, "pytorch_eager", place, tokens, **asked)
+
+
+PASSES: dict[str, Any] = {
+    "subject": BLOCK,
+    "batch_sizes": [1, 2],
+    "input_tokens": 9,
+    "lengths": [[4, None], [9, None]],
+}
+
+
+@pytest.fixture(scope="module")
+def passes(stack_server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return the place of the references of `PASSES`."""
+    place = tmp_path_factory.mktemp("passes")
+    made = make_reference(stack_server, place, **PASSES)
+    assert made.failure is None, made.log
+    return place
 
 
 def shapes_of(answer: workers.WorkerResult, event: str) -> list[Shape]:
@@ -66,21 +95,12 @@ def shapes_of(answer: workers.WorkerResult, event: str) -> list[Shape]:
     ],
 )
 def test_a_pass_is_checked_and_timed_at_each_length(
-    workflow: str, options: dict[str, Any], stack_server: ForkServer, tmp_path: pathlib.Path
+    workflow: str, options: dict[str, Any], stack_server: ForkServer, passes: pathlib.Path
 ) -> None:
     if workflow == "onnxruntime_cpu":
         pytest.importorskip("onnxruntime")
-    request, answer = measure(
-        stack_server,
-        workflow,
-        tmp_path,
-        "build\nvisit 1x4 1\nvisit 2x9 1\nstop\n",
-        subject=BLOCK,
-        options=options,
-        batch_sizes=[1, 2],
-        input_tokens=9,
-        lengths=[[4, None], [9, None]],
-    )
+    tokens = "build\nvisit 1x4 1\nvisit 2x9 1\nstop\n"
+    request, answer = measure(stack_server, workflow, passes, tokens, options=options, **PASSES)
     expected = [Shape(1, 4), Shape(2, 4), Shape(1, 9), Shape(2, 9)]
     assert request.shapes == expected
     for event in ("built", "checked", "warmed_up"):
@@ -104,9 +124,8 @@ def llama(place: pathlib.Path) -> dict[str, str]:
 def test_text_of_a_prompt_that_was_not_built_is_served(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
-    _, answer = measure(
+    _, answer = measure_eager(
         stack_server,
-        "pytorch_eager",
         tmp_path,
         "build\nnew-shapes short\n",
         subject=llama(tmp_path),
@@ -130,9 +149,8 @@ def test_text_is_generated_at_each_pair_of_lengths(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
     lengths: list[list[int | None]] = [[4, 3], [8, 3], [8, 5]]
-    request, answer = measure(
+    request, answer = measure_eager(
         stack_server,
-        "pytorch_eager",
         tmp_path,
         "build\nvisit 2x4+3 1\nvisit 2x8+5 1\nstop\n",
         subject=llama(tmp_path),
@@ -156,21 +174,18 @@ def test_text_is_generated_at_each_pair_of_lengths(
 def test_a_model_without_a_length_is_refused(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
-    pytest.importorskip("torch")
     (tmp_path / "images.py").write_text(
         "import torch\n"
         "def build():\n"
         "    return torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 8, 8),)\n"
     )
-    request = workers.make_request(
-        WORKFLOWS / "pytorch_eager.py",
+    made = make_reference(
+        stack_server,
         tmp_path,
-        role="reference",
         subject={"kind": "factory", "name": f"{tmp_path / 'images.py'}:build"},
         input_tokens=9,
         lengths=[[4, None], [9, None]],
     )
-    made = workers.fork_worker(stack_server, request, tmp_path / "reference", "build\noutputs\n")
     assert made.failure is not None
     assert made.failure["status"] == "model-refused"
     assert made.failure["fix"]

@@ -6,8 +6,8 @@ import pathlib
 from typing import Any
 
 import pytest
-import workers
 from lazy import lazy
+from reference_cases import Factories
 
 from probes.runtime import failures
 from probes.runtime.cells import ExplainedRefusal
@@ -98,14 +98,7 @@ def test_the_reason_says_what_the_model_does(
     # The older exporter takes some of these models.
     monkeypatch.setattr("probes.stacks.onnx_export._trace", lambda *_: False)
     code = f"{MODELS}\n\ndef made():\n    return build({model!r})\n"
-    (tmp_path / "refused.py").write_text(code)
-    request = workers.make_request(
-        pathlib.Path("x.py"),
-        tmp_path,
-        subject={"kind": "factory", "name": f"{tmp_path / 'refused.py'}:made"},
-        dtype="native",
-        batch_sizes=[2],
-    )
+    request = Factories(code).request("made", tmp_path)
     subject = by_request.open_torch_subject(request)
     inputs: list[Any] = subject.inputs(2, 0)
     with pytest.raises(Exception, match="") as raised, ExplainedRefusal(subject, inputs):  # noqa: PT011 - of any class

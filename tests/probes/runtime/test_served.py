@@ -34,6 +34,7 @@ LOAD: dict[str, Any] = {
     "start_seconds": 20.0,
     "request_seconds": 5.0,
 }
+SERVER = Server(command=[], model="m", settings={})
 
 
 def make_request(directory: pathlib.Path, **changes: Any) -> Request:
@@ -51,7 +52,7 @@ def make_subject(request: Request, **config: int) -> EngineSubject:
 
 
 def program(tmp_path: pathlib.Path, process: subprocess.Popen[bytes]) -> ServedProgram:
-    server = Server(command=[], model="m", settings={}, separator=" ")
+    server = dataclasses.replace(SERVER, separator=" ")
     return ServedProgram("http://127.0.0.1:1", server, process, make_request(tmp_path))
 
 
@@ -73,9 +74,8 @@ def test_an_answer_without_a_text_is_an_error_of_the_request(
         subprocess.Popen([sys.executable, "-c", ""]) as process,
     ):
         threading.Thread(target=answering.handle_request, daemon=True).start()
-        server = Server(command=[], model="m", settings={})
         url = f"http://127.0.0.1:{answering.server_port}"
-        made = ServedProgram(url, server, process, make_request(tmp_path))
+        made = ServedProgram(url, SERVER, process, make_request(tmp_path))
         with pytest.raises(REQUEST_ERRORS):
             made.complete("t0000001")
 
@@ -99,18 +99,16 @@ def test_a_server_that_has_ended_is_an_error_with_the_end_of_its_log(
         pass
     with pytest.raises(ServerEndedError, match=r"status 7; its log ends: out of memory$"):
         program(tmp_path, process)(["t0000001"])
-    server = Server(command=[], model="m", settings={})
     with pytest.raises(ServerEndedError, match="status 7 before it answered"):
-        wait_until_ready("http://127.0.0.1:1", server, process, 5.0)
+        wait_until_ready("http://127.0.0.1:1", SERVER, process, 5.0)
 
 
 def test_a_server_that_does_not_answer_in_time_is_an_error() -> None:
-    server = Server(command=[], model="m", settings={})
     idle = "import time; time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", idle]) as process:
         try:
             with pytest.raises(ServerEndedError, match=r"within 0\.5 s"):
-                wait_until_ready("http://127.0.0.1:1", server, process, 0.5)
+                wait_until_ready("http://127.0.0.1:1", SERVER, process, 0.5)
         finally:
             process.kill()
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import workers
-
-# A warning of a stack is no error of ours.
 from lazy import lazy
 
 from probes.adapter import UnsupportedError
@@ -21,6 +19,7 @@ loaded_model = lazy("probes.subjects.loaded_model")
 torch_subject = lazy("probes.subjects.torch_subject")
 onnxruntime_cpu = lazy("probes.workflows.onnxruntime_cpu")
 
+# A warning of a stack is no error of ours.
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 
 TOKENS = 6
@@ -56,8 +55,10 @@ def keyword_subject(request: Any) -> Any:
     return subject_of(module, (tokens, factor), request)
 
 
-def run_both(subject: Any, request: Any, inputs: list[Any], *, with_onnx: bool) -> tuple[Any, Any]:
-    """Return the outputs of an export with free dimensions, made with one row, and of the model."""
+def assert_served(
+    subject: Any, request: Any, inputs: list[Any], shape: tuple[int, ...], *, with_onnx: bool
+) -> None:
+    """Assert that an export with free dimensions, of one row, returns what the model does."""
     with torch.no_grad():
         if with_onnx:
             program = onnxruntime_cpu.build(subject, subject.inputs(1, 0), request)
@@ -67,7 +68,8 @@ def run_both(subject: Any, request: Any, inputs: list[Any], *, with_onnx: bool) 
             exported = free_dimensions.export_every(subject, tensors)
             found = exported.module()(*subject.tensors(inputs)).numpy()
         (expected,) = subject.run(inputs)
-    return found, expected
+    assert found.shape == shape
+    assert abs(found - expected).max() < 1e-5
 
 
 @pytest.mark.parametrize("with_onnx", [False, True], ids=["torch.export", "ONNX Runtime"])
@@ -79,9 +81,7 @@ def test_keyword_inputs_get_a_free_batch_and_length(
     subject = keyword_subject(request)
     inputs = subject.inputs(5, 0)
     longer = [inputs[0].repeat(2, axis=1), inputs[1]]
-    found, expected = run_both(subject, request, longer, with_onnx=with_onnx)
-    assert found.shape == (5, 2 * TOKENS, 8)
-    assert abs(found - expected).max() < 1e-5
+    assert_served(subject, request, longer, (5, 2 * TOKENS, 8), with_onnx=with_onnx)
 
 
 def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Path) -> None:
@@ -99,9 +99,7 @@ def test_all_dimensions_are_free_that_the_code_does_not_fix(tmp_path: pathlib.Pa
     subject = subject_of(Speech(), factory.arguments_like(examples, [1]), request)
     sound, lengths = subject.inputs(3, 0)
     longer = [sound.repeat(2, axis=1), lengths]
-    found, expected = run_both(subject, request, longer, with_onnx=True)
-    assert found.shape == (3, 10, 8)
-    assert abs(found - expected).max() < 1e-5
+    assert_served(subject, request, longer, (3, 10, 8), with_onnx=True)
 
 
 def test_a_batch_that_the_code_fixes_is_not_free(tmp_path: pathlib.Path) -> None:
@@ -145,6 +143,4 @@ def test_inputs_after_named_ones_get_a_free_batch(
     arguments = (loaded_model.NormalValues((width,), torch.float32) for width in widths)
     subject = subject_of(Recommender(), arguments, request)
     inputs = subject.inputs(5, 0)
-    found, expected = run_both(subject, request, inputs, with_onnx=with_onnx)
-    assert found.shape == (5, 2)
-    assert abs(found - expected).max() < 1e-5
+    assert_served(subject, request, inputs, (5, 2), with_onnx=with_onnx)

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 import workers
 from lazy import lazy
+from onnx_texts import write_onnx
+from reference_cases import Factories
 
 from probes.adapter import UnsupportedError
 from probes.runtime.failures import classify
 
 torch = lazy("torch")
 onnx_export = lazy("probes.stacks.onnx_export")
+onnxruntime_session = lazy("probes.stacks.onnxruntime_session")
 by_request = lazy("probes.subjects.by_request")
 
 
@@ -48,14 +51,7 @@ def build():
 def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(
     code: str, reason: str, tmp_path: pathlib.Path
 ) -> None:
-    (tmp_path / "nets.py").write_text(code)
-    request = workers.make_request(
-        pathlib.Path("x.py"),
-        tmp_path,
-        subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:build"},
-        dtype="native",
-        batch_sizes=[1],
-    )
+    request = Factories(code, batch_sizes=[1]).request("build", tmp_path)
     subject = by_request.open_torch_subject(request)
     with pytest.raises(UnsupportedError, match=reason):
         onnx_export.for_shapes(subject, subject.inputs(1, 0), request)
@@ -84,45 +80,26 @@ def build():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_the_older_exporter_is_tried_and_named(is_dynamic: bool, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "nets.py").write_text(TRACEABLE)
-    request = workers.make_request(
-        pathlib.Path("x.py"),
-        tmp_path,
-        subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:build"},
-        options={"feeding": "host", "dynamic": is_dynamic},
-        dtype="native",
-        batch_sizes=[1],
-    )
+    options = {"feeding": "host", "dynamic": is_dynamic}
+    request = Factories(TRACEABLE, batch_sizes=[1]).request("build", tmp_path, options=options)
     assert "dynamo=True" in onnxruntime_session.integration(request, "CPUExecutionProvider")
     subject = by_request.open_torch_subject(request)
-    inputs = subject.inputs(1, 0)
     with torch.inference_mode():
-        expected = subject.run(inputs)
-        program = onnxruntime_session.build(subject, inputs, request)
-    fed = program.feed(inputs)
-    assert np.allclose(program.collect(program(fed))[0], expected[0], atol=1e-6)
-    engaged = onnxruntime_session.engagement(program, fed)
+        program = onnxruntime_session.build(subject, subject.inputs(1, 0), request)
+        for rows in (1, 5) if is_dynamic else (1,):
+            inputs = subject.inputs(rows, 0)
+            (found,) = program.collect(program(program.feed(inputs)))
+            assert np.allclose(found, subject.run(inputs)[0], atol=1e-6)
+    engaged = onnxruntime_session.engagement(program, program.feed(subject.inputs(1, 0)))
     assert engaged.facts["dynamo_export"] is False
     assert "dynamo=False" in engaged.proof
     lines = onnxruntime_session.integration(request, "CPUExecutionProvider")
     assert "dynamo=False" in lines
     assert ("dynamic_axes" in lines) == is_dynamic
-    if is_dynamic:
-        inputs = subject.inputs(5, 0)
-        with torch.inference_mode():
-            expected = subject.run(inputs)
-        assert np.allclose(
-            program.collect(program(program.feed(inputs)))[0], expected[0], atol=1e-6
-        )
-
-
-# PyTorch's exporter uses classes that it has deprecated.
-
-
-onnxruntime_session = lazy("probes.stacks.onnxruntime_session")
 
 
 @pytest.mark.stack
+# PyTorch's exporter uses classes that it has deprecated.
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_a_layer_in_a_precision_without_kernels_has_a_next_step(tmp_path: pathlib.Path) -> None:
     class PartlyBfloat16(torch.nn.Module):  # type: ignore[name-defined]
@@ -185,19 +162,11 @@ def test_sums_overflow_with_avx2_and_without_vnni(
 def test_a_file_is_quantised_in_the_directory_of_its_own_weights(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, weights: str
 ) -> None:
-    made, helper = onnx.TensorProto, onnx.helper
     values = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "weights"], ["y"])],
-        "product",
-        [helper.make_tensor_value_info("x", made.FLOAT, ["batch", 64])],
-        [helper.make_tensor_value_info("y", made.FLOAT, ["batch", 64])],
-        [onnx.numpy_helper.from_array(values, "weights")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    graph = "product (float[batch, 64] x) => (float[batch, 64] y) { y = MatMul(x, weights) }"
     user = tmp_path / "user"
     user.mkdir()
-    onnx.save(model, user / "net.onnx")
+    write_onnx(user / "net.onnx", graph, weights=values)
     (user / "net.onnx.data").write_bytes(b"weights of the user")
     monkeypatch.chdir(user)
     request = workers.make_request(pathlib.Path("x.py"), tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+from typing import Any
 
 import pytest
 from lazy import lazy
@@ -141,6 +142,17 @@ request_for, open_subject = FACTORIES.request, FACTORIES.open
 make_reference = FACTORIES.make_reference
 
 
+def assert_eager(subject: Any) -> None:
+    """Assert that a call compiles nothing, and that this is stated."""
+    assert list(subject.adjusted) == ["torch.compile"]
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    with torch.no_grad():
+        (output,) = subject.run(subject.inputs(2, 0))
+    assert output.shape == (2, 4)
+    assert not torch._dynamo.utils.counters["stats"]
+
+
 @pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
 @pytest.mark.parametrize(
     "function",
@@ -153,14 +165,7 @@ make_reference = FACTORIES.make_reference
     ],
 )
 def test_a_compiler_is_taken_off_and_stated(function: str, tmp_path: pathlib.Path) -> None:
-    subject = open_subject(function, tmp_path)
-    assert list(subject.adjusted) == ["torch.compile"]
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    with torch.no_grad():
-        (output,) = subject.run(subject.inputs(2, 0))
-    assert output.shape == (2, 4)
-    assert not torch._dynamo.utils.counters["stats"]
+    assert_eager(open_subject(function, tmp_path))
 
 
 @pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
@@ -172,12 +177,7 @@ def test_eager_pytorch_calls_compiled_functions_uncompiled(
 ) -> None:
     subject = pytorch_eager.open_subject(request_for(function, tmp_path))
     try:
-        assert list(subject.adjusted) == ["torch.compile"]
-        torch._dynamo.reset()
-        torch._dynamo.utils.counters.clear()
-        with torch.no_grad():
-            subject.run(subject.inputs(2, 0))
-        assert not torch._dynamo.utils.counters["stats"]
+        assert_eager(subject)
     finally:
         torch.compiler.set_stance("default")
 

@@ -15,7 +15,6 @@ from probes.adapter import ModelError
 
 torch = lazy("torch")
 call_inputs = lazy("probes.subjects.call_inputs")
-example_like = lazy("probes.subjects.call_inputs")
 factory = lazy("probes.subjects.factory")
 
 pytestmark = pytest.mark.stack
@@ -122,11 +121,14 @@ def test_anything_else_is_refused(one: Any) -> None:
             factory.check_returned(returned, "file.py:make")
 
 
+def draw_like(example: Any, **fields: Any) -> Any:
+    made = call_inputs.ExampleLike(example, batched=True, dtype=example.dtype, **fields)
+    return made.draw(np.random.default_rng(0), 64)
+
+
 @pytest.mark.parametrize("name", ["bool", "int64"])
 def test_a_mask_of_ones_gets_rows_that_end_early(name: str) -> None:
-    dtype = getattr(torch, name)
-    example = example_like.ExampleLike(torch.ones(2, 16, dtype=dtype), batched=True, dtype=dtype)
-    drawn = example.draw(np.random.default_rng(0), 64)
+    drawn = draw_like(torch.ones(2, 16, dtype=getattr(torch, name)))
     lengths = drawn.astype(int).sum(-1)
     assert drawn.shape == (64, 16)
     assert 8 <= lengths.min() < lengths.max() <= 16
@@ -137,31 +139,22 @@ def test_a_mask_of_ones_gets_rows_that_end_early(name: str) -> None:
 
 @pytest.mark.parametrize(("value", "shape"), [(0, (2, 16)), (1, (4,))])
 def test_other_constant_integers_stay_as_they_are(value: int, shape: tuple[int, ...]) -> None:
-    example = torch.full(shape, value)
-    drawn = example_like.ExampleLike(example, batched=True, dtype=example.dtype).draw(
-        np.random.default_rng(0), 8
-    )
-    assert (drawn == example.reshape(-1)[0].item()).all()
+    assert (draw_like(torch.full(shape, value)) == value).all()
 
 
-def draw_like(example: Any, **fields: Any) -> Any:
-    made = example_like.ExampleLike(example, batched=True, dtype=example.dtype, **fields)
-    return made.draw(np.random.default_rng(0), 64)
-
-
-def test_integers_are_drawn_from_the_values_at_their_position() -> None:
-    drawn = draw_like(torch.tensor([[0, 40, 7], [3, 60, 7]]))
-    assert [set(column.tolist()) for column in drawn.T] == [{0, 3}, {40, 60}, {7}]
-
-
-def test_booleans_are_drawn_from_the_values_at_their_position() -> None:
-    drawn = draw_like(torch.tensor([[False, False, True], [False, True, True]]))
-    assert [set(column.tolist()) for column in drawn.T] == [{False}, {False, True}, {True}]
-
-
-def test_integers_of_equal_rows_are_drawn_from_the_range() -> None:
-    drawn = draw_like(torch.tensor([[2, 9, 5], [2, 9, 5]]))
-    assert set(drawn.ravel().tolist()) == set(range(2, 10))
+@pytest.mark.parametrize(
+    ("example", "columns"),
+    [
+        ([[0, 40, 7], [3, 60, 7]], [{0, 3}, {40, 60}, {7}]),
+        ([[False, False, True], [False, True, True]], [{False}, {False, True}, {True}]),
+        # Rows that are equal tell nothing of a position.
+        ([[2, 9, 5], [2, 9, 5]], [{*range(2, 10)}] * 3),
+    ],
+)
+def test_integers_are_drawn_from_the_values_at_their_position_or_from_the_range(
+    example: list[list[int]], columns: list[set[int]]
+) -> None:
+    assert [set(column.tolist()) for column in draw_like(torch.tensor(example)).T] == columns
 
 
 def test_floating_point_numbers_stay_in_the_range_of_the_example() -> None:

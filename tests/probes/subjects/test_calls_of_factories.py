@@ -200,26 +200,28 @@ FACTORIES = Factories(MODELS, dtype="float32")
 request_for, make_reference = FACTORIES.request, FACTORIES.make_reference
 
 
-def test_the_fields_of_a_dataclass_are_outputs(tmp_path: pathlib.Path) -> None:
-    reference = make_reference("outputs_in_a_dataclass", tmp_path)
-    assert [output.shape for output in reference.outputs[0]] == [(2, 8), (2, 16)]
-
-
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
-def test_outputs_of_other_layouts_are_compared_as_dense_ones(tmp_path: pathlib.Path) -> None:
-    reference = make_reference("outputs_of_other_layouts", tmp_path)
-    assert [output.shape for output in reference.outputs[0]] == [(2, 8), (8, 1), (8, 1), (2, 8)]
+@pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        ("outputs_in_a_dataclass", [(2, 8), (2, 16)]),
+        # They are compared as dense ones.
+        ("outputs_of_other_layouts", [(2, 8), (8, 1), (8, 1), (2, 8)]),
+        ("scripted", [(2, 8)]),
+    ],
+)
+def test_outputs_are_found(
+    function: str, shapes: list[tuple[int, ...]], tmp_path: pathlib.Path
+) -> None:
+    reference = make_reference(function, tmp_path)
+    assert [output.shape for output in reference.outputs[0]] == shapes
 
 
 def test_outputs_may_have_a_shape_that_depends_on_the_values(tmp_path: pathlib.Path) -> None:
     reference = make_reference("selected", tmp_path)
     assert len({output.shape for (output,) in reference.outputs}) == 2
     assert not reference.uncompared
-
-
-@pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
-def test_a_scripted_module_is_referenced(tmp_path: pathlib.Path) -> None:
-    assert [each.shape for each in make_reference("scripted", tmp_path).outputs[0]] == [(2, 8)]
 
 
 def test_a_module_may_change_its_input_if_calls_return_the_same(tmp_path: pathlib.Path) -> None:

@@ -33,8 +33,23 @@ def request_for(file: pathlib.Path, batch_size: int) -> protocol.Request:
     )
 
 
+def opened(file: pathlib.Path, batch_size: int) -> Any:
+    return by_request.open_torch_subject(request_for(file, batch_size))
+
+
+def refusal(file: pathlib.Path, batch_size: int) -> ModelError:
+    with pytest.raises(ModelError) as refused:
+        opened(file, batch_size)
+    return refused.value
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "model.pt2"
+
+
 @pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
-def test_nested_inputs_are_taken(tmp_path: pathlib.Path) -> None:
+def test_nested_inputs_are_taken(file: pathlib.Path) -> None:
     class Nested(torch.nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
@@ -50,8 +65,8 @@ def test_nested_inputs_are_taken(tmp_path: pathlib.Path) -> None:
         {"options": {"b": [torch.randn(4, 4)]}},
         dynamic_shapes={"x": {"a": {0: batch}}, "options": {"b": [{0: batch}]}},
     )
-    torch.export.save(program, tmp_path / "nested.pt2")
-    subject = by_request.open_torch_subject(request_for(tmp_path / "nested.pt2", 3))
+    torch.export.save(program, file)
+    subject = opened(file, 3)
     with torch.inference_mode():
         inputs = subject.inputs(3, 0)
         name, exact = subject.reference([inputs])
@@ -61,31 +76,27 @@ def test_nested_inputs_are_taken(tmp_path: pathlib.Path) -> None:
     assert all(each.nested for each in subject.describe_inputs())
 
 
-def test_given_inputs_replace_those_of_a_file(tmp_path: pathlib.Path) -> None:
+def test_given_inputs_replace_those_of_a_file(file: pathlib.Path) -> None:
     program = torch.export.export(torch.nn.Linear(8, 4), (torch.zeros(2, 8),))
-    torch.export.save(program, tmp_path / "net.pt2")
+    torch.export.save(program, file)
     given: Any = np.arange(16, dtype=np.float32).reshape(2, 8)
-    np.savez(tmp_path / "given.npz", given)
-    request = request_for(tmp_path / "net.pt2", 2)
-    request.subject["inputs"] = str(tmp_path / "given.npz")
+    np.savez(file.with_name("given.npz"), given)
+    request = request_for(file, 2)
+    request.subject["inputs"] = str(file.with_name("given.npz"))
     (found,) = by_request.open_torch_subject(request).inputs(2, 0)
     assert (found == given).all()
 
 
 @pytest.mark.parametrize("batch_size", [5, 2])
-def test_inputs_without_a_batch_have_batch_size_one(
-    batch_size: int, tmp_path: pathlib.Path
-) -> None:
+def test_inputs_without_a_batch_have_batch_size_one(batch_size: int, file: pathlib.Path) -> None:
     class Edges(torch.nn.Module):  # type: ignore[name-defined]
         def forward(self, x: Any, edges: Any) -> Any:
             return x[edges[0]] - x[edges[1]]
 
     examples = torch.randn(5, 3), torch.randint(0, 5, (2, 7))
-    torch.export.save(torch.export.export(Edges(), examples), tmp_path / "edges.pt2")
-    with pytest.raises(ModelError) as refused:
-        by_request.open_torch_subject(request_for(tmp_path / "edges.pt2", batch_size))
-    assert "--batch-sizes 1" in refused.value.fix
-    request = request_for(tmp_path / "edges.pt2", 1)
+    torch.export.save(torch.export.export(Edges(), examples), file)
+    assert "--batch-sizes 1" in refusal(file, batch_size).fix
+    request = request_for(file, 1)
     subject = by_request.open_torch_subject(request)
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(5, 3), (2, 7)]
@@ -93,13 +104,12 @@ def test_inputs_without_a_batch_have_batch_size_one(
         assert dispatch.measure_workload(subject, inputs, Shape(1), request).has_batch is False
 
 
-def export_pairs(file: pathlib.Path, dimensions: dict[int, Any]) -> pathlib.Path:
+def export_pairs(file: pathlib.Path, dimensions: dict[int, Any]) -> None:
     """Export a module of `(4, 8)` inputs, which adds neighbours of a row's values."""
     module = torch.nn.AvgPool1d(2)
     shapes = {"input": dimensions}
     program = torch.export.export(module, (torch.randn(4, 8),), dynamic_shapes=shapes)
     torch.export.save(program, file)
-    return file
 
 
 @pytest.mark.parametrize(
@@ -117,50 +127,39 @@ def test_batch_sizes_outside_the_exported_range_are_refused_with_it(
     taken: list[int],
     refused: list[int],
     exported: str,
-    tmp_path: pathlib.Path,
+    file: pathlib.Path,
 ) -> None:
-    batch = torch.export.Dim("batch", **bounds)
-    file = export_pairs(tmp_path / "pairs.pt2", {0: batch})
+    export_pairs(file, {0: torch.export.Dim("batch", **bounds)})
     for size in taken:
-        subject = by_request.open_torch_subject(request_for(file, size))
+        subject = opened(file, size)
         assert [each.shape for each in subject.run(subject.inputs(size, 0))] == [(size, 4)]
     for size in refused:
-        with pytest.raises(ModelError) as problem:
-            by_request.open_torch_subject(request_for(file, size))
-        assert f"batch sizes {exported}, " in str(problem.value)
+        assert f"batch sizes {exported}, " in str(refusal(file, size))
 
 
 @pytest.mark.parametrize(
     ("dimension", "size"), [("AUTO", 1), ("AUTO", 100), ("DYNAMIC", 1), ("DYNAMIC", 100)]
 )
 def test_a_batch_dimension_without_bounds_takes_every_size(
-    dimension: str, size: int, tmp_path: pathlib.Path
+    dimension: str, size: int, file: pathlib.Path
 ) -> None:
-    file = export_pairs(tmp_path / "pairs.pt2", {0: getattr(torch.export.Dim, dimension)})
-    subject = by_request.open_torch_subject(request_for(file, size))
+    export_pairs(file, {0: getattr(torch.export.Dim, dimension)})
+    subject = opened(file, size)
     assert [each.shape for each in subject.run(subject.inputs(size, 0))] == [(size, 4)]
 
 
-def test_a_dynamic_length_is_no_dynamic_batch(tmp_path: pathlib.Path) -> None:
-    program = torch.export.export(
-        torch.nn.ReLU(),
-        (torch.randn(4, 8),),
-        dynamic_shapes={"input": {1: torch.export.Dim("length", max=64)}},
-    )
-    torch.export.save(program, tmp_path / "lengths.pt2")
-    by_request.open_torch_subject(request_for(tmp_path / "lengths.pt2", 4))
-    with pytest.raises(ModelError) as refused:
-        by_request.open_torch_subject(request_for(tmp_path / "lengths.pt2", 8))
-    assert "--batch-sizes 4," in refused.value.fix
+def test_a_dynamic_length_is_no_dynamic_batch(file: pathlib.Path) -> None:
+    length = torch.export.Dim("length", min=1, max=32)
+    export_pairs(file, {1: 2 * length})
+    opened(file, 4)
+    assert "--batch-sizes 4," in refusal(file, 8).fix
 
 
-def test_a_batch_of_multiples_has_the_range_of_the_multiples(tmp_path: pathlib.Path) -> None:
+def test_a_batch_of_multiples_has_the_range_of_the_multiples(file: pathlib.Path) -> None:
     half = torch.export.Dim("half", min=2, max=32)
-    file = export_pairs(tmp_path / "pairs.pt2", {0: 2 * half})
-    by_request.open_torch_subject(request_for(file, 64))
-    with pytest.raises(ModelError) as refused:
-        by_request.open_torch_subject(request_for(file, 66))
-    assert " to 64, " in str(refused.value)
+    export_pairs(file, {0: 2 * half})
+    opened(file, 64)
+    assert " to 64, " in str(refusal(file, 66))
 
 
 @pytest.mark.parametrize(
@@ -173,9 +172,7 @@ def test_a_batch_of_multiples_has_the_range_of_the_multiples(tmp_path: pathlib.P
 )
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_a_file_that_is_no_exported_program_is_refused_with_how_to_export(
-    write: Callable[[pathlib.Path], None], tmp_path: pathlib.Path
+    write: Callable[[pathlib.Path], None], file: pathlib.Path
 ) -> None:
-    write(tmp_path / "model.pt2")
-    with pytest.raises(ModelError) as refused:
-        by_request.open_torch_subject(request_for(tmp_path / "model.pt2", 1))
-    assert "torch.export.save(" in refused.value.fix
+    write(file)
+    assert "torch.export.save(" in refusal(file, 1).fix

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import workers
 from lazy import lazy
+from onnx_texts import model_of, write_onnx
 
 from probes.adapter import ModelError
 
@@ -21,34 +22,28 @@ onnx_inputs = lazy("probes.subjects.onnx_inputs")
 pytestmark = pytest.mark.stack
 
 
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "model.onnx"
+
+
 def write_file(file: pathlib.Path) -> None:
     """Write a model of bytes whose weights are float16."""
-    made, helper = onnx.TensorProto, onnx.helper
     weights = np.linspace(-1, 1, 16 * 4, dtype=np.float16).reshape(16, 4)
-    graph = helper.make_graph(
-        [
-            helper.make_node("Cast", ["x"], ["halves"], to=made.FLOAT16),
-            helper.make_node("MatMul", ["halves", "weights"], ["y"]),
-        ],
-        "bytes",
-        [helper.make_tensor_value_info("x", made.UINT8, ["batch", 16])],
-        [helper.make_tensor_value_info("y", made.FLOAT16, ["batch", 4])],
-        [onnx.numpy_helper.from_array(weights, "weights")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(model, file)
+    code = "halves = Cast <to = 10> (x) y = MatMul(halves, weights)"
+    graph = f"bytes (uint8[batch, 16] x) => (float16[batch, 4] y) {{ {code} }}"
+    write_onnx(file, graph, weights=weights)
 
 
-def test_bytes_are_fed_and_the_precision_is_that_of_the_weights(tmp_path: pathlib.Path) -> None:
-    write_file(tmp_path / "bytes.onnx")
-    request = workers.make_request(
-        pathlib.Path("x.py"),
-        tmp_path,
-        subject={"kind": "onnx", "name": str(tmp_path / "bytes.onnx")},
-        dtype="native",
-        batch_sizes=[3],
-    )
-    subject = onnx_file.OnnxSubject(request)
+def opened(file: pathlib.Path, **fields: Any) -> Any:
+    subject = {"kind": "onnx", **fields.pop("subject", {}), "name": str(file)}
+    request = workers.make_request(pathlib.Path("x.py"), file.parent, subject=subject, **fields)
+    return onnx_file.OnnxSubject(request)
+
+
+def test_bytes_are_fed_and_the_precision_is_that_of_the_weights(file: pathlib.Path) -> None:
+    write_file(file)
+    subject = opened(file, dtype="native", batch_sizes=[3])
     (values,) = subject.inputs(3, 0)
     _, outputs = subject.reference([[values]])
     assert (values.dtype, values.shape) == (np.uint8, (3, 16))
@@ -62,63 +57,34 @@ def test_bytes_are_fed_and_the_precision_is_that_of_the_weights(tmp_path: pathli
     [(("batch", "batch"), True), ((3, 3), True), ((3, "batch"), True), ((3, 5), False)],
 )
 def test_a_file_has_a_batch_unless_all_first_dimensions_are_fixed_and_differ(
-    dimensions: tuple[int | str, int | str], has_batch: bool, tmp_path: pathlib.Path
+    dimensions: tuple[int | str, int | str], has_batch: bool, file: pathlib.Path
 ) -> None:
-    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    values = [
-        helper.make_tensor_value_info(name, kind, [size, 4])
-        for name, size in zip("ab", dimensions, strict=True)
-    ]
-    graph = helper.make_graph(
-        [helper.make_node("Concat", ["a", "b"], ["y"], axis=0)],
-        "rows",
-        values,
-        [helper.make_tensor_value_info("y", kind, ["rows", 4])],
-    )
-    file = tmp_path / "rows.onnx"
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), file)
-    request = workers.make_request(
-        pathlib.Path("x.py"), tmp_path, subject={"kind": "onnx", "name": str(file)}
-    )
-    assert onnx_file.OnnxSubject(request).has_batch == has_batch
+    first, second = dimensions
+    inputs = f"float[{first}, 4] a, float[{second}, 4] b"
+    graph = f"rows ({inputs}) => (float[rows, 4] y) {{ y = Concat <axis = 0> (a, b) }}"
+    assert opened(write_onnx(file, graph)).has_batch == has_batch
 
 
-def tables(**inputs: list[int | str | None]) -> Any:
-    """Return a graph that sums rows of a table for each input, which is called `NAME_ROWS`."""
-    helper, made = onnx.helper, onnx.TensorProto
-    nodes, weights = [], []
+def tables(file: pathlib.Path, **inputs: str) -> pathlib.Path:
+    """Write a graph that sums rows of a table for each input, which is called `NAME_ROWS`."""
+    code: list[str] = []
+    weights: dict[str, Any] = {}
     for name in inputs:
         rows = int(name.rpartition("_")[2])
-        weights.append(onnx.numpy_helper.from_array(np.eye(rows, 4, dtype=np.float32), f"t{name}"))
-        nodes += [
-            helper.make_node("Cast", [name], [f"c{name}"], to=made.INT32),
-            helper.make_node("Gather", [f"t{name}", f"c{name}"], [f"g{name}"]),
-            helper.make_node("ReduceSum", [f"g{name}"], [f"s{name}"], keepdims=0),
+        weights[f"t_{name}"] = np.eye(rows, 4, dtype=np.float32)
+        code += [
+            f"c_{name} = Cast <to = 6> ({name})",
+            f"g_{name} = Gather(t_{name}, c_{name})",
+            f"s_{name} = ReduceSum <keepdims = 0> (g_{name})",
         ]
-    nodes.append(helper.make_node("Sum", [f"s{name}" for name in inputs], ["y"]))
-    return helper.make_graph(
-        nodes,
-        "tables",
-        [helper.make_tensor_value_info(n, made.INT64, shape) for n, shape in inputs.items()],
-        [helper.make_tensor_value_info("y", made.FLOAT, [])],
-        weights,
-    )
+    code.append(f"y = Sum({', '.join(f's_{name}' for name in inputs)})")
+    values = ", ".join(f"int64{shape} {name}" for name, shape in inputs.items())
+    return write_onnx(file, f"tables ({values}) => (float y) {{ {' '.join(code)} }}", **weights)
 
 
-def opened(graph: Any, place: pathlib.Path, **fields: Any) -> Any:
-    domains = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
-    model = onnx.helper.make_model(graph, opset_imports=domains, ir_version=9)
-    onnx.save(model, place / "model.onnx")
-    subject = {"kind": "onnx", **fields.pop("subject", {}), "name": str(place / "model.onnx")}
-    request = workers.make_request(pathlib.Path("x.py"), place, subject=subject, **fields)
-    return onnx_file.OnnxSubject(request)
-
-
-def test_integers_are_those_that_their_name_and_their_table_allow(tmp_path: pathlib.Path) -> None:
-    shape: list[int | str | None] = ["batch", "seq"]
+def test_integers_are_those_that_their_name_and_their_table_allow(file: pathlib.Path) -> None:
     names = ("ids_5", "token_type_ids_2", "attention_mask_2", "position_ids_32", "lengths_33")
-    subject = opened(tables(**dict.fromkeys(names, shape)), tmp_path, input_tokens=32)
+    subject = opened(tables(file, **dict.fromkeys(names, "[batch, seq]")), input_tokens=32)
     subject.settle_inputs(3, 2)
     ids, types, mask, positions, lengths = subject.inputs(3, 0)
     assert [{*np.unique(each)} for each in (ids, types, mask)] == [{0, 1, 2, 3, 4}, {0, 1}, {0, 1}]
@@ -127,49 +93,54 @@ def test_integers_are_those_that_their_name_and_their_table_allow(tmp_path: path
     assert lengths.min() >= 16
 
 
-def test_indices_are_followed_through_columns_and_offsets(tmp_path: pathlib.Path) -> None:
-    graph = tables(columns_7=["batch", 2], ids_9=["batch", 3])
-    for name, operator, number in (("columns_7", "Gather", 1), ("ids_9", "Add", 4)):
-        place = next(n for n, node in enumerate(graph.node) if node.input[0] == name)
-        graph.initializer.append(onnx.numpy_helper.from_array(np.array([number]), f"n{name}"))
-        axis = {"axis": 1} if operator == "Gather" else {}
-        between = onnx.helper.make_node(operator, [name, f"n{name}"], [f"m{name}"], **axis)
-        graph.node[place].input[0] = f"m{name}"
-        graph.node.insert(place, between)
-    subject = opened(graph, tmp_path)
+FOLLOWED = """
+followed (int64[batch, 2] columns, int64[batch, 3] ids) => (float[batch, rows, 4] y) {
+    column = Gather <axis = 1> (columns, first)
+    moved = Add(ids, four)
+    a = Gather(seven_rows, column)
+    b = Gather(nine_rows, moved)
+    y = Concat <axis = 1> (a, b)
+}
+"""
+
+
+def test_indices_are_followed_through_columns_and_offsets(file: pathlib.Path) -> None:
+    weights: dict[str, Any] = {
+        "seven_rows": np.eye(7, 4, dtype=np.float32),
+        "nine_rows": np.eye(9, 4, dtype=np.float32),
+        "first": np.array([1]),
+        "four": np.array([4]),
+    }
+    subject = opened(write_onnx(file, FOLLOWED, **weights))
     subject.settle_inputs(40, 2)
     assert [each.max() for each in subject.inputs(40, 0)] == [6, 4]
 
 
-def test_a_smaller_range_is_tried_where_nothing_tells_it(tmp_path: pathlib.Path) -> None:
-    graph = tables(flags_2=["batch", 6])
+def test_a_smaller_range_is_tried_where_nothing_tells_it(file: pathlib.Path) -> None:
     # What the table is made of cannot be followed.
-    graph.node.insert(0, onnx.helper.make_node("Neg", ["tflags_2"], ["negative"]))
-    graph.node[2].input[0] = "negative"
-    subject = opened(graph, tmp_path)
+    code = "negative = Neg(table) y = Gather(negative, flags)"
+    graph = f"tried (int64[batch, 6] flags) => (float[batch, 6, 4] y) {{ {code} }}"
+    subject = opened(write_onnx(file, graph, table=np.eye(2, 4, dtype=np.float32)))
     subject.settle_inputs(4, 2)
     assert {*np.unique(subject.inputs(4, 0)[0])} == {0, 1}
 
 
-def test_given_arrays_are_the_inputs_in_turn(tmp_path: pathlib.Path) -> None:
+def test_given_arrays_are_the_inputs_in_turn(file: pathlib.Path) -> None:
     ids = np.arange(10).reshape(5, 2)
-    np.savez(tmp_path / "given.npz", ids_64=ids, scale_2=np.array(1))
-    graph = tables(ids_64=["batch", "seq"], scale_2=[])
-    subject = {"kind": "onnx", "name": "", "inputs": str(tmp_path / "given.npz")}
-    opened_subject = opened(graph, tmp_path, subject=subject)
-    opened_subject.settle_inputs(2, 4)
-    assert not opened_subject.has_length
-    assert [opened_subject.inputs(2, n)[0][:, 0].tolist() for n in range(3)] == [
-        *([0, 2], [4, 6], [8, 0])
-    ]
-    subject["inputs"] = f"{tmp_path / 'given.py'}:make"
-    (tmp_path / "given.py").write_text("import torch\n\ndef make():\n    return torch.ones(5, 2)\n")
-    (only,) = opened(tables(ids_64=["batch", "seq"]), tmp_path, subject=subject).inputs(2, 0)
-    assert (only.shape, only.dtype) == ((2, 2), np.int64)
-    subject["inputs"] = str(tmp_path / "given.npz")
-    np.savez(tmp_path / "given.npz", ids_64=ids)
+    arrays, code = file.with_name("given.npz"), file.with_name("given.py")
+    np.savez(arrays, ids_64=ids, scale_2=np.array(1))
+    tables(file, ids_64="[batch, seq]", scale_2="")
+    subject = opened(file, subject={"inputs": str(arrays)})
+    subject.settle_inputs(2, 4)
+    assert not subject.has_length
+    assert [subject.inputs(2, n)[0][:, 0].tolist() for n in range(3)] == [[0, 2], [4, 6], [8, 0]]
+    np.savez(arrays, ids_64=ids)
     with pytest.raises(ModelError, match="scale_2"):
-        opened(graph, tmp_path, subject=subject)
+        opened(file, subject={"inputs": str(arrays)})
+    code.write_text("import torch\n\ndef make():\n    return torch.ones(5, 2)\n")
+    tables(file, ids_64="[batch, seq]")
+    (only,) = opened(file, subject={"inputs": f"{code}:make"}).inputs(2, 0)
+    assert (only.shape, only.dtype) == ((2, 2), np.int64)
 
 
 def shapes_of(*shapes: list[int | str | None]) -> list[Any]:
@@ -209,76 +180,43 @@ def test_free_dimensions_have_the_sizes_that_their_names_state(
 def test_free_dimensions_have_the_sizes_that_weights_demand(
     operator: str, weight: tuple[int, ...], shape: list[Any], size: tuple[int, ...]
 ) -> None:
-    helper, made = onnx.helper, onnx.TensorProto
-    graph = helper.make_graph(
-        [helper.make_node(operator, ["x0", "w"], ["y"])],
-        "weights",
-        [helper.make_tensor_value_info("x0", made.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", made.FLOAT, None)],
-        [onnx.numpy_helper.from_array(np.ones(weight, dtype=np.float32), "w")],
-    )
-    assert onnx_inputs.solve_sizes(shapes_of(shape), onnx_inputs.GraphFacts(graph), 2, 8) == [size]
+    graph = f"weights (float[] x0) => (float[] y) {{ y = {operator}(x0, w) }}"
+    facts = onnx_inputs.GraphFacts(model_of(graph, w=np.ones(weight, np.float32)).graph)
+    assert onnx_inputs.solve_sizes(shapes_of(shape), facts, 2, 8) == [size]
 
 
-def test_sizes_that_do_not_fit_are_named_with_the_option_for_inputs(
-    tmp_path: pathlib.Path,
-) -> None:
-    helper, made = onnx.helper, onnx.TensorProto
-    values = [
-        helper.make_tensor_value_info(name, made.FLOAT, ["batch", size])
-        for name, size in (("a", "seq"), ("b", 5))
-    ]
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["a", "b"], ["y"])],
-        "sizes",
-        values,
-        [helper.make_tensor_value_info("y", made.FLOAT, None)],
-    )
+def test_sizes_that_do_not_fit_are_named_with_the_option_for_inputs(file: pathlib.Path) -> None:
+    inputs = "float[batch, seq] a, float[batch, 5] b"
+    write_onnx(file, f"sizes ({inputs}) => (float[] y) {{ y = Add(a, b) }}")
     with pytest.raises(ModelError) as refused:
-        opened(graph, tmp_path, input_tokens=32).settle_inputs(3, 1)
+        opened(file, input_tokens=32).settle_inputs(3, 1)
     assert "a 3x32, b 3x5" in str(refused.value)
     assert "--inputs" in refused.value.fix
 
 
 @pytest.mark.parametrize(
-    ("operator", "kind", "mentions"),
-    [("ZipMap", "seq(map(int64,tensor(float)))", "zipmap"), ("SplitToSequence", "seq(", "Concat")],
+    ("operator", "declared", "kind", "mentions"),
+    [
+        (
+            "ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1, 2]>",
+            "seq(map(int64, float))",
+            "seq(map(int64,tensor(float)))",
+            "zipmap",
+        ),
+        ("SplitToSequence", "seq(float[])", "seq(", "Concat"),
+    ],
 )
 def test_an_output_that_is_no_tensor_is_named_with_a_next_step(
-    operator: str, kind: str, mentions: str, tmp_path: pathlib.Path
+    operator: str, declared: str, kind: str, mentions: str, file: pathlib.Path
 ) -> None:
-    helper, made = onnx.helper, onnx.TensorProto
-    options: dict[str, Any] = {}
-    tensor = helper.make_tensor_type_proto(made.FLOAT, None)
-    inner = tensor
-    if operator == "ZipMap":
-        options = {"domain": "ai.onnx.ml", "classlabels_int64s": [0, 1, 2]}
-        inner = helper.make_map_type_proto(
-            made.INT64, helper.make_tensor_type_proto(made.FLOAT, [])
-        )
-    output = helper.make_value_info("y", helper.make_sequence_type_proto(inner))
-    graph = helper.make_graph(
-        [helper.make_node(operator, ["x"], ["y"], **options)],
-        "sequences",
-        [helper.make_tensor_value_info("x", made.FLOAT, ["batch", 3])],
-        [output],
-    )
+    write_onnx(file, f"rows (float[batch, 3] x) => ({declared} y) {{ y = {operator} (x) }}")
     with pytest.raises(ModelError) as refused:
-        opened(graph, tmp_path)
-    assert f"output 'y' of '{tmp_path / 'model.onnx'}' is {kind}" in str(refused.value)
+        opened(file)
+    assert f"output 'y' of '{file}' is {kind}" in str(refused.value)
     assert mentions in refused.value.fix
 
 
-def write_unknown_operator(file: pathlib.Path) -> None:
-    value = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Unknown", ["x"], ["y"], domain="their.operators")],
-        "unknown",
-        [value("x", onnx.TensorProto.FLOAT, ["batch", 16])],
-        [value("y", onnx.TensorProto.FLOAT, ["batch", 16])],
-    )
-    domains = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("their.operators", 1)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=domains, ir_version=9), file)
+UNKNOWN = "unknown (float[batch, 16] x) => (float[batch, 16] y) { y = their.operators.Unknown(x) }"
 
 
 def write_without_external_data(file: pathlib.Path) -> None:
@@ -293,20 +231,16 @@ def write_without_external_data(file: pathlib.Path) -> None:
     [
         (lambda file: file.write_bytes(b"no model"), "Protobuf"),
         (lambda file: file.write_bytes(b""), "graph"),
-        (write_unknown_operator, "their.operators:Unknown"),
+        (lambda file: write_onnx(file, UNKNOWN), "their.operators:Unknown"),
         (write_without_external_data, "data"),
     ],
 )
 def test_a_file_that_cannot_be_loaded_is_refused_with_a_fix(
-    write: Callable[[pathlib.Path], None], mentions: str, tmp_path: pathlib.Path
+    write: Callable[[pathlib.Path], object], mentions: str, file: pathlib.Path
 ) -> None:
-    file = tmp_path / "model.onnx"
     write(file)
-    request = workers.make_request(
-        pathlib.Path("x.py"), tmp_path, subject={"kind": "onnx", "name": str(file)}
-    )
     with pytest.raises(ModelError) as refused:
-        onnx_file.OnnxSubject(request)
+        opened(file)
     assert mentions in str(refused.value)
     assert "[ONNXRuntimeError]" not in str(refused.value)
     assert "onnx.checker" in refused.value.fix

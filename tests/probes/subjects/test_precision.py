@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import workers
 from lazy import lazy
+from reference_cases import Factories
 
-from probes.checking import correctness, dispatch, stored_reference
+from probes.checking import correctness
 from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.stack
 
-
 torch = lazy("torch")
 example_like = lazy("probes.subjects.call_inputs")
 outputs = lazy("probes.subjects.outputs")
-precision = lazy("probes.subjects.higher_precision")
+higher_precision = lazy("probes.subjects.higher_precision")
 
 
 def with_complex_weight() -> Any:
@@ -38,14 +38,14 @@ def with_complex_weight() -> Any:
     ],
 )
 def test_a_module_keeps_complex_weights(dtype: str, expected: str) -> None:
-    module = precision.cast_module(with_complex_weight(), getattr(torch, dtype))
+    module = higher_precision.cast_module(with_complex_weight(), getattr(torch, dtype))
     assert module.weight.dtype is getattr(torch, expected)
     assert torch.allclose(module.weight.to(torch.cfloat), with_complex_weight().weight)
 
 
 def test_tensors_of_integers_stay_as_they_are() -> None:
-    assert precision.cast(torch.arange(3), torch.float64).dtype is torch.int64
-    assert precision.cast(torch.ones(3), torch.float64).dtype is torch.float64
+    assert higher_precision.cast(torch.arange(3), torch.float64).dtype is torch.int64
+    assert higher_precision.cast(torch.ones(3), torch.float64).dtype is torch.float64
 
 
 def test_complex_inputs_are_drawn_with_the_spread_of_the_example() -> None:
@@ -64,14 +64,11 @@ def test_both_parts_of_complex_outputs_are_compared() -> None:
     assert parts.tolist() == [[[1.0, -2.0], [3.0, 4.0]]]
 
 
-perturbation = lazy("probes.subjects.higher_precision")
-
-
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
 def test_each_value_moves_to_a_neighbour(name: str) -> None:
     dtype = getattr(torch, name)
     values = torch.tensor([1.0, 1.5, -3.0, 100.0, -0.37, 1e-3]).repeat(64).to(dtype).double()
-    moved = perturbation.step(values, torch.finfo(dtype).eps, torch.Generator().manual_seed(0))
+    moved = higher_precision.step(values, torch.finfo(dtype).eps, torch.Generator().manual_seed(0))
     distance = (moved - values).abs()
     # The neighbour above, in the precision: it is as far as the spacing of the values there.
     spacing = 2.0 ** torch.floor(torch.log2(values.abs())) * torch.finfo(dtype).eps
@@ -81,40 +78,28 @@ def test_each_value_moves_to_a_neighbour(name: str) -> None:
 
 def test_zeros_stay_and_nothing_becomes_infinite() -> None:
     values = torch.tensor([0.0, -0.0, 1e-300, 1e300], dtype=torch.float64)
-    moved = perturbation.step(values, 2.0**-7, torch.Generator().manual_seed(0))
+    moved = higher_precision.step(values, 2.0**-7, torch.Generator().manual_seed(0))
     assert moved[:2].tolist() == [0.0, 0.0]
     assert torch.isfinite(moved).all()
     assert (moved[2:] != values[2:]).all()
 
 
-flops = lazy("probes.subjects.outputs")
-
-
 def test_a_matrix_product_counts_two_operations_for_each_multiplication() -> None:
-    assert flops.count_flops(lambda: torch.ones(3, 5) @ torch.ones(5, 7)) == 2 * 3 * 5 * 7
+    assert outputs.count_flops(lambda: torch.ones(3, 5) @ torch.ones(5, 7)) == 2 * 3 * 5 * 7
 
 
 def test_grouped_query_attention_counts_every_query_head() -> None:
     query, key, value = torch.ones(2, 8, 5, 16), torch.ones(2, 2, 7, 16), torch.ones(2, 2, 7, 16)
-
-    counted = flops.count_flops(
+    counted = outputs.count_flops(
         lambda: torch.nn.functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
     )
-
-    assert (
-        counted
-        == 2 * 2 * 8 * 5 * 7 * (16 + 16)
-        == flops.attention_flops(query.shape, key.shape, value.shape)
-    )
+    expected = 2 * 2 * 8 * 5 * 7 * (16 + 16)
+    assert counted == expected
+    assert outputs.attention_flops(query.shape, key.shape, value.shape) == expected
 
 
 def test_a_call_without_products_has_no_count() -> None:
-    assert flops.count_flops(lambda: torch.ones(3) + 1) is None
-
-
-higher_precision = lazy("probes.subjects.higher_precision")
-by_request = lazy("probes.subjects.by_request")
-pytorch_eager = lazy("probes.workflows.pytorch_eager")
+    assert outputs.count_flops(lambda: torch.ones(3) + 1) is None
 
 
 MODELS = """
@@ -167,34 +152,19 @@ def mask_of_the_default_type():
 def test_a_mask_of_the_lowest_number_has_a_float64_reference(
     function: str, dtype: str, tmp_path: pathlib.Path
 ) -> None:
-    (tmp_path / "nets.py").write_text(MODELS)
-    request = workers.make_request(
-        pathlib.Path("x.py"),
-        tmp_path,
-        subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:{function}"},
-        dtype=dtype,
-        batch_sizes=[4],
-        shared_directory=str(tmp_path),
+    case = Factories(MODELS, batch_sizes=[4], input_sets=2).make_case(
+        function, tmp_path, dtype=dtype
     )
-    subject = by_request.open_torch_subject(request)
-    file = dispatch.reference_file(request, Shape(4))
-    with torch.no_grad():
-        inputs = [subject.inputs(4, number) for number in range(2)]
-        program = pytorch_eager.build(subject, inputs[0], request)
-        dispatch.make_reference(pytorch_eager, subject, program, inputs, file, request)
-        reference = stored_reference.load_reference(file)
-        produced = [subject.run(arguments) for arguments in inputs]
-    assert reference.name == "float64"
-    (output,) = reference.outputs[0]
+    assert case.reference.name == "float64"
+    (output,) = case.reference.outputs[0]
     # The masks have no part in the size of the output.
     assert 0.1 < output.scale < 2
     assert 0 < output.eager.rmse < 1e-2
-    verdict, _ = correctness.check_outputs(reference, produced, workers.rules(dtype), Shape(4))
-    assert verdict.accuracy_class == "exact"
-    swapped, _ = correctness.check_outputs(
-        reference, produced[::-1], workers.rules(dtype), Shape(4)
-    )
-    assert swapped.accuracy_class == "incorrect"
+    for produced, expected in ((case.outputs, "exact"), (case.outputs[::-1], "incorrect")):
+        verdict, _ = correctness.check_outputs(
+            case.reference, produced, workers.rules(dtype), Shape(4)
+        )
+        assert verdict.accuracy_class == expected
 
 
 def test_the_limits_of_a_precision_are_its_own_while_the_reference_computes() -> None:

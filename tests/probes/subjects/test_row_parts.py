@@ -7,16 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import workers
 from lazy import lazy
-
-from probes.checking import dispatch, stored_reference
-from probes.wire.shape import Shape
+from reference_cases import Factories
 
 torch = lazy("torch")
 row_parts = lazy("probes.subjects.row_parts")
-by_request = lazy("probes.subjects.by_request")
-pytorch_eager = lazy("probes.workflows.pytorch_eager")
 
 pytestmark = pytest.mark.stack
 
@@ -105,20 +100,8 @@ def coupled():
 def test_a_reference_that_does_not_fit_is_divided_or_less_precise(
     factory: str, name: str, tmp_path: pathlib.Path
 ) -> None:
-    file = tmp_path / "models.py"
-    file.write_text(MODELS)
-    request = workers.make_request(
-        file,
-        tmp_path,
-        subject={"kind": "factory", "name": f"{file}:{factory}"},
-        batch_sizes=[ROWS],
-    )
-    subject = by_request.open_torch_subject(request)
-    inputs = subject.inputs(ROWS, 0)
-    program = pytorch_eager.build(subject, inputs, request)
-    reference_file = dispatch.reference_file(request, Shape(ROWS))
-    dispatch.make_reference(pytorch_eager, subject, program, [inputs], reference_file, request)
-    reference = stored_reference.load_reference(reference_file)
+    factories = Factories(MODELS, dtype="float32", batch_sizes=[ROWS], input_sets=1)
+    reference = factories.make_reference(factory, tmp_path)
     assert reference.name == name
     assert reference.outputs[0][0].shape == (ROWS, 4)
     assert reference.outputs[0][0].eager.rmse < 1e-6

@@ -9,12 +9,13 @@ import pytest
 import workers
 from forks import ForkServer
 from lazy import lazy
+from reference_cases import Factories
 
 from probes.adapter import ModelError
 
 torch = lazy("torch")
 by_request = lazy("probes.subjects.by_request")
-
+transformers = lazy("transformers")
 
 SUBJECT = {"kind": "synthetic", "block": "ffn", "hidden": 8, "intermediate": 16, "layers": 1}
 OPEN_TWICE = """
@@ -66,17 +67,10 @@ def build():
 def test_a_model_that_was_created_ahead_is_used_once_and_gets_the_saved_weights(
     tmp_path: pathlib.Path,
 ) -> None:
-    (tmp_path / "nets.py").write_text(FACTORY)
+    factories = Factories(FACTORY, shared_directory=str(tmp_path))
 
     def opened(seed: int, *, ahead: bool) -> list[Any]:
-        request = workers.make_request(
-            pathlib.Path("x.py"),
-            tmp_path,
-            subject={"kind": "factory", "name": f"{tmp_path / 'nets.py'}:build"},
-            dtype="native",
-            shared_directory=str(tmp_path),
-            seed=seed,
-        )
+        request = factories.request("build", tmp_path, seed=seed)
         if ahead:
             by_request.create_ahead(request)
         return list(by_request.open_torch_subject(request).module.parameters())
@@ -94,9 +88,6 @@ def test_small_weights_need_no_symbolic_operators() -> None:
     server = ForkServer("torch", "workers")  # the compiler of `stack_server` imports sympy
     assert server.run_script(OPEN_TWICE) == {"has imported sympy": False}
     server.close()
-
-
-transformers = lazy("transformers")
 
 
 SIZES = {
