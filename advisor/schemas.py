@@ -14,7 +14,7 @@ from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load, rubric_dire
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Models, Presets
-from advisor.domain.rubric import DecisionTree, PublishedData, Rubric
+from advisor.domain.rubric import PublishedData, Rubric
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header
 from advisor.domain.serving import ServingRules
@@ -44,7 +44,6 @@ SHIPPED: dict[str, Any] = {
     "gpus": GpusFile,
     "guidelines": GuidelinesFile,
     "published": PublishedData,
-    "tree": DecisionTree,
     "accuracy": AccuracyRules,
     "serving": ServingRules,
 }

@@ -115,11 +115,7 @@ def answer(**changes: Any) -> Answer:
     state, head = finished_state(), finished_header()
     measured = summarise(
         state,
-        {
-            Shape(1): builders.race_result(
-                1, best="compiled", tied=("compiled",), eliminated={builders.BASELINE: 4}
-            )
-        },
+        {Shape(1): builders.race_result(1, best="compiled", eliminated={builders.BASELINE: 4})},
         dtype="float32",
     )
     assert state.plan is not None

@@ -96,4 +96,4 @@ def served_arm(arm: str = "engine", **changes: Any) -> ServedArm:
 
 
 def serving(*arms: ServedArm) -> ServingResults:
-    return ServingResults(arms=arms, batch_best=None, process_deviation=0.02)
+    return ServingResults(arms=arms, process_deviation=0.02)

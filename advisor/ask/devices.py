@@ -48,7 +48,7 @@ def choose_gpu(
     if not text:
         return choose_visible_gpu(machine.gpus, visible_devices)
     matches = [gpu for gpu in machine.gpus if text in {str(gpu.index), gpu.uuid}] or [
-        gpu for gpu in machine.gpus if _contains_words(gpu.name, text)
+        gpu for gpu in machine.gpus if matches_name(gpu.name, text)
     ]
     if not matches:
         raise _not_attached(asked, machine, catalogue)
@@ -144,11 +144,7 @@ def first_whole_gpu(gpus: Sequence[Gpu]) -> Gpu:
 def find_known_gpu(text: str, catalogue: Catalogue) -> str | None:
     """Return the name of the GPU in the catalogue, attached or not."""
     return next(
-        (
-            name
-            for name in catalogue.gpus
-            if _contains_words(text, name) or _contains_words(name, text)
-        ),
+        (name for name in catalogue.gpus if matches_name(text, name) or matches_name(name, text)),
         None,
     )
 
@@ -169,9 +165,10 @@ def _not_attached(
     )
 
 
-def _contains_words(text: str, words: str) -> bool:
-    """Return whether `words` occur in `text` as whole words.
+def matches_name(device: str, text: str) -> bool:
+    """Return whether the words of `text` occur whole and in this order in the device's name.
 
-    `H100` is in `NVIDIA H100`; `1`, which is an index, is not.
+    `RTX 4090` matches `NVIDIA GeForce RTX 4090`; `1`, which is an index, does not match `H100`.
     """
-    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE) is not None
+    words = r"\W+(?:\w+\W+)*?".join(map(re.escape, text.split()))
+    return bool(words) and re.search(rf"(?<!\w){words}(?!\w)", device, re.IGNORECASE) is not None

@@ -41,8 +41,6 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         excluded += obstacles
     if question.load is not None:
         return Plan(arms=_serving_arms(arms), excluded=tuple(excluded))
-    if isinstance(question.model, OnnxModel) and not arms:
-        raise _without_onnx(question, machine, catalogue)
     baseline = _find_baseline(question, arms, excluded)
     duplicate = msgspec.structs.replace(
         baseline, id=baseline.id + DUPLICATE_SUFFIX, duplicate_of=baseline.id
@@ -118,10 +116,14 @@ def _quantised_only(workflow: Workflow, arms: list[Arm]) -> Excluded:
 
 
 def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:
-    if isinstance(question.model, OnnxModel):
-        return arms[0]
+    if isinstance(question.model, OnnxModel) and not arms:
+        named = " of --workflows" if question.workflows else ""
+        raise NoStackError(
+            f"no workflow{named} that takes ONNX files can run here",
+            "leave out --workflows" if named else how_to_install("stack"),
+        )
     for arm in arms:
-        if arm.id == BASELINE:
+        if arm.id == BASELINE or isinstance(question.model, OnnxModel):
             return arm
     reason = next((entry for entry in excluded if entry.workflow == BASELINE), None)
     if reason is None:
@@ -133,32 +135,6 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
         f"the baseline {BASELINE} cannot run: {reason.reason}",
         reason.fix or "choose another dtype or device",
     )
-
-
-def _without_onnx(question: Question, machine: Machine, catalogue: Catalogue) -> NoStackError:
-    """Return the error of an ONNX file that no workflow, or none in --workflows, can run here."""
-    any_workflow = msgspec.structs.replace(question, workflows=())
-    usable = [
-        workflow.id
-        for workflow in catalogue.workflows
-        if _choose_arms(workflow, any_workflow, machine)[0]
-    ]
-    if not usable:
-        return NoStackError(
-            "no workflow that accepts ONNX files can run here", how_to_install("stack")
-        )
-    selected = {ArmName.parse(name).workflow for name in question.workflows}
-    accept = any(
-        "onnx" in workflow.input_formats
-        for workflow in catalogue.workflows
-        if workflow.id in selected
-    )
-    reason = (
-        "none of the workflows in --workflows that accept ONNX files can run here"
-        if accept
-        else "none of the workflows in --workflows accepts ONNX files"
-    )
-    return NoStackError(reason, f"use --workflows with {' or '.join(usable)}, or omit it")
 
 
 def _exclude(workflow: Workflow, status: ExclusionStatus, reason: str, fix: str | None) -> Excluded:

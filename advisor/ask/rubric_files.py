@@ -15,7 +15,7 @@ from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Catalogue, EarlierRuns, KnownGpu, Models, Presets
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import StartWay
-from advisor.domain.rubric import Criterion, DecisionTree, Guideline, PublishedData, Rubric
+from advisor.domain.rubric import Criterion, Guideline, PublishedData, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import CitedFact, DeclaredFacts, EngineMemory, Integration, Workflow
 from advisor.errors import CatalogueError
@@ -71,7 +71,6 @@ def load(
         gpus=read(directory / "gpus.toml", GpusFile).gpu,
         guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
         published=read(directory / "published.toml", PublishedData),
-        tree=read_tree(directory / "tree.toml"),
         earlier_runs=read(directory / "earlier_runs.toml", dict[str, dict[str, EarlierRuns]]),
         accuracy=read(directory / "accuracy.toml", AccuracyRules),
         serving=read(directory / "serving.toml", ServingRules),
@@ -150,25 +149,6 @@ def find_environment(
         f"{file}: workflow.{workflow}: unknown environment {entry!r}",
         "add a table [environment.NAME]",
     )
-
-
-def read_tree(file: pathlib.Path) -> DecisionTree:
-    """Read the decision tree; every branch must end at a leaf, without cycles."""
-    tree = read(file, DecisionTree)
-
-    def check_branch(name: str, ancestors: tuple[str, ...]) -> None:
-        if name.startswith("=") and name[1:] in tree.leaf:
-            return
-        if name not in tree.node or name in ancestors:
-            raise CatalogueError(
-                f"{file}: {name!r} is neither a node nor a leaf, or is part of a cycle",
-                "compare it with the other entries",
-            )
-        for branch in (tree.node[name].yes, tree.node[name].no):
-            check_branch(branch, (*ancestors, name))
-
-    check_branch(tree.first, ())
-    return tree
 
 
 def probe_file(workflow: str) -> str:

@@ -57,11 +57,11 @@ def print_document(
     document: Document, output_format: OutputFormat, render: Callable[[Document], str]
 ) -> None:
     """Print a document as one line after the events, as indented JSON or as text."""
-    from advisor.domain.answer import encode, without_rounds
+    from advisor.domain.answer import encode
 
     match output_format:
         case "json-lines":
-            print_text(msgspec.json.encode({"document": without_rounds(document)}))
+            print_text(msgspec.json.encode({"document": document}))
         case "json":
             print_text(encode(document), nl=False)
         case "text":

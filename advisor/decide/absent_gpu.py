@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import pathlib
-import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -16,16 +15,16 @@ import msgspec
 
 from advisor.ask import detection
 from advisor.ask.answers import Answers, command_of
-from advisor.ask.devices import CPU
+from advisor.ask.devices import CPU, matches_name
 from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
 from advisor.ask.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.decide import performance_portability
 from advisor.decide.decision import evaluate
-from advisor.domain.answer import Answer, Provenance
+from advisor.domain.answer import Answer
 from advisor.domain.question import Question
-from advisor.domain.recommendation import Recommendation, Trust, lower_trust
+from advisor.domain.recommendation import Trust, lower_trust
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import (
     GpuNotAttachedError,
@@ -63,15 +62,24 @@ def find_answer(answers: Answers, context: Context) -> Answer | None:
     )
     with_rubric = msgspec.structs.replace(header.catalogue, rubric=catalogue.rubric)
     header = msgspec.structs.replace(header, question=stored_question, catalogue=with_rubric)
-    provenance = provenance_of(header, context.now())
+    origin = describe_origin(header, context.now())
     answer = msgspec.structs.replace(
-        evaluate(header, state, evidence="imported"), provenance=provenance
+        evaluate(header, state, evidence="imported"), provenance=origin
     )
-    if answer.recommendation is None:
+    advice = answer.recommendation
+    if advice is None:
         return answer
-    return msgspec.structs.replace(
-        answer, recommendation=_with_lower_trust(answer.recommendation, provenance)
+    another_machine = (
+        "run p3-advisor on the machine that will serve, if it is not the one of run "
+        f"{header.run_id}"
     )
+    advice = msgspec.structs.replace(
+        advice,
+        trust=lower_trust(advice.trust, BEST_TRUST),
+        trust_reasons=(origin, *advice.trust_reasons),
+        next_steps=(another_machine, *advice.next_steps),
+    )
+    return msgspec.structs.replace(answer, recommendation=advice)
 
 
 def find_run(
@@ -82,7 +90,7 @@ def find_run(
     Batch sizes and precision count only if the user has named them.
     """
     for run, header in context.store.finished_runs(question.model.name):
-        if matches_gpu_name(header.device, answers.gpu) and _is_same_question(
+        if matches_name(header.device, answers.gpu) and _is_same_question(
             header.question, answers, question
         ):
             with contextlib.suppress(RunFileError):
@@ -104,49 +112,14 @@ def _is_same_question(found: Question, answers: Answers, question: Question) -> 
     )
 
 
-def matches_gpu_name(device: str, text: str) -> bool:
-    """Return whether the words of `text` occur whole and in this order in the device's name.
-
-    `RTX 4090` matches `NVIDIA GeForce RTX 4090`.
-    """
-    words = r"\W+(?:\w+\W+)*?".join(map(re.escape, text.split()))
-    return bool(words) and re.search(rf"(?<!\w){words}(?!\w)", device, re.IGNORECASE) is not None
-
-
-def provenance_of(header: Header, now: dt.datetime) -> Provenance:
-    """Return where and when a run on a GPU was measured, in fields and in words."""
+def describe_origin(header: Header, now: dt.datetime) -> str:
+    """Return where and when a run on a GPU was measured."""
     gpu = next(gpu for gpu in header.machine.gpus if gpu.uuid == header.question.gpu)
-    cpu = header.machine.cpu.model
     age_days = max((now - dt.datetime.fromisoformat(header.created)).days, 0)
     ago = "today" if age_days == 0 else "1 day ago" if age_days == 1 else f"{age_days} days ago"
-    return Provenance(
-        run=header.run_id,
-        created=header.created,
-        age_days=age_days,
-        device=gpu.name,
-        cpu=cpu,
-        kernel=header.machine.kernel,
-        driver=gpu.driver,
-        versions=header.machine.software.packages,
-        summary=(
-            f"measured {ago} on {gpu.name}, driver {gpu.driver}, {cpu} (run {header.run_id}); "
-            "nothing was measured on this machine"
-        ),
-    )
-
-
-def _with_lower_trust(recommendation: Recommendation, provenance: Provenance) -> Recommendation:
-    return msgspec.structs.replace(
-        recommendation,
-        trust=lower_trust(recommendation.trust, BEST_TRUST),
-        trust_reasons=(provenance.summary, *recommendation.trust_reasons),
-        next_steps=(
-            (
-                "run p3-advisor on the machine that will serve, if it is not the one of run "
-                f"{provenance.run}"
-            ),
-            *recommendation.next_steps,
-        ),
+    return (
+        f"measured {ago} on {gpu.name}, driver {gpu.driver}, {header.machine.cpu.model} (run "
+        f"{header.run_id}); nothing was measured on this machine"
     )
 
 

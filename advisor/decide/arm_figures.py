@@ -26,18 +26,7 @@ def summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
         worst=_worst_build_seconds(cold),
         processors=started.processors if started else None,
         builds_at_once=started.builds_at_once if started else None,
-        proven_cold=is_proven_cold(cold),
     )
-
-
-def is_proven_cold(process: ProcessState) -> bool | None:
-    """Return whether the build started with empty caches and hit none; None if not known."""
-    if process.caches is None:
-        return None
-    if process.caches.bytes_before:
-        return False
-    # Hits with empty caches can come from equal parts of one model.
-    return None if process.caches.hits else True
 
 
 def _cold_process(processes: Sequence[ProcessState]) -> ProcessState:
@@ -91,25 +80,20 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
     device, host, warm = process.device_memory, process.memory, process.warm_memory
     reserved = warm.device_reserved_bytes if warm else None
     if device is None and (checked is not None or reserved is not None):
-        return MemoryBytes(peak=None, source=PENDING_SOURCE, torch_reserved=reserved)
+        return MemoryBytes(peak=None, source=PENDING_SOURCE)
     if device is None:
         if host is None or host.peak_rss_bytes is None:
             return MemoryBytes(peak=None, source="not measured")
         return MemoryBytes(peak=host.peak_rss_bytes, source=HOST_SOURCE)
     problem = implausible_because(device, warm, checked)
     if problem:
-        return MemoryBytes(
-            peak=None,
-            source=f"not known: {problem}",
-            torch_reserved=reserved,
-        )
+        return MemoryBytes(peak=None, source=f"not known: {problem}")
     assert device.peak_bytes is not None  # noqa: S101 - for the type checker: it is plausible
     is_freed = device.source == "freed"
     return MemoryBytes(
         peak=device.peak_bytes + (released_earlier(warm) if is_freed else 0),
         source=FREED_SOURCE if is_freed else DEVICE_SOURCE,
         serving=device.serving_bytes,
-        torch_reserved=reserved,
     )
 
 
@@ -158,7 +142,6 @@ def matches_allocation(checked: MemoryChecked) -> bool:
     )
 
 
-METHOD = "calls for one token follow the calls for all tokens in every visit"
 #: Share by which TTFT and ITL may miss the seconds of a call without a reason.
 MAX_MISMATCH = 0.1
 
@@ -219,7 +202,6 @@ def summarise_generation(
         mfu=workload.flops / whole_seconds / peak
         if workload.flops and whole_seconds and peak
         else None,
-        method=METHOD,
     )
     call_seconds = typical_seconds(visits)
     return msgspec.structs.replace(

@@ -19,13 +19,11 @@ from advisor.decide.diagnosis import (
 from advisor.decide.drift import correct_drift, count_stalls, find_shift, typical_seconds
 from advisor.decide.fastest_calls import level_difference
 from advisor.decide.intervals import (
-    MIN_PROCESSES,
     Estimate,
     geometric_mean_interval,
     interval_within_processes,
     nearest_rank,
     typical_interval,
-    variance_between,
 )
 from advisor.decide.new_shapes import (
     compare_with_baseline,
@@ -157,7 +155,6 @@ def _overall_log_speedup(series: Series, weights: Mapping[Shape, float]) -> Esti
     return geometric_mean_interval(
         [sample for sample, _ in samples],
         CONFIDENCE,
-        correlated=True,
         weights=[weight for _, weight in samples],
     )
 
@@ -178,7 +175,6 @@ def _summarise_cell(
     seconds = _call_seconds(visits)
     streamed = [visit.streamed_seconds for visit in timed if visit.streamed_seconds is not None]
     process, flops = last_ready_process(state, arm.id), flops_per_call(state, shape)
-    is_repeated = len(series) >= MIN_PROCESSES
     return Cell(
         shape=shape,
         seconds=seconds,
@@ -190,7 +186,6 @@ def _summarise_cell(
         speedup=speedup,
         tflops=flops / seconds.median / TERA if flops else None,
         processes=len(series),
-        process_variation=math.expm1(math.sqrt(variance_between(series))) if is_repeated else None,
         undisturbed=summarise_undisturbed(state, baseline, arm.id, shape)
         if arm.id != baseline
         else None,
@@ -230,14 +225,11 @@ def _diagnose(
     shape = cell.shape
     timed = [visit for _, visit in counted_visits(state, arm.id, shape)]
     factor = cell.seconds.median / typical_seconds(timed)  # the same as of the cell's times
-    visits = [visit for visit in process.visits if visit.shape == shape]
-    enqueued = [visit.enqueue_seconds for visit in visits]
     rounds = visits_by_round(state, shape).values()
     return diagnose(
         process.diagnosed.get(shape),
         shape=shape,
         seconds=factor * typical_seconds([visits[arm.id] for visits in rounds if arm.id in visits]),
-        enqueue_seconds=factor * statistics.median(enqueued) if enqueued else None,
         flops=flops_per_call(state, shape),
         weight_bytes=bytes_per_call(state, process, shape),
         dtype=dtype,

@@ -1,4 +1,4 @@
-"""Break-even, running costs, memory and energy of a workflow. Pure.
+"""Break-even and running costs of a workflow. Pure.
 
 A request is one sample or prompt of a batch.
 """
@@ -10,16 +10,10 @@ import math
 from collections.abc import Sequence
 
 from advisor.domain.measurement import Cell, Measurement
-from advisor.domain.recommendation import BreakEven, EnergyUse, HorizonBest, MemoryFit, RunningCost
-from advisor.domain.results import SustainedCheck
+from advisor.domain.recommendation import BreakEven, RunningCost
+from probes.wire.shape import Shape
 
-#: Numbers of requests for which the fastest arm, including its cold build, is reported.
-HORIZONS = tuple(10**power for power in range(2, 8))
 SECONDS_PER_HOUR = 3600
-#: Share of the device's memory above which memory may have limited a build: autotuning allocates
-#: candidates next to the model.
-SHORT_OF_MEMORY = 0.8
-REQUESTS_OF_ENERGY = 1000
 
 
 def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[BreakEven, ...]:
@@ -60,31 +54,19 @@ def worst_break_even(found: Sequence[BreakEven]) -> float | None:
     return float(max(each for each in requests if each is not None))
 
 
-def find_horizons(
-    measurements: Sequence[Measurement], requests: int | None
-) -> tuple[HorizonBest, ...]:
-    """Return, for each batch size and number of requests, the arm that serves them first.
-
-    The time of its cold build counts.
-    """
-    sizes = sorted({cell.shape for measurement in measurements for cell in measurement.cells})
-    horizons = sorted({*HORIZONS, *([requests] if requests else [])})
-    table = []
-    for shape in sizes:
-        costs = {
-            measurement.arm: Cost(measurement.build_seconds.cold, _request_seconds(cell))
-            for measurement in measurements
-            for cell in measurement.cells
-            if cell.shape == shape
-        }
-        for horizon in horizons:
-            best = min(costs, key=lambda arm: (costs[arm].total(horizon), arm))
-            table.append(
-                HorizonBest(
-                    shape=shape, requests=horizon, arm=best, seconds=costs[best].total(horizon)
-                )
-            )
-    return tuple(table)
+def first_to_serve(measurements: Sequence[Measurement], requests: int | None) -> dict[str, str]:
+    """Return, by shape, the arm that serves the requests first, its cold build included."""
+    if requests is None:
+        return {}
+    seconds: dict[Shape, dict[str, float]] = {}
+    for measurement in measurements:
+        for cell in measurement.cells:
+            cost = Cost(measurement.build_seconds.cold, _request_seconds(cell))
+            seconds.setdefault(cell.shape, {})[measurement.arm] = cost.total(requests)
+    return {
+        str(shape): min(of_arms, key=lambda arm: (of_arms[arm], arm))
+        for shape, of_arms in sorted(seconds.items())
+    }
 
 
 def price(
@@ -97,42 +79,6 @@ def price(
         _running_cost(measurement.arm, cell, price_per_hour)
         for measurement in measurements
         for cell in measurement.cells
-    )
-
-
-def fit_memory(
-    measurements: Sequence[Measurement], device_bytes: int | None
-) -> tuple[MemoryFit, ...]:
-    """Return each arm's peak memory, builds included, as a share of the device's memory."""
-    if device_bytes is None:
-        return ()
-    peaks = {measurement.arm: measurement.memory_bytes.peak for measurement in measurements}
-    return tuple(
-        MemoryFit(
-            arm=arm,
-            peak_bytes=peak,
-            device_bytes=device_bytes,
-            share=peak / device_bytes,
-            short=peak / device_bytes > SHORT_OF_MEMORY,
-        )
-        for arm, peak in peaks.items()
-        if peak is not None
-    )
-
-
-def energy_use(check: SustainedCheck | None) -> tuple[EnergyUse, ...]:
-    """Return the energy of the arms that were called without a pause, where it was counted."""
-    if check is None:
-        return ()
-    return tuple(
-        EnergyUse(
-            arm=arm,
-            shape=check.shape,
-            joules_per_call=joules,
-            watt_hours=joules / check.shape.batch_size * REQUESTS_OF_ENERGY / SECONDS_PER_HOUR,
-        )
-        for arm, joules in check.joules_per_call.items()
-        if joules is not None
     )
 
 

@@ -32,9 +32,7 @@ CACHED_SHARE = 1.2
 #: Counts of the profiler that are known only where it saw kernels.
 DEVICE_COUNTS = (
     "kernels_per_call",
-    "launches_per_call",
     "graph_launches_per_call",
-    "host_copies_per_call",
     "device_busy_share",
 )
 
@@ -51,7 +49,6 @@ def diagnose(
     *,
     shape: Shape,
     seconds: float,
-    enqueue_seconds: float | None,
     flops: int | None,
     weight_bytes: int | None,
     dtype: str,
@@ -65,11 +62,7 @@ def diagnose(
     counts = {name: getattr(diagnosed, name) if sees_kernels else None for name in DEVICE_COUNTS}
     call = CallDiagnosis(
         shape=shape,
-        operators_per_call=diagnosed.operators_per_call if diagnosed else None,
         **counts,
-        enqueue_share=min(enqueue_seconds / seconds, 1.0)
-        if sees_kernels and enqueue_seconds is not None
-        else None,
         memory_share=shares.memory,
         compute_share=shares.compute,
         headroom=1 - min(max(known), 1.0) if known else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from advisor.decide.trust import is_unfit
@@ -11,9 +11,9 @@ from advisor.domain.answer import Answer
 from advisor.domain.machine import describe_device
 from advisor.domain.measurement import COLD, Measurement, Variant
 from advisor.domain.model import has_random_weights, name_own_shapes, short_name
-from advisor.domain.recommendation import Decision, Recommendation, ShapeAdvice
+from advisor.domain.recommendation import Decision, Recommendation
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
-from advisor.domain.serving import AskedRate, ServedArm, ServingResults
+from advisor.domain.serving import AskedRate, ServedArm
 from advisor.text_format import (
     format_count,
     format_interval,
@@ -36,9 +36,9 @@ def describe_requests(facts: AdvisedAnswer) -> list[str]:
     """Return where another arm serves the stated number of requests first, builds included."""
     sizes: dict[str, list[str]] = {}
     requests = facts.answer.question.requests
-    for entry in facts.advice.horizons:
-        if entry.requests == requests and entry.arm != facts.scored.arm:
-            sizes.setdefault(entry.arm, []).append(str(entry.shape))
+    for shape, arm in facts.advice.first_to_serve.items():
+        if arm != facts.scored.arm:
+            sizes.setdefault(arm, []).append(shape)
     if not sizes:
         return []
     first = "; ".join(
@@ -177,11 +177,17 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
     if is_unfit(facts.answer.results):
         return []  # single figures say nothing
     lines = []
-    has_answer = facts.decision.word != "OPEN"
-    if has_answer and len({advice.arm for advice in facts.advice.advice_by_shape}) > 1:
-        lines.append(
-            f"Highest score by {_shape_name(facts)}: " + "; ".join(_runs_of_sizes(facts)) + "."
-        )
+    ahead: dict[str, list[str]] = {}
+    for advice in facts.advice.advice_by_shape if facts.decision.word != "OPEN" else ():
+        # The highest score is not always the highest speed, so both speed-ups are given.
+        gain = f"{advice.shape} ({advice.speedup:.2f}x, this answer {advice.advised_speedup:.2f}x)"
+        if advice.arm != facts.scored.arm:
+            ahead.setdefault(advice.arm, []).append(gain)
+    lines += [
+        f"{facts.titles[arm]} scores more at {_shape_name(facts)}{'s' if len(at) > 1 else ''} "
+        f"{join_names(at)}."
+        for arm, at in ahead.items()
+    ]
     slower = [
         f"{advice.shape} ({advice.advised_speedup:.2f}x)"
         for advice in facts.advice.advice_by_shape
@@ -200,27 +206,6 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
 def _shape_name(facts: AdvisedAnswer) -> str:
     """Return what differs between the shapes of the run."""
     return "batch size" if len(facts.answer.question.lengths) == 1 else "shape"
-
-
-def _runs_of_sizes(facts: AdvisedAnswer) -> list[str]:
-    """Return `1, 4: title, 1.20x, 1.30x` for neighbouring batch sizes with the same best arm."""
-    groups: list[list[ShapeAdvice]] = []
-    for advice in facts.advice.advice_by_shape:
-        if groups and groups[-1][-1].arm == advice.arm:
-            groups[-1].append(advice)
-        else:
-            groups.append([advice])
-    return [_run_of_sizes(facts, group) for group in groups]
-
-
-def _run_of_sizes(facts: AdvisedAnswer, group: Sequence[ShapeAdvice]) -> str:
-    sizes = ", ".join(str(advice.shape) for advice in group)
-    speedups = ", ".join(f"{advice.speedup:.2f}x" for advice in group)
-    # The highest score is not always the highest speed, so the advised arm's is given as well.
-    is_other = group[0].arm != facts.scored.arm
-    own = ", ".join(f"{advice.advised_speedup:.2f}x" for advice in group)
-    advised = f" (this answer {own})" if is_other else ""
-    return f"{sizes}: {facts.titles[group[0].arm]}, {speedups}{advised}"
 
 
 class AdvisedAnswer(NamedTuple):
@@ -279,19 +264,18 @@ def join_names(names: Sequence[str], conjunction: str = "and") -> str:
 
 
 def write_load_lines(facts: AdvisedAnswer) -> tuple[str, ...]:
-    """Return what the advised server sustains, and how far equal prompts in one batch agree."""
+    """Return what the advised server sustains, and whether one is enough for the asked rate."""
     serving, load = facts.answer.results.serving, facts.answer.question.load
-    found = {arm.arm: arm for arm in serving.arms} if serving else {}
-    arm = found.get(facts.scored.arm)
-    if serving is None or load is None or arm is None or arm.goodput is None:
+    served = serving.arms if serving else ()
+    arm = next((each for each in served if each.arm == facts.scored.arm), None)
+    if load is None or arm is None or arm.goodput is None:
         return ()
     sustained = (
         f"It serves {format_interval(arm.goodput, unit=' requests/s', decimals=None)}, "
         f"{format_number(arm.tokens_per_second, decimals=0)} tokens/s, with {load.limits}."
     )
     failed = f" {arm.failed} of {arm.requests} requests failed." if arm.failed else ""
-    batch = _batch_line(arm, found, serving, facts.titles)
-    return (sustained + failed, *_asked_line(arm, load.share), *batch)
+    return (sustained + failed, *_asked_line(arm, load.share))
 
 
 def _asked_line(arm: ServedArm, share: float) -> tuple[str, ...]:
@@ -326,30 +310,3 @@ def _asked_latency(asked: AskedRate, share: float) -> str:
         f"({share * 100:g} % must be); 95 % have the first token within "
         f"{format_milliseconds(level.ttft_seconds[1])} ms{itl}."
     )
-
-
-def _batch_line(
-    arm: ServedArm,
-    found: Mapping[str, ServedArm],
-    serving: ServingResults,
-    titles: Mapping[str, str],
-) -> tuple[str, ...]:
-    """Return what equal prompts in one batch would have advised; empty for a single server."""
-    best = found.get(serving.batch_best or "")
-    if best is None or len(found) == 1 or arm.batch_tokens_per_second is None:
-        return ()
-    if best.arm == arm.arm:
-        return ("Batches of equal prompts, without a server, lead to the same answer.",)
-    rate = format_number(best.batch_tokens_per_second, decimals=0)
-    own = format_number(arm.batch_tokens_per_second, decimals=0)
-    under_load = (
-        f"{format_number(best.goodput.value)} requests/s"
-        if best.goodput
-        else "no rate that meets the limits"
-    )
-    line = (
-        "Batches of equal prompts, without a server, would have led to "
-        f"{titles.get(best.arm, best.arm)} ({rate} tokens/s, this one {own}); under load it serves "
-        f"{under_load}."
-    )
-    return (line,)

@@ -1,27 +1,14 @@
-"""The advice of the paper and of the handbook, and whether the measurement agrees. Pure.
-
-The handbook is the 2026 chapter on model optimisation that `rubric/tree.toml` cites.
-"""
+"""The advice of the paper and of a handbook, and whether the measurement agrees. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.question import Question
-from advisor.domain.recommendation import GuidelineOpinion, TreeAdvice, TreeStep
+from advisor.domain.recommendation import GuidelineOpinion
 from advisor.domain.results import ScoredArm
-from advisor.domain.rubric import (
-    LETTERS,
-    DecisionTree,
-    Guideline,
-    TreeNode,
-)
-
-#: Workflows of torch.compile with its own compiler.
-TORCH_COMPILE = "torch-compile-inductor"
-#: By how much an arm has to be faster to matter, as the paper's substantial gain.
-CLEARLY_FASTER = 1.2
+from advisor.domain.rubric import LETTERS, Guideline
 
 
 def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Guideline | None:
@@ -99,57 +86,3 @@ def _explain_absence(guideline: Guideline, excluded: Sequence[UnmeasuredArm]) ->
     ]
     because = "; ".join(reasons) or "none is in the plan"
     return f"none of the recommended workflows was measured ({because})"
-
-
-def follow_tree(
-    tree: DecisionTree, question: Question, scored: Sequence[ScoredArm] = ()
-) -> tuple[TreeAdvice, ...]:
-    """Return every leaf that the decision tree leads to; an open question leads both ways."""
-    return tuple(_follow(tree, tree.first, (), question, scored)) if tree.first else ()
-
-
-def _follow(
-    tree: DecisionTree,
-    name: str,
-    steps: tuple[TreeStep, ...],
-    question: Question,
-    scored: Sequence[ScoredArm],
-) -> Iterator[TreeAdvice]:
-    if name.startswith("="):
-        leaf = tree.leaf[name[1:]]
-        yield TreeAdvice(steps=steps, says=leaf.says, workflows=leaf.workflows, source=tree.source)
-        return
-    node = tree.node[name]
-    found = _answer(node, tree, question, scored)
-    for answer in (True, False) if found is None else (found,):
-        step = TreeStep(question=node.asks, answer=answer)
-        target = node.yes if answer else node.no
-        yield from _follow(tree, target, (*steps, step), question, scored)
-
-
-def _answer(
-    node: TreeNode, tree: DecisionTree, question: Question, scored: Sequence[ScoredArm]
-) -> bool | None:
-    match node.fact:
-        case "on-nvidia":
-            return question.device == "cuda"
-        case "generates":
-            return question.task in {"generate", "serve"}
-        case "serves-users":
-            return True if question.task == "serve" else None
-        case "open":
-            return None
-        case "portability-leads":
-            return question.priorities.portability >= tree.leads_from
-        case "performance-leads":
-            return question.priorities.performance >= tree.leads_from
-        case "compile-suffices":
-            return _compile_suffices(scored)
-
-
-def _compile_suffices(scored: Sequence[ScoredArm]) -> bool | None:
-    """Check that no arm is clearly faster than torch.compile; None if that was not measured."""
-    compiled = [arm.speedup for arm in scored if arm.workflow.startswith(TORCH_COMPILE)]
-    if not compiled:
-        return None
-    return max(arm.speedup for arm in scored) < CLEARLY_FASTER * max(compiled)

@@ -142,13 +142,13 @@ def geometric_mean_interval(
     samples: Sequence[Sequence[float]],
     confidence: float,
     *,
-    correlated: bool = False,
     weights: Sequence[float] | None = None,
 ) -> Estimate:
     """Return the mean of the trimmed means of `samples` with a two-sided interval.
 
-    Each sample holds the log differences of one shape. Without `weights` all samples have the same;
-    those with a weight of 0 do not count. The degrees of freedom follow Welch and Satterthwaite.
+    Each sample holds the log differences of one shape or process, which may be autocorrelated.
+    Without `weights` all samples have the same; those with a weight of 0 do not count. The degrees
+    of freedom follow Welch and Satterthwaite.
     """
     counted = [
         (sample, weight)
@@ -163,7 +163,7 @@ def geometric_mean_interval(
     )
     if any(len(sample) < 2 for sample in samples):  # noqa: PLR2004 - one value has no spread
         return Estimate(-math.inf, mean, math.inf)
-    shares = [effective_share(each) if correlated else 1.0 for each in samples]
+    shares = [effective_share(each) for each in samples]
     variances = [
         factor**2 * variance_of_trimmed_mean(sample) / share
         for sample, share, factor in zip(samples, shares, factors, strict=True)
@@ -280,7 +280,7 @@ def interval_within_processes(processes: Sequence[Sequence[float]], level: float
     """
     if len(processes) == 1:
         return correlated_interval(processes[0], level)
-    return geometric_mean_interval(processes, 1 - 2 * level, correlated=True)
+    return geometric_mean_interval(processes, 1 - 2 * level)
 
 
 def process_variance(

@@ -14,7 +14,7 @@ import contextlib
 import itertools
 import math
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from advisor.decide import replay
 from advisor.decide.rounds import is_valid, plan_of
@@ -44,19 +44,9 @@ def application_of(workflow: Workflow) -> str:
     return workflow.application or workflow.id
 
 
-def platform_from_results(
-    results: Results,
-    workflows: Sequence[Workflow],
-    *,
-    refused: Collection[str] = (),
-    name: str,
-    run: str,
-    created: str,
-) -> Platform:
-    """Return a run's results as a platform: the efficiency of each application on it.
-
-    `refused` are the workflows that cannot run there.
-    """
+def platform_of(header: Header, state: RunState, results: Results) -> Platform:
+    """Return the results of a run as a platform: the efficiency of each application on it."""
+    refused, workflows = refused_workflows(state), header.catalogue.workflows
     by_id = {workflow.id: workflow for workflow in workflows}
     own = _efficiencies(results)
     best: dict[str, Measurement] = {}
@@ -64,22 +54,21 @@ def platform_from_results(
         results.measurements, key=lambda entry: (-own[entry.arm], -entry.speedup.value, entry.arm)
     ):
         best.setdefault(application_of(by_id[entry.workflow]), entry)
-    efficiencies = {
-        application: Efficiency(
-            workflow=entry.workflow,
-            application_efficiency=own[entry.arm],
-            architectural_efficiency=_architectural(entry),
-        )
-        for application, entry in best.items()
-    }
     possible = {application_of(workflow) for workflow in workflows if workflow.id not in refused}
-    impossible = sorted(
-        {application_of(by_id[id_]) for id_ in refused if id_ in by_id}
-        - possible
-        - efficiencies.keys()
-    )
+    impossible = {application_of(by_id[id_]) for id_ in refused if id_ in by_id}
     return Platform(
-        name=name, run=run, created=created, efficiencies=efficiencies, refused=tuple(impossible)
+        name=header.device,
+        run=header.run_id,
+        created=header.created,
+        efficiencies={
+            application: Efficiency(
+                workflow=entry.workflow,
+                application_efficiency=own[entry.arm],
+                architectural_efficiency=_architectural(entry),
+            )
+            for application, entry in best.items()
+        },
+        refused=tuple(sorted(impossible - possible - best.keys())),
     )
 
 
@@ -248,18 +237,6 @@ def load_platform(run: Run) -> Platform:
     question = header.question
     results = summarise(state, races, dtype=question.dtype, weights=question.weights)
     return platform_of(header, state, results)
-
-
-def platform_of(header: Header, state: RunState, results: Results) -> Platform:
-    """Return the results of a run as a platform."""
-    return platform_from_results(
-        results,
-        header.catalogue.workflows,
-        refused=refused_workflows(state),
-        name=header.device,
-        run=header.run_id,
-        created=header.created,
-    )
 
 
 def refused_workflows(state: RunState) -> tuple[str, ...]:

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.decide.trust import is_unfit
-from advisor.domain.answer import UnmeasuredArm
+from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Budget
-from advisor.domain.recommendation import (
-    ConstraintEffect,
-    HorizonBest,
-    MemoryFit,
-    Trust,
-)
+from advisor.domain.recommendation import Trust
 from advisor.domain.results import Rating, Results, ScoredArm, StoppedBuild
 from advisor.domain.rubric import LETTERS, name_fact
 from advisor.domain.workflow import Workflow
 from advisor.text_format import format_fact, format_share
 from probes.wire.shape import Shape
 
+#: Share of the device's memory above which memory may have limited a build.
+SHORT_OF_MEMORY = 0.8
 #: The measured peak may be too low by less than this factor.
 ABOVE_PEAK = 1.2
 
@@ -30,7 +27,6 @@ def give_reasons(
     measurement: Measurement,
     results: Results,
     priorities: Priorities,
-    ties: Sequence[str],
     missing: Sequence[Shape] = (),
 ) -> list[str]:
     """Return why the advised arm is advised."""
@@ -59,8 +55,6 @@ def give_reasons(
         )
     else:
         reasons.append("no other measured workflow gains more than it costs in the other criteria")
-    if ties:
-        reasons.append(f"tie: {', '.join(ties)} score the same, and their speeds do not differ")
     return reasons
 
 
@@ -72,33 +66,26 @@ def name_grade(criterion: str, rating: Rating) -> str:
     )
 
 
-def explain_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:
-    """Return which arm serves the asked number of requests first, its build included."""
+def explain_memory(answer: Answer, winner: str) -> list[str]:
+    """Return the viable arms whose builds were short of device memory.
+
+    Autotuning allocates candidates next to the model.
+    """
+    gpu = answer.machine.find_gpu(answer.question.gpu)
+    if gpu is None:
+        return []
+    device_bytes = gpu.memory_bytes * answer.question.devices_per_model
+    shares = {
+        each.arm: (each.measured.memory_bytes.peak or 0) / device_bytes
+        for each in answer.ranked
+        if not each.scored.failures
+    }
     return [
-        f"over {requests:,} requests at {entry.shape.description}, "
-        f"{entry.arm} finishes first, its build included"
-        for entry in horizons
-        if entry.requests == requests
-    ]
-
-
-def explain_constraints(effects: Sequence[ConstraintEffect]) -> list[str]:
-    """Return the constraints that change the answer."""
-    return [
-        f"without {effect.constraint} the answer would be {effect.without}"
-        for effect in effects
-        if effect.changes_answer
-    ]
-
-
-def explain_memory(memory: Sequence[MemoryFit], winner: str) -> list[str]:
-    """Return the arms whose builds were short of device memory."""
-    return [
-        f"{fit.arm} reached {format_share(fit.share)} of the GPU's memory"
-        + (" with its build: it may serve, but leaves little free" if fit.arm == winner else "")
+        f"{arm} reached {format_share(share)} of the GPU's memory"
+        + (" with its build: it may serve, but leaves little free" if arm == winner else "")
         + "; compilers skip strategies when memory is short, so with more memory it might be faster"
-        for fit in memory
-        if fit.short
+        for arm, share in shares.items()
+        if share > SHORT_OF_MEMORY
     ]
 
 

@@ -8,17 +8,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.decide import certainty, costs, guidelines, sensitivity, trust
-from advisor.decide.intervals import geometric_mean_interval
 from advisor.decide.reasons import (
-    explain_constraints,
-    explain_horizon,
     explain_memory,
     explain_precision,
     give_deployment_steps,
     give_next_steps,
     give_reasons,
 )
-from advisor.decide.sensitivity import SAME_SCORE, find_flips
+from advisor.decide.sensitivity import find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
@@ -32,11 +29,7 @@ from advisor.domain.recommendation import (
     Recommendation,
     ShapeAdvice,
 )
-from advisor.domain.results import (
-    EQUIVALENCE_MARGIN,
-    Results,
-    ScoredArm,
-)
+from advisor.domain.results import Results, ScoredArm
 from probes.wire.shape import Shape
 
 
@@ -81,7 +74,6 @@ def recommend(
     )
     if found.word == "OPEN" and is_unfit:
         raise machine_unfit(results, next_budget, RankedArm(winner, measurements[winner.arm]))
-    gpu = answer.machine.find_gpu(question.gpu)
     trust_grade, trust_reasons = trust.grade(results, found.word, unraced_shapes(answer))
     simplex = sensitivity.leading_shares(viable, question.priorities)
     runner_up = _runner_up(winner, viable)
@@ -98,22 +90,15 @@ def recommend(
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
-        ties=tuple(arm.arm for arm in viable if arm is not winner and is_tie(winner, arm, results)),
         flips=find_flips(viable, question.priorities),
         simplex_share=_share_of_workflow(winner, viable, simplex),
         simplex=simplex,
-        pareto=sensitivity.find_pareto(viable, measurements),
         break_even_requests=costs.worst_break_even(break_even),
         break_even=break_even,
-        horizons=costs.find_horizons(candidates, question.requests),
+        first_to_serve=costs.first_to_serve(candidates, question.requests),
         costs=costs.price(candidates, question.price_of_all_devices),
-        memory=costs.fit_memory(
-            candidates, gpu.memory_bytes * question.devices_per_model if gpu else None
-        ),
-        energy=costs.energy_use(results.sustained),
         constraints=sensitivity.constraint_effects(scored, question.constraints, winner.arm),
         guideline=_guideline_opinion(answer, catalogue, winner, found),
-        tree=guidelines.follow_tree(catalogue.tree, question, scored),
         advice_by_shape=advise_by_shape(winner, results, by_shape),
         reasons=(),
         next_steps=(),
@@ -188,12 +173,9 @@ def _add_reasons(
                 measurement,
                 results,
                 question.priorities,
-                advice.ties,
                 unraced_shapes(answer),
             ),
-            *explain_horizon(advice.horizons, question.requests),
-            *explain_constraints(advice.constraints),
-            *explain_memory(advice.memory, advice.arm),
+            *explain_memory(answer, advice.arm),
             *explain_precision(results.measurements, question.dtype),
         ),
         next_steps=(
@@ -207,32 +189,6 @@ def _add_reasons(
             ),
         ),
     )
-
-
-def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
-    """Return whether score and speed of two arms are the same within the margin."""
-    if abs(winner.score - other.score) > SAME_SCORE:
-        return False
-    margin = math.log1p(max(EQUIVALENCE_MARGIN, results.noise_floor or 0.0))
-    ours = results.log_speedups.get(winner.arm, {})
-    theirs = results.log_speedups.get(other.arm, {})
-    weights = {
-        str(cell.shape): cell.weight
-        for entry in results.measurements
-        for cell in entry.cells
-        if entry.arm == winner.arm
-    }
-    shapes = [shape for shape in ours if ours[shape] and theirs.get(shape)]
-    if not shapes:
-        return False
-    pairs = [
-        [one - two for one, two in zip(ours[shape], theirs[shape], strict=False)]
-        for shape in shapes
-    ]
-    mean = geometric_mean_interval(
-        pairs, 0.95, weights=[weights.get(shape, 1.0) for shape in shapes]
-    )
-    return abs(mean.value) <= margin
 
 
 def find_best_exact(viable: Sequence[ScoredArm], results: Results) -> str | None:

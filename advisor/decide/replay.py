@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
 import sys
-from collections.abc import Mapping
 
-from advisor.decide.race import Race, Verdict
+from advisor.decide.race import Race
 from advisor.decide.rounds import (
     failed_arms,
     log_median_seconds,
@@ -17,7 +14,7 @@ from advisor.decide.rounds import (
     visits_by_round,
 )
 from advisor.domain.question import Question
-from advisor.domain.results import EQUIVALENCE_MARGIN, VERDICTS_BY_STRENGTH, RaceResult, VerdictKind
+from advisor.domain.results import RaceResult
 from advisor.domain.run_state import RaceGroup, RunState
 from probes.wire.shape import Shape
 
@@ -32,7 +29,7 @@ def replay_race(state: RunState, shape: Shape, question: Question, index: int = 
     """Return the race of one group of a batch size, as far as it has been run.
 
     `index` selects the group; the default is the last one. The same arms, seed and records give
-    the same verdict as in the run.
+    the same result as in the run.
     """
     plan, groups = plan_of(state), state.groups[shape]
     group, rounds = groups[index], _rounds_of(groups[index], groups)
@@ -40,12 +37,10 @@ def replay_race(state: RunState, shape: Shape, question: Question, index: int = 
     race = Race(
         [arm for arm in group.arms if arm not in duplicates],
         plan.baseline.id,
-        epsilon=EQUIVALENCE_MARGIN,
         seed=question.seed + shape.batch_size + (shape.input_tokens or 0) + group.first_round - 1,
         always=[plan.baseline.id, *(arm for arm in group.arms if arm in duplicates)],
         most_rounds=question.budget.most_rounds,
     )
-    race.ends_with_verdict = False  # `racing` decides, from all that the run has measured
     failed = failed_arms(state)
     for number, visits in sorted(visits_by_round(state, shape).items()):
         if number not in rounds:
@@ -69,25 +64,27 @@ def _rounds_of(group: RaceGroup, groups: tuple[RaceGroup, ...]) -> range:
 
 
 def race_result(state: RunState, shape: Shape, question: Question) -> RaceResult:
-    """Return the result of a batch size over all its groups, as far as they have been run."""
-    failed = failed_arms(state)
-    speedups = mean_log_speedups(state, shape)
-    verdict = functools.reduce(
-        lambda earlier, later: merge_verdicts(earlier, later, speedups),
-        (
-            offset_rounds(replay_race(state, shape, question, index).verdict, group)
-            for index, group in enumerate(state.groups[shape])
-        ),
-    )
-    closed = state.closed.get(shape)
+    """Return the result of a batch size over all its groups, as far as they have been run.
+
+    What counts of an arm is the last group that it raced in. Best arms of groups may not have raced
+    each other; the one with the largest mean speed-up over the baseline is then the best.
+    """
+    best_of_groups: list[str] = []
+    eliminated: dict[str, int] = {}
+    rounds = 0
+    for index, group in enumerate(state.groups[shape]):
+        race = replay_race(state, shape, question, index)
+        before = group.first_round - 1
+        best_of_groups = [arm for arm in best_of_groups if arm not in race.arms] + [race.best]
+        eliminated = {arm: number for arm, number in eliminated.items() if arm not in race.arms}
+        eliminated |= {arm: number + before for arm, number in race.eliminated.items()}
+        rounds = race.rounds + before
+    speedups, closed = mean_log_speedups(state, shape), state.closed.get(shape)
     return RaceResult(
         shape=shape,
-        verdict=verdict.kind,
-        best=verdict.best,
-        tied=verdict.tied,
-        unresolved=tuple(arm for arm in verdict.unresolved if arm not in failed),
-        rounds=verdict.rounds,
-        eliminated=dict(verdict.eliminated),
+        best=max(best_of_groups, key=lambda arm: speedups.get(arm, -math.inf)),
+        rounds=rounds,
+        eliminated=eliminated,
         noise_floor=None,
         closed=closed.reason if closed else STILL_OPEN,
     )
@@ -101,76 +98,3 @@ def results_by_shape(state: RunState, question: Question) -> dict[Shape, RaceRes
         if state.groups.get(shape)
     }
     return {shape: result for shape, result in results.items() if result.rounds >= FEWEST_ROUNDS}
-
-
-def offset_rounds(verdict: Verdict, group: RaceGroup) -> Verdict:
-    """Return a group's verdict with its rounds numbered after those of the earlier groups."""
-    before = group.first_round - 1
-    eliminated = {arm: number + before for arm, number in verdict.eliminated.items()}
-    return dataclasses.replace(verdict, rounds=verdict.rounds + before, eliminated=eliminated)
-
-
-def merge_verdicts(earlier: Verdict, later: Verdict, log_speedups: Mapping[str, float]) -> Verdict:
-    """Return the verdict of two groups together.
-
-    Arms that the earlier group left open stay open. If both groups have the same best arm, they
-    keep their status; otherwise they are unresolved, because they never raced the new best arm.
-    If memory left no place for the earlier best arm in the later group, it stays the best unless
-    an arm that it has not raced has a larger mean speedup over the baseline.
-    """
-    decided = arms_in(later)
-    is_absent, have_met = earlier.best not in decided, later.best in arms_in(earlier)
-    if is_absent and (
-        have_met
-        or log_speedup_of(earlier.best, log_speedups) >= log_speedup_of(later.best, log_speedups)
-    ):
-        return _keep_best(earlier, later)
-    tied = [arm for arm in earlier.tied if arm not in decided]
-    unresolved = [arm for arm in earlier.unresolved if arm not in decided]
-    kind: VerdictKind = later.kind
-    if earlier.best != later.best:
-        tied, unresolved = [], [*tied, *unresolved]
-        kind = "INCONCLUSIVE" if unresolved else kind
-    elif tied or unresolved:
-        kind = max(kind, earlier.kind, key=VERDICTS_BY_STRENGTH.index)
-    return Verdict(
-        kind=kind,
-        best=later.best,
-        tied=(*later.tied, *tied),
-        unresolved=(*later.unresolved, *unresolved),
-        rounds=later.rounds,
-        eliminated={
-            **{arm: number for arm, number in earlier.eliminated.items() if arm not in decided},
-            **later.eliminated,
-        },
-    )
-
-
-def _keep_best(earlier: Verdict, later: Verdict) -> Verdict:
-    """Return the earlier verdict with the arms of the later group added.
-
-    An added arm that the later group did not eliminate is unresolved.
-    """
-    decided = arms_in(earlier)
-    unresolved = [arm for arm in (*later.tied, *later.unresolved) if arm not in decided]
-    return Verdict(
-        kind="INCONCLUSIVE" if unresolved else earlier.kind,
-        best=earlier.best,
-        tied=earlier.tied,
-        unresolved=(*earlier.unresolved, *unresolved),
-        rounds=later.rounds,
-        eliminated={
-            **{arm: number for arm, number in later.eliminated.items() if arm not in decided},
-            **earlier.eliminated,
-        },
-    )
-
-
-def arms_in(verdict: Verdict) -> set[str]:
-    """Return the arms that took part in the race of a verdict."""
-    return {verdict.best, *verdict.tied, *verdict.unresolved, *verdict.eliminated}
-
-
-def log_speedup_of(arm: str, log_speedups: Mapping[str, float]) -> float:
-    """Return an arm's mean log speedup over the baseline; minus infinity without a valid one."""
-    return log_speedups.get(arm, -math.inf)

@@ -148,17 +148,6 @@ def paired_log_speedups(
     return adjust(differences, hosts) if len(hosts) == len(pairs) else differences
 
 
-def host_seconds(state: RunState) -> tuple[float, ...]:
-    """Return the seconds of the fixed host work in every visit of the run."""
-    return tuple(
-        visit.host_seconds
-        for processes in state.processes.values()
-        for process in processes
-        for visit in process.visits
-        if visit.host_seconds is not None
-    )
-
-
 #: Fewer pairs do not show a relation.
 MIN_PAIRS = 6
 #: Probability of finding a relation where there is none, two-sided.
@@ -235,17 +224,14 @@ def controls(state: RunState) -> set[str]:
 def arms_by_speed(races: Mapping[Shape, RaceResult], state: RunState, shape: Shape) -> list[str]:
     """Return the arms with valid measurements at a batch size, fastest first.
 
-    The best arm and the arms tied or unresolved with it come before the eliminated arms.
+    The best arm comes first, and eliminated arms come last.
     """
     race = races.get(shape)
     if race is None:
         return []
     speedups = mean_log_speedups(state, shape)
-    ahead = [race.best, *(arm for arm in (*race.tied, *race.unresolved) if arm != race.best)]
-    return [
-        *ahead,
-        *sorted((arm for arm in speedups if arm not in ahead), key=lambda arm: -speedups[arm]),
-    ]
+    others = [arm for arm in speedups if arm != race.best]
+    return [race.best, *sorted(others, key=lambda arm: (arm in race.eliminated, -speedups[arm]))]
 
 
 def arms_built_before(state: RunState) -> set[str]:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from advisor.decide import performance_portability
-from advisor.decide.grades import (
-    DIGITS,
-    NEW_SHAPES_ORDER,
-    ArmFacts,
-    FactValue,
-    facts_of,
-    infer_new_shapes,
-    rate,
-)
+from advisor.decide.grades import DIGITS, ArmFacts, facts_of, infer_new_shapes, rate
 from advisor.domain.accuracy import LossClass
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERIA, FIGURES, Constraint, FailedConstraint
@@ -42,7 +33,7 @@ def score_arms(
         (entry, workflows[entry.workflow].for_arm(entry.option)) for entry in results.measurements
     ]
     new_shapes = infer_new_shapes(arms)
-    scored, costs = [], {}
+    scored = []
     for entry, workflow in arms:
         facts = facts_of(
             entry,
@@ -51,8 +42,7 @@ def score_arms(
             inferred_new_shapes=new_shapes.get(entry.arm),
         )
         scored.append(_score_arm(entry, workflow, facts, results, catalogue, question, evidence))
-        costs[entry.arm] = adoption_cost(facts.values)
-    return rank(scored, costs)
+    return rank(scored)
 
 
 def score_by_shape(
@@ -142,20 +132,11 @@ def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
     return round(question.priorities.weigh(grades), DIGITS)
 
 
-def rank(
-    scored: Sequence[ScoredArm], adoption_costs: Mapping[str, tuple[float, ...]] | None = None
-) -> tuple[ScoredArm, ...]:
-    """Rank by constraints met, score, measured speed and cost of adoption."""
-    known = adoption_costs or {}
+def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
+    """Rank by constraints met, score, measured speed and name."""
     ordered = sorted(
         scored,
-        key=lambda arm: (
-            bool(arm.failures),
-            -round(arm.score, DIGITS),
-            -arm.speedup,
-            known.get(arm.arm, ()),
-            arm.arm,
-        ),
+        key=lambda arm: (bool(arm.failures), -round(arm.score, DIGITS), -arm.speedup, arm.arm),
     )
     return tuple(
         msgspec.structs.replace(arm, rank=number) for number, arm in enumerate(ordered, start=1)
@@ -168,44 +149,6 @@ def _explain(rating: Rating, criterion: str, results: Results, workflow: Workflo
         return rating
     more = performance_portability.describe_portability(results.portability, workflow)
     return msgspec.structs.replace(rating, why=f"{rating.why}; {more}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Cost:
-    """A fact by which two arms with equal scores and speeds are ranked."""
-
-    fact: str
-    #: The values of a fact that is not a number, the best first.
-    order: tuple[str, ...] = ()
-    #: Whether a larger number is better.
-    is_gain: bool = False
-
-
-#: The first fact that differs decides.
-COSTS = (
-    Cost("build_seconds"),
-    Cost("lines_changed"),
-    Cost("export_step"),
-    Cost("own_environment"),
-    Cost("vendors", is_gain=True),
-    Cost("target_needs", order=("runtime", "libtorch", "pytorch")),
-    Cost("artefact_scope", order=("any", "vendor", "gpu-model", "process")),
-    Cost("new_shapes", order=NEW_SHAPES_ORDER),
-    Cost("architectures", order=("any", "most", "listed")),
-)
-
-
-def adoption_cost(facts: Mapping[str, FactValue]) -> tuple[float, ...]:
-    """Return the costs of an arm with these facts; the smaller tuple comes first."""
-    return tuple(_number_of(cost, facts.get(cost.fact)) for cost in COSTS)
-
-
-def _number_of(cost: Cost, value: FactValue) -> float:
-    """Return a number that is smaller for a better value; an unforeseen word is the worst."""
-    if cost.order:
-        return float(cost.order.index(value) if value in cost.order else len(cost.order))
-    number = float(value) if isinstance(value, (int, float)) else 0.0
-    return -number if cost.is_gain else number
 
 
 #: Numbers of the classes of losses, as those of letters.

@@ -1,4 +1,4 @@
-"""Shares of the weight simplex, the Pareto front, and the effect of constraints. Pure, exact.
+"""Shares of the weight simplex, and the effect of constraints. Pure, exact.
 
 Weights at which another arm takes the lead are exact because scores are linear.
 """
@@ -6,12 +6,10 @@ Weights at which another arm takes the lead are exact because scores are linear.
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from advisor.domain.constraints import FURTHER_CRITERIA, PILLARS, Constraint, Priorities
-from advisor.domain.measurement import Measurement
 from advisor.domain.recommendation import ConstraintEffect, Flip, Side
 from advisor.domain.results import ScoredArm
 
@@ -20,9 +18,6 @@ from advisor.domain.results import ScoredArm
 Point = tuple[Fraction, Fraction]
 #: A score as a linear function of the point: value at the origin, slope along each axis.
 ScoreFunction = tuple[Fraction, Fraction, Fraction]
-
-#: Whether the memory of an arm is known, and its figures, each better where it is larger.
-Merits = tuple[bool, tuple[float, ...]]
 
 ALL_WEIGHTS: tuple[Point, ...] = (
     (Fraction(0), Fraction(0)),
@@ -116,37 +111,10 @@ def _area(region: Sequence[Point]) -> Fraction:
     return abs(sum(turns, Fraction(0))) / 2
 
 
-def find_pareto(
-    viable: Sequence[ScoredArm], measurements: Mapping[str, Measurement]
-) -> tuple[str, ...]:
-    """Return the arms that no other arm dominates in speed, build time, memory and all grades."""
-    merits = {arm.arm: _merits(arm, measurements[arm.arm]) for arm in viable}
-    return tuple(
-        name
-        for name, own in merits.items()
-        if not any(_dominates(other, own) for other in merits.values() if other is not own)
-    )
-
-
-def _merits(arm: ScoredArm, measured: Measurement) -> Merits:
-    memory = measured.memory_bytes.peak
-    grades = (rating.grade for rating in arm.ratings.values())
-    figures = (measured.speedup.value, -measured.build_seconds.cold, -(memory or 0.0), *grades)
-    return memory is not None, figures
-
-
-def _dominates(one: Merits, two: Merits) -> bool:
-    """Check that `one` is nowhere worse and somewhere better; unknown memory decides nothing."""
-    (has_memory, figures), (other_has_memory, other_figures) = one, two
-    if has_memory != other_has_memory or figures == other_figures:
-        return False
-    return all(map(operator.ge, figures, other_figures))
-
-
 def constraint_effects(
     scored: Sequence[ScoredArm], constraints: Sequence[Constraint], answer: str | None
 ) -> tuple[ConstraintEffect, ...]:
-    """Return, per constraint, the arm advised without it and the arms that it alone excludes.
+    """Return, per constraint, the arm advised without it.
 
     Without a constraint the `answer` stays unless an arm that it excludes takes the lead; the
     answer itself need not lead, as it is the simplest of equally good workflows.
@@ -154,17 +122,14 @@ def constraint_effects(
     effects = []
     for index, constraint in enumerate(constraints):
         free = [arm for arm in scored if not set(arm.failed_indices) - {index}]
-        barred = tuple(arm.arm for arm in free if index in arm.failed_indices)
         # By name, not by rank: the present rank depends on the constraint.
-        ordered = sorted(free, key=lambda arm: (-round(arm.score, 9), -arm.speedup, arm.arm))
-        leader = ordered[0].arm if ordered else None
-        is_barred = leader in barred
+        leader = min(
+            free, key=lambda arm: (-round(arm.score, 9), -arm.speedup, arm.arm), default=None
+        )
+        is_barred = leader is not None and index in leader.failed_indices
         effects.append(
             ConstraintEffect(
-                constraint=constraint.text,
-                bars=barred,
-                without=leader if is_barred else answer,
-                changes_answer=is_barred,
+                constraint=constraint.text, without=leader.arm if leader and is_barred else answer
             )
         )
     return tuple(effects)

@@ -63,9 +63,7 @@ def add_servers(
     )
     serving = ServingResults(
         arms=tuple(sorted(served, key=lambda arm: -(arm.goodput.value if arm.goodput else 0.0))),
-        batch_best=_batch_best(served),
         process_deviation=deviation if found else None,
-        repeats=_completed_repeats(state),
     )
     results = msgspec.structs.replace(results, serving=serving)
     found = {arm: goodput for arm, goodput in found.items() if not has_failed_process(state, arm)}
@@ -80,7 +78,7 @@ def add_servers(
             for arm in plan.arms
             if arm.id in found
         ),
-        repeats=serving.repeats,
+        repeats=_completed_repeats(state),
     )
 
 
@@ -228,12 +226,6 @@ def _joules_per_token(processes: Sequence[ProcessState], load: LoadQuestion) -> 
         if energy.shape == Shape(loop.concurrency) and energy.joules is not None and loop.requests
     }
     return found[max(found)] if found else None
-
-
-def _batch_best(served: Sequence[ServedArm]) -> str | None:
-    known = [arm for arm in served if arm.batch_tokens_per_second is not None]
-    best = max(known, key=lambda arm: arm.batch_tokens_per_second or 0.0, default=None)
-    return best.arm if best else None
 
 
 def _completed_repeats(state: RunState) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -19,7 +18,6 @@ from advisor.decide.drift import (
 from advisor.decide.fastest_calls import reconcile
 from advisor.decide.intervals import paired_interval
 from advisor.decide.rounds import (
-    host_seconds,
     is_valid,
     paired_log_speedups,
     race_log_speedups,
@@ -29,13 +27,11 @@ from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Dtype
-from advisor.domain.results import EQUIVALENCE_MARGIN, HostSpeed, RaceResult, Results, StoppedBuild
+from advisor.domain.results import EQUIVALENCE_MARGIN, RaceResult, Results, StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 
-#: Least number of visits for the range of their middle 90 %.
-MIN_HOST_VISITS = 20
 #: Log speed-ups over the baseline by arm and shape, in the order of the rounds.
 LogSpeedups = Mapping[str, Mapping[Shape, Sequence[float]]]
 
@@ -95,14 +91,9 @@ def summarise(
             for shape, race in sorted(races.items())
         ),
         noise_floor=max(known_floors, default=None),
-        log_speedups={
-            arm: {str(shape): logs for shape, logs in each.items()}
-            for arm, each in log_speedups.items()
-        },
         visits=count_visits([process for each in state.processes.values() for process in each]),
         sustained=check_sustained(state, log_speedups, margins),
         peaks=peaks,
-        host=_summarise_host(host_seconds(state)),
         repeats=_count_repetitions(series.values()),
         stopped_builds=tuple(_stopped_builds(state)),
         inputs=read_inputs(state),
@@ -143,18 +134,6 @@ def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
                 yield StoppedBuild(arm=arm.id, started=last.phase == "build", fix=fix)
             case _:
                 pass
-
-
-def _summarise_host(seconds: Sequence[float]) -> HostSpeed | None:
-    """Return how fast the host was, and how much that changed; None for few visits."""
-    if len(seconds) < MIN_HOST_VISITS:
-        return None
-    median, ordered = statistics.median(seconds), sorted(seconds)
-    outer = len(ordered) // 20
-    return HostSpeed(
-        median_seconds=median,
-        spread=(ordered[len(ordered) - 1 - outer] - ordered[outer]) / median,
-    )
 
 
 def _count_repetitions(series: Iterable[Series]) -> int:

@@ -50,7 +50,7 @@ def grade(
     decisive = (
         *(("the decision is open",) if decision == "OPEN" else ()),
         *_missing_shapes(missing),
-        *_find_unfitness(results),
+        *find_unfitness(results),
     )
     others = (*unchecked, *repeated, *between, *unsteady)
     reasons = (*decisive, *(each for each in others if each not in decisive))
@@ -64,7 +64,7 @@ def grade(
 
 def is_unfit(results: Results) -> bool:
     """Check whether most visits were made on a busy machine, or equal workers differ by half."""
-    return bool(_find_unfitness(results))
+    return bool(find_unfitness(results))
 
 
 def is_busy(results: Results) -> bool:
@@ -72,7 +72,7 @@ def is_busy(results: Results) -> bool:
     return results.visits.unfit > MOST_UNFIT * max(results.visits.made, 1)
 
 
-def _find_unfitness(results: Results) -> list[str]:
+def find_unfitness(results: Results) -> list[str]:
     """Return why nothing that was measured can be trusted."""
     reasons = []
     if is_busy(results):

@@ -197,27 +197,16 @@ def potential_of(arm: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Po
         most = max(most, (earlier and earlier.largest_speedup) or 0.0)
         return _potential(arm, most, answer, catalogue)
     gains = earlier.gains if earlier else {}
-    found = [
-        _beside(arm, sibling, gains[sibling.arm], answer, catalogue)
-        for sibling in siblings
-        if sibling.arm in gains
-    ]
-    return min(
-        (each for each in found if each is not None), key=lambda each: each.speedup, default=None
-    )
-
-
-def _beside(
-    arm: UnmeasuredArm,
-    sibling: Measurement,
-    gain: SiblingGain,
-    answer: Answer,
-    catalogue: Catalogue,
-) -> Potential | None:
-    """Return what the arm may score by its largest gain over a sibling."""
     margin = catalogue.presets.builds.gain_margin
-    speedup = sibling.speedup.value * gain.largest * margin
-    return _potential(arm, speedup, answer, catalogue, sibling.arm, gain)
+    limits = {
+        entry.arm: entry.speedup.value * gains[entry.arm].largest * margin
+        for entry in siblings
+        if entry.arm in gains
+    }
+    if not limits:
+        return None
+    sibling = min(limits, key=lambda each: limits[each])
+    return _potential(arm, limits[sibling], answer, catalogue, sibling, gains[sibling])
 
 
 def _potential(
@@ -290,15 +279,13 @@ def machine_unfit(results: Results, budget: Budget | None, leader: RankedArm) ->
 
     `budget` is that of a further run, None where no budget makes more repetitions.
     """
-    visits, noise = results.visits, results.noise_floor or 0.0
-    if trust.is_busy(results):
-        reason = f"the machine was busy or throttled during {visits.unfit} of {visits.made} visits"
-        next_step = "stop other work on this machine and measure again"
-    else:
-        difference = format_share(min(noise, 9.99))
-        reason = f"the baseline and its duplicate may differ by {difference} or more"
-        longer = f"longer with --budget {budget.name}, or " if budget else ""
-        next_step = f"measure {longer}on a machine whose processors nothing else uses"
+    reason = trust.find_unfitness(results)[0]
+    longer = f"longer with --budget {budget.name}, or " if budget else ""
+    next_step = (
+        "stop other work on this machine and measure again"
+        if trust.is_busy(results)
+        else f"measure {longer}on a machine whose processors nothing else uses"
+    )
     known, own = "", leader.speedup
     if own.low is not None and own.high is not None and leader.arm != results.baseline:
         between = f"{format_number(own.low, digits=2)}x and {format_number(own.high, digits=2)}x"

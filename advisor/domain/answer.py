@@ -146,8 +146,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None
     #: The answer in a few lines of text, the same in every output.
     headline: tuple[HeadlineLine, ...] = ()
-    #: The origin of an answer that uses a run made on another machine.
-    provenance: Provenance | None = None
+    #: Where and when its run was measured, for a question about a GPU that is not attached.
+    provenance: str = ""
     #: The command that prints this answer; null for a stored run.
     rerun_command: str | None = None
 
@@ -200,18 +200,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return describe_gpus(gpu.name, self.question.devices_per_model)
 
 
-def without_rounds(document: msgspec.Struct) -> msgspec.Struct:
-    """Return an answer as JSON has it, without the paired rounds; others as they are."""
-    if not isinstance(document, Answer):
-        return document
-    results = msgspec.structs.replace(document.results, log_speedups={})
-    return msgspec.structs.replace(document, results=results)
-
-
 def encode(document: msgspec.Struct) -> str:
     """Return an answer, or another document, as indented JSON with a final line break."""
-    encoded = msgspec.json.encode(without_rounds(document))
-    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,21 +233,6 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
             speedup=advised.speedup,
             headline=first,
         )
-
-
-class Provenance(msgspec.Struct, frozen=True, kw_only=True):
-    """The origin of figures that were not measured for this question on this machine."""
-
-    run: str
-    created: str
-    age_days: int
-    device: str
-    #: Of the machine that it was measured on.
-    cpu: str
-    kernel: str
-    driver: str | None
-    versions: dict[str, str]
-    summary: str
 
 
 FLEET_SCHEMA = "p3-advisor/fleet/2"

@@ -11,7 +11,7 @@ from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import StartWay
 from advisor.domain.model import SyntheticModel
 from advisor.domain.question import Budget, Dtype, Question
-from advisor.domain.rubric import DecisionTree, Guideline, PublishedData, Rubric
+from advisor.domain.rubric import Guideline, PublishedData, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import EngineMemory, Workflow
 
@@ -194,7 +194,6 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     gpus: dict[str, KnownGpu]
     guidelines: tuple[Guideline, ...]
     published: PublishedData
-    tree: DecisionTree
     #: By device and arm.
     earlier_runs: dict[str, dict[str, EarlierRuns]]
     accuracy: AccuracyRules

@@ -89,28 +89,14 @@ UNITS: Mapping[Unit, float] = {
     "h": 3600.0,
     "%": 0.01,
 }
-#: Spellings of units in small letters, by what a figure measures; None for a figure without a unit.
 Dimension = Literal["factor", "bytes", "seconds", "error"]
+BYTES: tuple[Unit, ...] = ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB")
+SECONDS: tuple[Unit, ...] = ("us", "ms", "s", "min", "h")
+#: Spellings of units in small letters, by what a figure measures; None for a figure without a unit.
 SPELLINGS: Mapping[Dimension, Mapping[str, Unit | None]] = {
     "factor": {"x": None, "": None},
-    "bytes": {
-        "b": "B",
-        "kb": "kB",
-        "mb": "MB",
-        "gb": "GB",
-        "kib": "KiB",
-        "mib": "MiB",
-        "gib": "GiB",
-    },
-    "seconds": {
-        "": None,
-        "us": "us",
-        "ms": "ms",
-        "s": "s",
-        "m": "min",
-        "min": "min",
-        "h": "h",
-    },
+    "bytes": {unit.lower(): unit for unit in BYTES},
+    "seconds": {"": None, "m": "min", **{unit: unit for unit in SECONDS}},
     "error": {"": None, "%": "%"},
 }
 

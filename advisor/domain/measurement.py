@@ -80,7 +80,6 @@ class GenerationMetrics(msgspec.Struct, frozen=True, kw_only=True):
     #: peak over the whole call.
     mbu: float | None
     mfu: float | None
-    method: str
     #: Why TTFT and ITL do not add up to the seconds of a call within 10 %; null where they do.
     latency_mismatch: str | None = None
 
@@ -113,8 +112,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     #: Number of processes behind the speed-up; from three on, its interval includes the variance
     #: between processes.
     processes: int = 1
-    #: Standard deviation between processes, as a share; null with fewer than three processes.
-    process_variation: float | None = None
     #: Null for the baseline, and with fewer than six processes.
     undisturbed: UndisturbedSpeedup | None = None
     #: The ratio of the fastest calls over all visits, where it contradicts the paired rounds: the
@@ -136,17 +133,12 @@ Bound = Literal["launch", "memory", "compute", "mixed", "unknown"]
 
 
 class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Operators, kernels and bottleneck of one call; null for what is not known."""
+    """Kernels and bottleneck of one call; null for what is not known."""
 
     shape: Shape
-    operators_per_call: float | None
     kernels_per_call: float | None
-    launches_per_call: float | None
     graph_launches_per_call: float | None
-    host_copies_per_call: float | None
     device_busy_share: float | None
-    #: Share of a call's time until it returns.
-    enqueue_share: float | None
     #: Shares of the measured peaks: reading the weights once a call, and the arithmetic in the
     #: tested precision.
     memory_share: float | None
@@ -183,8 +175,6 @@ class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
     #: that ran alone with all processors.
     processors: int | None = None
     builds_at_once: int | None = None
-    #: Whether the cold build began with empty caches and had no cache hits; null if not known.
-    proven_cold: bool | None = None
 
 
 class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,9 +183,8 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     #: Including builds.
     peak: int | None
     source: str
-    #: Peak after the builds, and most memory that PyTorch's allocator reserved; null if not known.
+    #: Peak after the builds; null if not known.
     serving: int | None = None
-    torch_reserved: int | None = None
 
 
 class StartWay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

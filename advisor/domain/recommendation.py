@@ -40,11 +40,8 @@ class ConstraintEffect(msgspec.Struct, frozen=True, kw_only=True):
     """The effect of one constraint on the answer while the others hold."""
 
     constraint: str
-    #: Arms that only this constraint excludes.
-    bars: tuple[str, ...]
     #: Arm that would be recommended without it; null where the others exclude every arm.
     without: str | None
-    changes_answer: bool
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,15 +56,6 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
 
 
-class HorizonBest(msgspec.Struct, frozen=True, kw_only=True):
-    """The arm that serves a number of requests first, its cold build included."""
-
-    shape: Shape
-    requests: int
-    arm: str
-    seconds: float
-
-
 class RunningCost(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of serving without builds, in the currency of `--price-per-hour`."""
 
@@ -75,44 +63,6 @@ class RunningCost(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape
     value: float
     unit: Literal["million tokens", "thousand requests"]
-
-
-class MemoryFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Peak device memory of an arm, its builds included, as a share of the device's memory."""
-
-    arm: str
-    peak_bytes: int
-    device_bytes: int
-    #: Of the device's memory.
-    share: float
-    #: Whether memory was so scarce that the compiler may have skipped strategies.
-    short: bool
-
-
-class EnergyUse(msgspec.Struct, frozen=True, kw_only=True):
-    """Energy of calls without a pause, by the device's counter."""
-
-    arm: str
-    shape: Shape
-    joules_per_call: float
-    #: Of a thousand requests.
-    watt_hours: float
-
-
-class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One question of the handbook's decision tree with its answer."""
-
-    question: str
-    answer: bool
-
-
-class TreeAdvice(msgspec.Struct, frozen=True, kw_only=True):
-    """A leaf that the handbook's decision tree leads to; an open question leads to several."""
-
-    steps: tuple[TreeStep, ...]
-    says: str
-    workflows: tuple[str, ...]
-    source: str
 
 
 class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,26 +159,20 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     runner_up: str | None
     #: Lead in score over the runner-up.
     margin: float | None
-    #: Arms that the advice could as well name: same score, and speeds that the measurement does not
-    #: tell apart.
-    ties: tuple[str, ...]
     flips: tuple[Flip, ...]
     #: Share of all weights of the three Ps at which the arm leads, or an arm of its workflow
     #: that scores a little more but is slower or less exact.
     simplex_share: float | None = None
     #: The share of each arm that meets the constraints.
     simplex: dict[str, float] = {}
-    pareto: tuple[str, ...] | None = None
     #: Requests that suffice at every batch size; null for the baseline, and where the build never
     #: pays.
     break_even_requests: float | None = None
     break_even: tuple[BreakEven, ...] = ()
-    horizons: tuple[HorizonBest, ...] = ()
+    #: By shape, the arm that serves the asked number of requests first, its cold build included.
+    first_to_serve: dict[str, str] = {}
     costs: tuple[RunningCost, ...] = ()
     constraints: tuple[ConstraintEffect, ...] = ()
     guideline: GuidelineOpinion | None = None
-    memory: tuple[MemoryFit, ...] = ()
-    energy: tuple[EnergyUse, ...] = ()
-    tree: tuple[TreeAdvice, ...] = ()
     reasons: tuple[str, ...]
     next_steps: tuple[str, ...]

@@ -14,10 +14,6 @@ from advisor.domain.serving import ServingResults
 from probes.wire.events import Peaks
 from probes.wire.shape import Shape
 
-#: Kind of a race's result; `advisor.decide.race.Verdict` explains each.
-VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
-#: From the strongest to the weakest.
-VERDICTS_BY_STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
 #: A smaller relative difference in speed does not matter.
 EQUIVALENCE_MARGIN = 0.02
 
@@ -71,11 +67,9 @@ class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of the race at one batch size."""
 
     shape: Shape
-    verdict: VerdictKind
     best: str
-    tied: tuple[str, ...]
-    unresolved: tuple[str, ...]
     rounds: int
+    #: By arm that was shown to be slower, the round after which it left.
     eliminated: dict[str, int]
     #: Largest share by which the baseline and its duplicate may differ; null without the duplicate.
     noise_floor: float | None
@@ -97,14 +91,6 @@ class SustainedCheck(msgspec.Struct, frozen=True, kw_only=True):
     agrees: bool
     #: By arm; null without an energy counter.
     joules_per_call: dict[str, float | None]
-
-
-class HostSpeed(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of a fixed piece of host work of about a millisecond, over all visits of a run."""
-
-    median_seconds: float
-    #: Range of the middle 90 % of the visits, as a share of the median.
-    spread: float
 
 
 class StoppedBuild(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,15 +129,9 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     races: tuple[RaceResult, ...]
     #: Largest noise floor of the races; null if none is known.
     noise_floor: float | None
-    #: Paired log speed-ups over the baseline by arm and the text of a shape, in the order of the
-    #: rounds;
-    #: JSON leaves them out.
-    log_speedups: dict[str, dict[str, tuple[float, ...]]] = {}
     visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
     sustained: SustainedCheck | None = None
     peaks: Peaks | None = None
-    #: Null for few visits.
-    host: HostSpeed | None = None
     #: Number of completed repetitions in fresh processes.
     repeats: int = 0
     stopped_builds: tuple[StoppedBuild, ...] = ()

@@ -150,46 +150,6 @@ class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class TreeNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One question of the handbook's decision tree.
-
-    `yes` and `no` name a node or, with a leading `=`, a leaf.
-    """
-
-    asks: Annotated[str, msgspec.Meta(min_length=1)]
-    #: The fact that answers it. `open`, of earlier versions, has no answer.
-    fact: Literal[
-        "on-nvidia",
-        "portability-leads",
-        "generates",
-        "performance-leads",
-        "compile-suffices",
-        "serves-users",
-        "open",
-    ]
-    yes: str
-    no: str
-
-
-class TreeLeaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One recommendation of the decision tree."""
-
-    says: Annotated[str, msgspec.Meta(min_length=1)]
-    workflows: tuple[str, ...]
-
-
-class DecisionTree(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`tree.toml`: the handbook's decision tree."""
-
-    source: str = ""
-    #: Name of the root node.
-    first: str = ""
-    #: Weight in percent from which a criterion leads.
-    leads_from: Annotated[float, msgspec.Meta(ge=0, le=100)] = 50.0
-    node: dict[str, TreeNode] = {}
-    leaf: dict[str, TreeLeaf] = {}
-
-
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A figure of the paper, with its conditions."""
 

@@ -235,7 +235,7 @@ class RaceOpened(_RunEvent, frozen=True, kw_only=True):
             raise ValueError(message)
 
 
-#: Why a race ended: its verdict stands or the rounds are used up, the measuring time is used up, or
+#: Why a race ended: an answer stands or the rounds are used up, the measuring time is used up, or
 #: the baseline's worker ended.
 EndCause = Literal["decided", "out-of-time", "baseline-ended"]
 

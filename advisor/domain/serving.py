@@ -165,9 +165,5 @@ class ServingResults(msgspec.Struct, frozen=True, kw_only=True):
     """The servers of a run, the best first."""
 
     arms: tuple[ServedArm, ...]
-    #: The arm with the most tokens per second with equal prompts in one batch.
-    batch_best: str | None
     #: Standard deviation of the logarithm of the goodput of one process.
     process_deviation: float | None
-    #: Number of completed repetitions in fresh processes; documents of early runs lack it.
-    repeats: int = 0

@@ -238,7 +238,7 @@ def _run_rounds(
                 return RaceClosed(shape=shape, reason="the baseline ended", cause="baseline-ended")
             else:
                 race.withdraw(arm)
-    reason = f"ended after {race.rounds} rounds: {race.verdict.kind}"
+    reason = f"ended after {race.rounds} rounds"
     return RaceClosed(shape=shape, reason=reason, cause="decided")
 
 

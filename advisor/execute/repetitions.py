@@ -36,8 +36,8 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     races = replay.results_by_shape(state, question)
     chosen = {plan_of(state).baseline.id}
     for shape, race in races.items():
-        fastest = arms_by_speed(races, state, shape)[:2]
-        chosen |= {race.best, *race.tied, *race.unresolved, *fastest}
+        ranked = arms_by_speed(races, state, shape)
+        chosen |= {*ranked[:2], *(arm for arm in ranked if arm not in race.eliminated)}
     return tuple(arm for arm in plan_of(state).arms if arm.id in chosen)
 
 

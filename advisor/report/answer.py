@@ -78,7 +78,7 @@ def short_answer_lines(answer: Answer) -> list[str]:
     if advice is None:
         return answer_lines(answer)
     first, *further = [line.text for line in answer.headline if line.part != "change"]
-    origin = [f"Imported: {answer.provenance.summary}"] if answer.provenance else []
+    origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     cost = f"Cost: {cost_line(answer, answer.advised)}. " if answer.advised else ""
     reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
     return [first, *stop_notice(answer), *further, *origin, f"{cost}Trust {advice.trust}{reason}."]
@@ -126,7 +126,7 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
 def confidence(answer: Answer) -> list[str]:
     """Return the rest of the headline, and the trust with the noise floor and the lead."""
     advice = answer.recommendation
-    origin = [f"Imported: {answer.provenance.summary}"] if answer.provenance else []
+    origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     if advice is None:
         next_step = [f"Next: {answer.problem.next_step}"] if answer.problem else []
         return [*origin, *next_step, *unfit_notice(answer), *measure_on(answer)]

@@ -15,7 +15,7 @@ from advisor.ask import rubric_files
 from advisor.ask.option_values import parse_constraints, parse_priorities
 from advisor.context import Context
 from advisor.decide.decision import decide, decide_again
-from advisor.domain.answer import Answer, Problem, encode, without_rounds
+from advisor.domain.answer import Answer, Problem, encode
 from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.run_events import LoggedEvent
@@ -98,7 +98,7 @@ class Report:
         return compare_answers(before.answer, self.answer, threshold)
 
     def to_dict(self) -> dict[str, Any]:
-        built: dict[str, Any] = msgspec.to_builtins(without_rounds(self.answer))
+        built: dict[str, Any] = msgspec.to_builtins(self.answer)
         return built
 
     def to_json(self) -> str:

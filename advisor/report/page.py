@@ -55,7 +55,6 @@ def render(answer: Answer, script: str | None = None) -> str:
         tiles=tiles(answer),
         tables=tables,
         sections={section.name: section.lines for section in parts.sections(answer)},
-        tree_title=parts.TREE_TITLE,
         ranked=ranked,
         new_shapes=shortcomings.new_shapes_by_arm(answer),
         unranked=unranked,

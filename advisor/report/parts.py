@@ -29,8 +29,6 @@ AGREEMENT = {
     False: "the measurement disagrees",
     None: "not decided here",
 }
-#: The handbook is the source of `rubric/tree.toml`.
-TREE_TITLE = "Decision tree of a handbook on model optimisation (2026)"
 MIX = "The speed-up of an arm is the geometric mean over these lines, weighted by the shares"
 STARTS = (
     "From a new process with empty caches to its first correct reply; files of packages may be in "
@@ -163,9 +161,8 @@ def sections(answer: Answer) -> list[Section]:
         found += [
             Section("why", "Why", [*advice.reasons, *robustness(advice)]),
             Section("change", "What would change the answer", [*flip_lines(answer), *effects]),
-            Section("cost", "Cost of building and serving", _cost_lines(advice)),
+            Section("cost", "Cost of building and serving", _cost_lines(answer, advice)),
             Section("advice", "Published advice", _guideline_lines(advice)),
-            Section("tree", TREE_TITLE, _tree_lines(advice)),
             Section("next", "Next", advice.next_steps),
             Section("trust", "Why trust is not higher", advice.trust_reasons),
         ]
@@ -186,16 +183,13 @@ def robustness(advice: Recommendation) -> list[str]:
             f"{subject} has the highest score for {part} weightings "
             "of performance, productivity and portability"
         )
-    if advice.pareto:
-        lines.append(
-            "not beaten in speed, build time, memory and all grades, accuracy apart (Pareto "
-            f"front): {', '.join(advice.pareto)}"
-        )
     return lines
 
 
-def _cost_lines(advice: Recommendation) -> list[str]:
+def _cost_lines(answer: Answer, advice: Recommendation) -> list[str]:
     """Return what building and serving the advised arm costs, and the energy of the arms."""
+    check = answer.results.sustained
+    used = check.joules_per_call.items() if check else ()
     return [
         *map(break_even_line, advice.break_even),
         *(
@@ -205,9 +199,11 @@ def _cost_lines(advice: Recommendation) -> list[str]:
             if cost.arm == advice.arm
         ),
         *(
-            f"{use.arm} at {use.shape.description}: {format_number(use.joules_per_call, digits=3)}"
-            f" J per call, {format_number(use.watt_hours, digits=3)} Wh per thousand requests"
-            for use in advice.energy
+            f"{arm} at {check.shape.description}: {format_number(joules, digits=3)} J per call, "
+            f"{format_number(joules / check.shape.batch_size / 3.6, digits=3)} Wh per thousand "
+            "requests"
+            for arm, joules in used
+            if check and joules is not None
         ),
     ]
 
@@ -232,13 +228,4 @@ def _guideline_lines(advice: Recommendation) -> list[str]:
         guideline.says,
         f"  {AGREEMENT[guideline.agrees]}: {guideline.why}",
         f"  source: {guideline.source}",
-    ]
-
-
-def _tree_lines(advice: Recommendation) -> list[str]:
-    """Return a line for each leaf that the answers reach, with the questions on its path."""
-    return [
-        "; ".join(f"{step.question} {'yes' if step.answer else 'no'}" for step in leaf.steps)
-        + f": {leaf.says}"
-        for leaf in advice.tree
     ]

@@ -1,18 +1,14 @@
-"""Errors, the settings file, and the race as a library."""
+"""Errors, and the settings file."""
 
 from __future__ import annotations
 
-import math
 import pathlib
-import random
 import re
 
 import pytest
 
 from advisor import errors, settings
-from advisor.decide.race import Race, Verdict
 from advisor.errors import SettingsError, UserError
-from advisor.race import Ratio
 
 
 def subclasses_of(parent: type[UserError]) -> list[type[UserError]]:
@@ -99,24 +95,3 @@ def test_saving_a_theme_keeps_the_rest_of_the_file(
     settings.save_theme(file, "dusk")
     assert file.read_text() == after
     assert settings.read(file).theme == "dusk"
-
-
-def test_a_caller_drives_a_race_with_its_own_measurements() -> None:
-    seconds = {"eager": 0.4, "compiled": 0.1}
-    generator = random.Random(0)
-    race = Race(["eager", "compiled"], baseline="eager", epsilon=0.02, delta=0.05, seed=0)
-    while not race.finished:
-        for arm in race.next_round():
-            race.record(arm, math.log(seconds[arm]) + generator.gauss(0, 0.01))
-    assert race.verdict == Verdict(
-        kind="PROVEN",
-        best="compiled",
-        tied=("compiled",),
-        unresolved=(),
-        rounds=4,
-        eliminated={"eager": 4},
-    )
-    ratio = race.ratio("compiled", to="eager")
-    assert isinstance(ratio, Ratio)
-    assert ratio.value == pytest.approx(0.25, rel=0.05)
-    assert ratio.low < ratio.value < ratio.high

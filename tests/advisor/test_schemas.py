@@ -31,7 +31,6 @@ RUBRIC_FILES = (
     "models",
     "presets",
     "published",
-    "tree",
 )
 
 
@@ -126,7 +125,6 @@ def test_the_specification_is_valid_against_its_own_schemas(specification: dict[
         ("gpus", lambda content: content["gpu"]["H200"].update(memory_gib="much")),
         ("models", lambda content: content["demo"].update(hidden=0)),
         ("presets", lambda content: content["budgets"]["quick"].pop("measuring_seconds")),
-        ("tree", lambda content: content.update(colour="red")),
     ],
 )
 def test_an_invalid_rubric_file_is_rejected(name: str, change: Callable[[Any], Any]) -> None:

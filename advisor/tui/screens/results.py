@@ -305,9 +305,7 @@ Markdown, CSV or JSON; the extension of the file selects the format."""
         return action == "open" or super().offers(action)
 
     def action_open(self) -> None:
-        provenance = self.original.document.provenance
-        if provenance is not None:
-            self.app.open_stored(provenance.run)
+        self.app.open_stored(self.original.document.run_id)
 
     def action_back(self) -> None:
         self.app.pop_screen()

@@ -35,7 +35,7 @@ PANES = {
 
 #: The sections of the report in each pane of text.
 PANE_SECTIONS = {
-    "why": ("why", "cost", "new-shapes", "partly", "advice", "tree"),
+    "why": ("why", "cost", "new-shapes", "partly", "advice"),
     "trust": ("trust",),
     "next": ("next",),
     "unmeasured": ("unmeasured",),

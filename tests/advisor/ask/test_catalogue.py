@@ -256,24 +256,6 @@ def test_integrations_use_no_undefined_names(
     assert answer.returncode == 0, answer.stdout
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('yes = "=tensorrt"', 'yes = "=nowhere"'),
-        ('no = "settled"', 'no = "nvidia"'),
-        ('first = "nvidia"', ""),
-    ],
-)
-def test_a_decision_tree_with_a_dead_end_or_a_cycle_is_an_error(
-    old: str, new: str, rubric: pathlib.Path
-) -> None:
-    file = rubric / "tree.toml"
-    assert old in file.read_text()
-    file.write_text(file.read_text().replace(old, new))
-    with pytest.raises(CatalogueError, match="neither a node nor a leaf"):
-        rubric_files.load(rubric)
-
-
 def test_arm_tables_name_existing_arms() -> None:
     for workflow in builders.shipped_catalogue().workflows:
         named = (

@@ -17,7 +17,7 @@ from advisor.ask.answers import Answers
 from advisor.ask.model import parse_model
 from advisor.context import Context
 from advisor.decide import absent_gpu
-from advisor.domain.answer import Answer, Provenance, encode
+from advisor.domain.answer import Answer, encode
 from advisor.report import text_report
 
 ANSWERS = Answers(model="synthetic/ffn@8x16", gpu="H100")
@@ -34,19 +34,12 @@ def find_answer(context: Context, **changes: Any) -> Answer:
     return answer
 
 
-def provenance_of(answer: Answer) -> Provenance:
-    assert answer.provenance is not None
-    return answer.provenance
-
-
 def test_the_answer_has_the_provenance_and_no_rating_counts_as_measured(
     context: Context,
 ) -> None:
     recorded_runs.make_gpu_run(context.store)
     answer = find_answer(context)
     jsonschema.validate(json.loads(encode(answer)), schemas.generate("run"))
-    provenance = provenance_of(answer)
-    assert (provenance.age_days, provenance.device) == (20, recorded_runs.GPU_NAME)
     assert answer.evidence == "imported"
     assert '"measured"' not in encode(answer)
 
@@ -54,7 +47,7 @@ def test_the_answer_has_the_provenance_and_no_rating_counts_as_measured(
 def test_the_text_report_names_the_origin_and_the_age(context: Context) -> None:
     recorded_runs.make_gpu_run(context.store)
     answer = find_answer(context)
-    text, summary = text_report.render(answer), provenance_of(answer).summary
+    text, summary = text_report.render(answer), answer.provenance
     assert f"Imported: {summary}" in text.splitlines()[:5]
     for fact in ("20 days ago", recorded_runs.GPU_NAME, "driver 580.65"):
         assert fact in summary
@@ -67,7 +60,7 @@ def test_the_trust_of_an_imported_answer_is_limited(context: Context) -> None:
     recommendation = answer.recommendation
     assert recommendation is not None
     assert recommendation.trust >= absent_gpu.BEST_TRUST
-    assert recommendation.trust_reasons[0] == provenance_of(answer).summary
+    assert recommendation.trust_reasons[0] == answer.provenance
 
 
 def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context) -> None:
@@ -98,7 +91,7 @@ def test_the_newest_finished_run_of_the_same_model_on_a_gpu_answers(context: Con
     demo = builders.shipped_catalogue().models.demo
     recorded_runs.make_gpu_run(context.store, "20261104-000000-0000", model=demo)
     recorded_runs.make_gpu_run(context.store, "20261105-000000-0000", device="cpu", gpu=None)
-    assert provenance_of(find_answer(context)).run == newest.directory.name
+    assert find_answer(context).run_id == newest.directory.name
 
 
 @pytest.mark.parametrize(
@@ -124,15 +117,9 @@ def test_a_run_of_another_question_does_not_answer(
     assert absent_gpu.find_answer(answers, context) is None
 
 
-@pytest.mark.parametrize("text", ["RTX 4090", "4090", "NVIDIA RTX 4090", "geforce rtx 4090"])
-def test_a_gpu_name_matches_by_whole_words(text: str) -> None:
-    assert absent_gpu.matches_gpu_name("NVIDIA GeForce RTX 4090", text)
-    assert not absent_gpu.matches_gpu_name("NVIDIA GeForce RTX 5090 D", text)
-
-
 def test_a_damaged_run_is_skipped(context: Context) -> None:
     intact = recorded_runs.make_gpu_run(context.store)
     newer = recorded_runs.make_gpu_run(context.store, "20261102-000000-0000")
     context.store.history()
     recorded_runs.damage(newer)
-    assert provenance_of(find_answer(context)).run == intact.directory.name
+    assert find_answer(context).run_id == intact.directory.name

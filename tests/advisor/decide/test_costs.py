@@ -18,7 +18,6 @@ from advisor.domain.measurement import (
     CallSeconds,
     Interval,
     Measurement,
-    MemoryBytes,
     Throughput,
 )
 
@@ -70,11 +69,14 @@ def test_an_arm_that_is_not_faster_never_pays() -> None:
     assert costs.worst_break_even([]) is None
 
 
-def test_the_best_changes_where_the_build_is_paid() -> None:
-    table = costs.find_horizons([EAGER, measured("fast", {1: 0.5}, build=100)], 201)
-    best = {entry.requests: entry.arm for entry in table if entry.shape.batch_size == 1}
-    assert best == {100: "eager", 201: "fast", **{10**power: "fast" for power in range(3, 8)}}
-    assert {entry.arm for entry in table if entry.shape.batch_size == 4} == {"eager"}
+@pytest.mark.parametrize(
+    ("requests", "first"), [(100, "eager"), (201, "fast"), (10**6, "fast"), (None, None)]
+)
+def test_the_first_to_serve_changes_where_the_build_is_paid(
+    requests: int | None, first: str | None
+) -> None:
+    found = costs.first_to_serve([EAGER, measured("fast", {1: 0.5}, build=100)], requests)
+    assert found == ({"1": first, "4": "eager"} if requests else {})
 
 
 def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:
@@ -85,29 +87,6 @@ def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -
     assert tokens.value == pytest.approx(500)
     assert tokens.unit == "million tokens"
     assert costs.price([EAGER], None) == ()
-
-
-@pytest.mark.parametrize(("peak", "short"), [(79, False), (80, False), (81, True)])
-def test_memory_is_short_beyond_four_fifths_of_the_device(peak: int, short: bool) -> None:
-    arm = builders.measurement("compiled", memory_bytes=MemoryBytes(peak=peak, source="a test"))
-    (fit,) = costs.fit_memory([arm], 100)
-    assert (fit.arm, fit.share, fit.short) == ("compiled", peak / 100, short)
-
-
-def test_memory_that_nobody_saw_is_not_judged() -> None:
-    blind = builders.measurement(
-        "compiled", memory_bytes=MemoryBytes(peak=None, source="nobody could see it")
-    )
-    assert costs.fit_memory([blind], 100) == ()
-    assert costs.fit_memory([builders.measurement("compiled")], None) == ()
-
-
-def test_energy_is_given_where_a_counter_was_read() -> None:
-    check = built_measurements.sustained(joules_per_call={"one": 14.4, "two": None})
-    (use,) = costs.energy_use(check)
-    assert (use.arm, use.shape.batch_size, use.joules_per_call) == ("one", 4, 14.4)
-    assert use.watt_hours == pytest.approx(1.0)
-    assert costs.energy_use(None) == ()
 
 
 INCUMBENT = Cost(build_seconds=1.0, request_seconds=0.010)

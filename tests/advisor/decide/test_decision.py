@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from report_runs import with_results
 
 from advisor.decide.decision import decide, decide_again, evaluate
-from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint, Priorities
-from advisor.domain.results import HostSpeed, StoppedBuild
 from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import ExportFileError, PriorityError
@@ -101,10 +99,8 @@ def recommendation_of(answer: Answer) -> object:
         advice.arm,
         advice.trust,
         advice.runner_up,
-        advice.ties,
         flips,
         advice.simplex,
-        advice.pareto,
         tiers,
     )
 
@@ -167,7 +163,7 @@ def test_a_constraint_only_removes(
         assert bound.recommendation.arm in kept
         assert scores[bound.recommendation.arm] >= least
         advice = bound.recommendation
-        others = {advice.runner_up, *advice.ties, *(flip.to for flip in advice.flips)}
+        others = {advice.runner_up, *(flip.to for flip in advice.flips)}
         assert others - {None} <= set(kept)
 
 
@@ -244,38 +240,6 @@ def test_an_answer_decided_again_is_the_answer_of_the_run_decided_so(
 ) -> None:
     again = decide_again(read_back(decide(run)), run.header().catalogue, **changes)
     assert again == read_back(decide(run, **changes))
-
-
-def test_an_answer_keeps_what_a_quantised_arm_loses(home: pathlib.Path) -> None:
-    run = recorded_runs.make_run(Store(home), finished=True)
-    whole, known = decide(run), run.header().catalogue
-    losses = {"compiled": "B", "exported": "worse"}
-    measurements = tuple(
-        msgspec.structs.replace(
-            entry,
-            weight_bytes=500,
-            trained_loss=TrainedLoss(basis="text", loss_class=losses[entry.arm]),  # type: ignore[arg-type]
-        )
-        if entry.arm in losses
-        else entry
-        for entry in whole.results.measurements
-    )
-    host = HostSpeed(median_seconds=0.001, spread=0.02)
-    lossy = with_results(whole, host=host, measurements=measurements)
-    required = (Constraint(criterion="accuracy", at_least=2),)
-    wanted = decide_again(lossy, known, constraints=required)
-    assert {arm.arm for arm in wanted.scores if arm.failures} == {"exported"}
-    assert decide_again(read_back(lossy), known, constraints=required) == read_back(wanted)
-
-
-def test_builds_that_had_too_little_time_count_again(home: pathlib.Path) -> None:
-    run = recorded_runs.make_run(Store(home), finished=True)
-    whole, known = decide(run), run.header().catalogue
-    stopped = (StoppedBuild(arm="broken", started=False, fix="allow more with --build-minutes"),)
-    wanted = decide_again(with_results(whole, stopped_builds=stopped), known)
-    assert wanted.recommendation is not None
-    assert wanted.recommendation != whole.recommendation
-    assert decide_again(read_back(wanted), known) == read_back(wanted)
 
 
 def decided(home: pathlib.Path, **changes: Any) -> tuple[Answer, Answer]:

@@ -43,7 +43,6 @@ def diagnose(diagnosed: Diagnosed | None = ON_GPU, **changes: Any) -> CallDiagno
     known: dict[str, Any] = {
         "shape": Shape(1),
         "seconds": 1e-3,
-        "enqueue_seconds": 1e-4,
         "flops": 10**9,
         "weight_bytes": 10**8,
         "dtype": "float32",
@@ -84,25 +83,14 @@ def test_a_call_that_exceeds_the_measured_peak_reaches_all_of_it() -> None:
     assert "all (120 % as measured) of the arithmetic peak" in found.summary
 
 
-def test_a_synchronous_call_is_not_launch_bound() -> None:
-    assert diagnose(enqueue_seconds=0.99e-3, flops=9 * 10**9).bound == "compute"
-
-
 def test_counts_are_null_if_the_profiler_saw_no_kernels() -> None:
     unseen: dict[str, Any] = {
         "kernels_per_call": 0.0,
         "launches_per_call": 0.0,
         "device_busy_share": 0.0,
     }
-    found = diagnose(
-        dataclasses.replace(ON_GPU, **unseen), enqueue_seconds=0.99e-3, flops=9 * 10**9
-    )
-    assert (found.bound, found.kernels_per_call, found.device_busy_share, found.enqueue_share) == (
-        "compute",
-        None,
-        None,
-        None,
-    )
+    found = diagnose(dataclasses.replace(ON_GPU, **unseen), flops=9 * 10**9)
+    assert (found.bound, found.kernels_per_call, found.device_busy_share) == ("compute", None, None)
     assert "kernels" not in found.summary
 
 
@@ -132,23 +120,14 @@ def test_weights_above_the_memory_bandwidth_are_cached() -> None:
 
 
 def test_a_cpu_has_no_launch_counts() -> None:
-    found = diagnose(ON_CPU, enqueue_seconds=1e-3)
-    assert (found.kernels_per_call, found.device_busy_share, found.enqueue_share) == (
-        None,
-        None,
-        None,
-    )
+    found = diagnose(ON_CPU)
+    assert (found.kernels_per_call, found.device_busy_share) == (None, None)
     assert found.bound == "mixed"
 
 
 def test_unknown_figures_are_null_and_named_in_the_summary() -> None:
     found = diagnose(None, flops=None, weight_bytes=None, peaks=None)
-    assert (found.operators_per_call, found.memory_share, found.compute_share, found.headroom) == (
-        None,
-        None,
-        None,
-        None,
-    )
+    assert (found.memory_share, found.compute_share, found.headroom) == (None, None, None)
     assert (found.bound, found.summary) == ("unknown", diagnosis.ADVICE["unknown"])
 
 

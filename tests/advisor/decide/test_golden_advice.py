@@ -156,7 +156,7 @@ def test_tiers_and_recommendations_match_their_golden_files(
 ) -> None:
     races = (
         builders.race_result(1, noise_floor=noise),
-        builders.race_result(4, verdict=verdict, noise_floor=noise),
+        builders.race_result(4, noise_floor=noise),
     )
     results = builders.results(*MEASURED, races=races, sustained=CHECK, noise_floor=noise)
     asked = question_of(case)

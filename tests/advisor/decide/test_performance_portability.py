@@ -17,8 +17,10 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide import performance_portability, scoring
 from advisor.decide.decision import decide, evaluate
+from advisor.domain.measurement import Measurement
 from advisor.domain.results import Efficiency, Platform, Portability
 from advisor.domain.run_events import OtherPlatformFound
+from advisor.domain.run_state import RunState
 from advisor.domain.workflow import Integration, Workflow
 from advisor.errors import PlatformError
 from advisor.execute.drafts import create, propose
@@ -92,15 +94,6 @@ def test_providers_of_one_runtime_are_one_application_with_nearly_the_same_code(
     assert entry.code_convergence == pytest.approx(1 / 3), "one of three different lines is common"
 
 
-def test_code_that_is_the_same_everywhere_converges_wholly() -> None:
-    assert (
-        compared(platform("CPU", compiled=1.0), platform("GPU", compiled=1.0))[
-            "compiled"
-        ].code_convergence
-        == 1
-    )
-
-
 def test_one_platform_says_nothing() -> None:
     assert (
         performance_portability.compare_platforms([platform("CPU", compiled=1.0)], WORKFLOWS)
@@ -117,23 +110,29 @@ def test_it_lies_between_the_worst_efficiency_and_the_mean(values: list[float]) 
     assert performance_portability.harmonic_mean([*values, None]) is None
 
 
+def platform_of(*arms: Measurement, refused: tuple[str, ...] = ()) -> Platform:
+    """Return a run of these arms and the baseline on a device without these workflows."""
+    plan = builders.plan(
+        excluded=[builders.excluded(each, status="unsupported") for each in refused]
+    )
+    header = builders.header(catalogue=builders.catalogue(workflows=WORKFLOWS))
+    results = builders.results(builders.measurement(builders.BASELINE, speedup=1.0), *arms)
+    return performance_portability.platform_of(header, RunState(plan=plan), results)
+
+
+def efficiencies_of(found: Platform) -> dict[str, float]:
+    return {name: entry.application_efficiency for name, entry in found.efficiencies.items()}
+
+
 def test_a_run_is_a_platform_with_the_fastest_arm_of_each_application() -> None:
     below, near, unknown = (builders.call_diagnosis(headroom=each) for each in (0.75, 0.0, None))
-    results = builders.results(
-        builders.measurement(builders.BASELINE, speedup=1.0),
+    found = platform_of(
         builders.measurement("compiled", speedup=2.0, diagnosis=(below, near)),
         builders.measurement("runtime-cpu/host", speedup=1.0),
         builders.measurement("runtime-cpu/io-binding", speedup=1.5, diagnosis=(unknown,)),
+        refused=("vendor-only", "runtime-cuda"),
     )
-    refused = ("vendor-only", "runtime-cuda")
-    found = performance_portability.platform_from_results(
-        results, WORKFLOWS, refused=refused, name="CPU", run="a", created="now"
-    )
-    assert {name: entry.application_efficiency for name, entry in found.efficiencies.items()} == {
-        "compiled": 1.0,
-        "runtime": 0.75,
-        "pytorch-eager": 0.5,
-    }
+    assert efficiencies_of(found) == {"compiled": 1.0, "runtime": 0.75, "pytorch-eager": 0.5}
     assert found.efficiencies["compiled"].architectural_efficiency == pytest.approx(0.5)
     assert found.efficiencies["runtime"].architectural_efficiency is None
     assert found.refused == ("vendor-only",), "the runtime runs there by another provider"
@@ -141,20 +140,12 @@ def test_a_run_is_a_platform_with_the_fastest_arm_of_each_application() -> None:
 
 def test_a_lower_precision_is_no_measure_for_exact_arms() -> None:
     close = (builders.checked(accuracy_class="close"),)
-    results = builders.results(
-        builders.measurement(builders.BASELINE, speedup=1.0),
+    found = platform_of(
         builders.measurement("compiled", speedup=4.0, correctness=close),
         builders.measurement("runtime-cpu/host", speedup=3.0, correctness=close),
         builders.measurement("runtime-cpu/io-binding", speedup=2.0),
     )
-    found = performance_portability.platform_from_results(
-        results, WORKFLOWS, name="CPU", run="a", created="now"
-    )
-    assert {name: entry.application_efficiency for name, entry in found.efficiencies.items()} == {
-        "compiled": 1.0,
-        "runtime": 1.0,
-        "pytorch-eager": 0.5,
-    }
+    assert efficiencies_of(found) == {"compiled": 1.0, "runtime": 1.0, "pytorch-eager": 0.5}
 
 
 def rated(found: Portability | None) -> Any:

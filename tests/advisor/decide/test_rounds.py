@@ -1,8 +1,6 @@
-"""Verdicts of groups are merged, shared artefacts fail together, and errors of the baseline."""
+"""Groups of a race, artefacts that fail together, and errors of the baseline."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import builders
 import msgspec
@@ -10,100 +8,50 @@ import pytest
 from builders import BASELINE
 
 from advisor.decide import replay
-from advisor.decide.race import Verdict
 from advisor.decide.rounds import baseline_error, failed_arms, find_failure, is_valid
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_state import RunState, varying_sibling
+from advisor.domain.run_state import RaceGroup, RunState, varying_sibling
+from probes.wire.events import BlockTimed
 from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
+from probes.wire.shape import Shape
+
+#: Seconds of each arm: `a` beats `b`, and `c` is between them.
+SECONDS = {BASELINE: 1.0, "a": 0.1, "b": 0.3, "c": 0.2}
 
 
-def verdict(
-    kind: Any,
-    best: str,
-    *,
-    tied: tuple[str, ...] = (),
-    unresolved: tuple[str, ...] = (),
-    rounds: int = 4,
-    **eliminated: int,
-) -> Verdict:
-    return Verdict(kind, best, (best, *tied), unresolved, rounds, eliminated)
-
-
-@pytest.mark.parametrize(
-    ("earlier", "later", "merged"),
-    [
-        (
-            verdict("PROVEN", "a", b=4),
-            verdict("PROVEN", "a", rounds=9, c=9),
-            verdict("PROVEN", "a", rounds=9, b=4, c=9),
-        ),
-        (
-            verdict("PROVEN", "a", b=4),
-            verdict("PROVEN", "c", rounds=9, a=9),
-            verdict("PROVEN", "c", rounds=9, b=4, a=9),
-        ),
-        (
-            verdict("TIE", "a", tied=("b",)),
-            verdict("PROVEN", "a", rounds=9, c=9),
-            verdict("TIE", "a", tied=("b",), rounds=9, c=9),
-        ),
-        (
-            verdict("SAFE", "a", unresolved=("b",)),
-            verdict("TIE", "a", tied=("c",)),
-            verdict("SAFE", "a", tied=("c",), unresolved=("b",)),
-        ),
-        (
-            verdict("TIE", "a", tied=("b",)),
-            verdict("PROVEN", "c", a=9),
-            verdict("INCONCLUSIVE", "c", unresolved=("b",), a=9),
-        ),
-        (
-            verdict("INCONCLUSIVE", "a", unresolved=("b",)),
-            verdict("PROVEN", "a", b=9),
-            verdict("PROVEN", "a", b=9),
-        ),
-    ],
-)
-def test_arms_left_open_by_the_earlier_group_stay_open(
-    earlier: Verdict, later: Verdict, merged: Verdict
-) -> None:
-    assert replay.merge_verdicts(earlier, later, {}) == merged
-
-
-EARLIER = verdict("PROVEN", "a", b=4)
+def raced_in_groups(*groups: tuple[str, ...]) -> RunState:
+    """Return a run whose groups race four rounds each, in turn, with the baseline."""
+    visits: dict[str, list[BlockTimed]] = {arm: [] for arm in SECONDS}
+    for index, arms in enumerate(groups):
+        for arm in (BASELINE, *arms):
+            noise = (SECONDS[arm] * (1 + number / 1e4) for number in range(4))
+            visits[arm] += builders.visits([*noise], first_round=4 * index + 1)
+    made = tuple(
+        RaceGroup(arms=(BASELINE, *arms), first_round=4 * index + 1)
+        for index, arms in enumerate(groups)
+    )
+    state = builders.run_state({arm: builders.process(*visits[arm]) for arm in SECONDS})
+    return msgspec.structs.replace(state, groups={Shape(1): made})
 
 
 @pytest.mark.parametrize(
-    ("later", "log_speedups", "merged"),
+    ("groups", "best", "eliminated"),
     [
-        (verdict("PROVEN", "b", rounds=9, c=9), {}, verdict("PROVEN", "a", rounds=9, b=4, c=9)),
-        (
-            verdict("TIE", "b", tied=("c",)),
-            {},
-            verdict("INCONCLUSIVE", "a", unresolved=("c",), b=4),
-        ),
-        (
-            verdict("PROVEN", "c", b=9),
-            {"a": 2.0, "c": 1.0},
-            verdict("INCONCLUSIVE", "a", unresolved=("c",), b=4),
-        ),
-        (
-            verdict("PROVEN", "c", b=9),
-            {"a": 1.0, "c": 2.0},
-            verdict("INCONCLUSIVE", "c", unresolved=("a",), b=9),
-        ),
-    ],
-    ids=[
-        "an arm it had beaten wins",
-        "an arm it had beaten ties",
-        "a new arm has a smaller speedup",
-        "a new arm has a larger speedup",
+        ([("a", "b")], "a", {BASELINE: 4, "b": 4}),
+        # The arms race again with one that was built later.
+        ([("a", "b"), ("a", "b", "c")], "a", {BASELINE: 8, "b": 8, "c": 8}),
+        # The best arm has no place in the later group.
+        ([("a", "b"), ("b", "c")], "a", {BASELINE: 8, "b": 8}),
+        ([("b", "c"), ("a",)], "a", {BASELINE: 8, "b": 4}),
+        ([("a",), ("b",)], "a", {BASELINE: 8}),
     ],
 )
-def test_a_best_arm_without_a_place_in_the_later_group_loses_only_to_a_larger_speedup(
-    later: Verdict, log_speedups: dict[str, float], merged: Verdict
+def test_an_arm_counts_as_in_the_last_group_that_it_raced_in(
+    groups: list[tuple[str, ...]], best: str, eliminated: dict[str, int]
 ) -> None:
-    assert replay.merge_verdicts(EARLIER, later, log_speedups) == merged
+    result = replay.race_result(raced_in_groups(*groups), Shape(1), builders.question())
+    assert (result.best, result.rounds) == (best, 4 * len(groups))
+    assert result.eliminated == eliminated
 
 
 VARIES = Outcome(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from advisor.decide import scoring
 from advisor.decide.grades import FactValue, describe_rule, facts_of, figure_for, grade_of, rate
-from advisor.decide.scoring import COSTS, adoption_cost, find_failures
+from advisor.decide.scoring import find_failures
 from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.constraints import CRITERIA, Constraint, FailedConstraint
 from advisor.domain.measurement import BuildSeconds, Measurement
@@ -348,37 +348,3 @@ def test_the_evidence_is_measured_where_the_run_has_the_fact() -> None:
         CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC, {"artefact_scope": "measured"}
     )
     assert (rating.evidence, measured.evidence) == ("declared", "measured")
-
-
-FACTS = facts_of(builders.measurement(), builders.workflow()).values
-
-
-@pytest.mark.parametrize(
-    ("fact", "better", "worse"),
-    [
-        ("build_seconds", 1.0, 2.0),
-        ("lines_changed", 1, 2),
-        ("export_step", False, True),
-        ("own_environment", False, True),
-        ("vendors", 3, 1),
-        ("artefact_scope", "vendor", "gpu-model"),
-        ("artefact_scope", "gpu-model", "process"),
-        ("new_shapes", "served", "recompiles"),
-        ("new_shapes", "recompiles", "refused"),
-        ("architectures", "most", "listed"),
-        ("architectures", "listed", "a word that is not known"),
-    ],
-)
-def test_the_better_fact_costs_less(fact: str, better: FactValue, worse: FactValue) -> None:
-    costs = [adoption_cost({**FACTS, fact: value}) for value in (better, worse)]
-    assert costs[0] < costs[1]
-
-
-def test_earlier_costs_outweigh_later_ones() -> None:
-    quick = {**FACTS, "build_seconds": 1.0, "vendors": 1, "new_shapes": "refused"}
-    slow = {**FACTS, "build_seconds": 2.0, "vendors": 9, "new_shapes": "served"}
-    assert adoption_cost(quick) < adoption_cost(slow)
-
-
-def test_every_cost_is_a_fact() -> None:
-    assert {cost.fact for cost in COSTS} <= FACTS.keys()

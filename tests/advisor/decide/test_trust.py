@@ -170,10 +170,9 @@ def test_a_build_that_was_short_of_memory_is_a_reason(expect: Expect) -> None:
         "compiled", memory_bytes=MemoryBytes(peak=90, source="a test")
     )
     advice = advise(measurement, device_bytes=100)
-    assert advice.memory[0].short
     expect("reasons-short-of-memory", advice.reasons)
-    assert not advise(measurement, device_bytes=1000).memory[0].short
-    assert advise(measurement).memory == ()
+    assert not any("memory" in each for each in advise(measurement, device_bytes=113).reasons)
+    assert not any("memory" in each for each in advise(measurement).reasons)
 
 
 def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(

@@ -253,7 +253,7 @@ def test_a_server_that_meets_the_limits_at_no_rate_does_not_count() -> None:
     left = unmeasured(LATE, "excluded")
     so_far = answer(left)
     slow = built_measurements.served_arm(left.arm, goodput=None)
-    served = ServingResults(arms=(slow,), batch_best=None, process_deviation=None)
+    served = ServingResults(arms=(slow,), process_deviation=None)
     results = msgspec.structs.replace(so_far.results, serving=served)
     found = built_answers.advised(built_answers.answer_of(results, HEAD, unmeasured=(left,)))
     assert found.decision.outstanding == ()

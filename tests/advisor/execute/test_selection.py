@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 #: The shipped budget, without further rounds for an open decision.
 STANDARD = Budget(name="standard", measuring_seconds=120, most_rounds=40, repeats=2)
-WITHIN, CLEARLY_SLOWER = 0.02, 0.05
+WITHIN = 0.02
 #: How much slower than the best each arm is, as a share.
 SCENARIOS = {
     "clear": (0, 0.10, 0.20, 0.30, 0.50, 0.80, 1.00, 1.50),
@@ -50,12 +50,6 @@ class Instance:
     def regret(self) -> float:
         """How much slower the selected arm is than the best, as a share."""
         return math.expm1(self.gaps[self.result.best] - min(self.gaps.values()))
-
-    @property
-    def calls_a_slower_arm_tied(self) -> bool:
-        """Whether the verdict calls an arm tied that is clearly slower than the best."""
-        limit = min(self.gaps.values()) + math.log1p(CLEARLY_SLOWER)
-        return any(self.gaps[arm] >= limit - 1e-9 for arm in self.result.tied)
 
 
 def draw_gaps(scenario: str, chance: random.Random) -> dict[str, float]:
@@ -99,8 +93,6 @@ def check_choices(levels: Iterable[str], per_scenario: int) -> None:
     ]
     right = sum(instance.regret <= WITHIN + 1e-9 for instance in made)
     assert lower_bound(right, len(made)) >= 0.95, f"{right} of {len(made)} within 2 % of the best"
-    tied = sum(instance.calls_a_slower_arm_tied for instance in made)
-    assert tied <= 0.02 * len(made), f"{tied} of {len(made)} call an arm tied that is 5 % slower"
     assert sorted(instance.regret for instance in made)[math.ceil(0.99 * len(made)) - 1] <= 0.03
 
 

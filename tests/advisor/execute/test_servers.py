@@ -143,8 +143,6 @@ def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> Non
     assert speedups["faster"].low is not None
     assert speedups["faster"].low > 1
     assert speedups[BASELINE].value == 1
-    assert answer.results.serving is not None
-    assert answer.results.serving.batch_best == "faster"
     assert all(arm.batch_tokens_per_second for arm in found.values())
     assert built_answers.headline(answer, "load")
     assert any(BASELINE in reason for reason in advice.reasons)

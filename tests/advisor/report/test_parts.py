@@ -6,29 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import built_answers
+import built_measurements
 import pytest
-from report_runs import with_advice
+from report_runs import with_advice, with_results
 
-from advisor.domain.recommendation import (
-    BreakEven,
-    EnergyUse,
-    GuidelineOpinion,
-    RunningCost,
-    TreeAdvice,
-    TreeStep,
-)
+from advisor.domain.recommendation import BreakEven, GuidelineOpinion, RunningCost
 from advisor.report import parts
 from probes.wire.shape import Shape
 
 #: The optional parts of a recommendation.
 EMPTY = {
     "simplex_share": None,
-    "pareto": None,
     "break_even": (),
     "costs": (),
-    "energy": (),
     "guideline": None,
-    "tree": (),
     "next_steps": (),
 }
 
@@ -40,14 +31,12 @@ def lines(name: str, **changes: Any) -> Sequence[str]:
 
 
 def test_a_recommendation_without_optional_parts_has_no_lines() -> None:
-    for name in ("cost", "advice", "tree", "next"):
+    for name in ("cost", "advice", "next"):
         assert lines(name) == ()
 
 
-def test_robustness_has_the_share_of_weightings_and_the_pareto_front() -> None:
-    *_, share, front = lines("why", simplex_share=0.571, pareto=("one", "two"))
-    assert "57 %" in share
-    assert "one, two" in front
+def test_robustness_has_the_share_of_weightings() -> None:
+    assert "57 %" in lines("why", simplex_share=0.571)[-1]
 
 
 @pytest.mark.parametrize(
@@ -74,10 +63,11 @@ def test_only_the_costs_of_the_recommended_arm_are_listed() -> None:
 
 
 def test_energy_is_listed_per_call_and_per_thousand_requests() -> None:
-    use = EnergyUse(arm="compiled", shape=Shape(1), joules_per_call=12.345, watt_hours=3.4291)
-    (line,) = lines("cost", energy=(use,))
-    assert "12.3 J per call" in line
-    assert "3.43 Wh per thousand requests" in line
+    check = built_measurements.sustained(joules_per_call={"one": 12.345, "two": None})
+    answer = with_results(built_answers.answer(), sustained=check)
+    (cost,) = (each.lines for each in parts.sections(answer) if each.name == "cost")
+    (line,) = (each for each in cost if "J per call" in each)
+    assert line.startswith("one at batch size 4: 12.3 J per call, 0.857 Wh per thousand")
 
 
 @pytest.mark.parametrize("agrees", [True, False, None])
@@ -90,9 +80,3 @@ def test_published_advice_is_compared_with_the_measurement(*, agrees: bool | Non
         f"  {parts.AGREEMENT[agrees]}: because",
         "  source: a test",
     ]
-
-
-def test_a_leaf_of_the_decision_tree_has_its_path() -> None:
-    steps = (TreeStep(question="a GPU?", answer=True), TreeStep(question="dynamic?", answer=False))
-    leaf = TreeAdvice(steps=steps, says="use it", workflows=(), source="a test")
-    assert lines("tree", tree=(leaf,)) == ["a GPU? yes; dynamic? no: use it"]
