@@ -12,14 +12,11 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine, describe_gpus
 from advisor.domain.model import Model, OnnxModel, SyntheticModel, TransformersModel
 from advisor.domain.plan import Excluded
-from advisor.domain.question import Question, WeightFormat
+from advisor.domain.question import Question
 from advisor.domain.workflow import Workflow
 
 GIBIBYTE = 1 << 30
 BYTES_PER_PARAMETER = {"float32": 4, "float16": 2, "bfloat16": 2}
-#: By format, from the most exact: bytes of a weight and its part of a 16-bit scale, which at most
-#: 32 weights share, as in `Q8_0` and `Q4_0` of llama.cpp.
-QUANTISED_BYTES: dict[WeightFormat, float] = {"int8": 1 + 2 / 32, "int4": 0.5 + 2 / 32}
 
 
 def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> Excluded | None:
@@ -41,7 +38,7 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
             workflow=workflow.id,
             status="unsupported",
             reason=shortage,
-            fix=advise_on_shortage(question, gpu),
+            fix=advise_more_gpus(question, gpu),
         )
     if workflow.environment.kind == "shared":
         return _missing_requirements(workflow, machine)
@@ -141,21 +138,14 @@ def find_shortage(workflow: Workflow, question: Question, gpu: Gpu) -> str | Non
     )
 
 
-def advise_on_shortage(question: Question, gpu: Gpu) -> str | None:
-    """Return what to do where the weights do not fit: more GPUs, and a smaller format.
+def advise_more_gpus(question: Question, gpu: Gpu) -> str | None:
+    """Return how many GPUs hold the weights of a language model.
 
-    None where they fit, or where their number is unknown.
+    None where they fit, for other models, and where their number is unknown.
     """
     weights = weight_bytes(question)
-    if weights is None or weights <= gpu.memory_bytes * question.devices_per_model:
-        return None
-    steps = [advise_more_gpus(weights, question, gpu), advise_smaller_format(question, gpu)]
-    return "; or ".join(step for step in steps if step) or None
-
-
-def advise_more_gpus(weights: float, question: Question, gpu: Gpu) -> str | None:
-    """Return how many GPUs hold the weights of a language model; None for other models."""
-    if question.task == "forward":
+    has_room = weights is None or weights <= gpu.memory_bytes * question.devices_per_model
+    if weights is None or has_room or question.task == "forward":
         return None
     count = gpus_needed(weights, gpu)
     return (
@@ -170,25 +160,6 @@ def gpus_needed(weights: float, gpu: Gpu) -> int:
     Engines split attention heads evenly, and most models have a power of two of them.
     """
     return int(2 ** math.ceil(math.log2(max(weights / gpu.memory_bytes, 1.0))))
-
-
-def advise_smaller_format(question: Question, gpu: Gpu) -> str | None:
-    """Return the most exact format in which the weights fit into the GPU, as a next step.
-
-    None where they fit already, where they fit in none, or where their number is unknown.
-    """
-    weights, parameters = weight_bytes(question), count_parameters(question.model)
-    if weights is None or parameters is None or weights <= gpu.memory_bytes:
-        return None
-    sizes = {name: parameters * each for name, each in QUANTISED_BYTES.items()}
-    fitting = next((name for name, size in sizes.items() if size <= gpu.memory_bytes), None)
-    if fitting is None:
-        return None
-    return (
-        f"in {fitting} the weights take about {sizes[fitting] / GIBIBYTE:.1f} GiB, which the "
-        f"{gpu.name} holds: use a checkpoint that is quantised to {fitting}; "
-        f"--gpu cpu --quantised {fitting} measures what that loses"
-    )
 
 
 def weight_bytes(question: Question) -> int | None:

@@ -7,7 +7,7 @@ import importlib.resources
 import math
 import pathlib
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -19,14 +19,6 @@ from advisor.domain.rubric import Criterion, Guideline, PublishedData, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import CitedFact, DeclaredFacts, EngineMemory, Integration, Workflow
 from advisor.errors import CatalogueError
-
-
-class WorkflowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of `workflows.toml`."""
-
-    workflow: dict[str, dict[str, Any]]
-    #: Environments that several workflows name.
-    environment: dict[str, dict[str, Any]] = {}
 
 
 class GpusFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,15 +75,15 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
     """Return the workflows in build order."""
     file = directory / "workflows.toml"
     verified = read(directory / "verified.toml", dict[str, tuple[str, ...]])
-    content = read(file, WorkflowsFile)
+    tables = read(file, dict[Literal["workflow", "environment"], dict[str, dict[str, Any]]])
     integrations = read(directory / "integration.toml", dict[str, Integration])
     workflows = []
-    for id_, entry in content.workflow.items():
+    for id_, entry in tables.get("workflow", {}).items():
         derived = {
             "id": id_,
             "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
             "verified": verified.get(id_, ()),
-            **_environments(file, id_, entry, content.environment),
+            **_environments(file, id_, entry, tables.get("environment", {})),
         }
         try:
             workflow = msgspec.convert({**entry, **derived}, Workflow, strict=True)
@@ -156,15 +148,9 @@ def probe_file(workflow: str) -> str:
     return workflow.replace("-", "_") + ".py"
 
 
-class GlossaryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`glossary.toml`."""
-
-    term: dict[str, str]
-
-
 def read_glossary(file: pathlib.Path) -> dict[str, str]:
     """Read the terms of the program and their meanings."""
-    return read(file, GlossaryFile).term
+    return read(file, dict[str, dict[str, str]])["term"]
 
 
 @functools.cache

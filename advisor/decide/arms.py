@@ -273,14 +273,11 @@ def summarise_undisturbed(
     paired = [
         logs
         for repeat in (0, *sorted(state.repeats))
-        if (logs := _paired_logs(state, baseline, arm, shape, repeat))
+        if (logs := _paired_logs(state, baseline, arm, shape, repeat))[0]
     ]
     if len(paired) < FEWEST_PROCESSES:
         return None
-    difference = level_difference(
-        [[first for first, _ in logs] for logs in paired],
-        [[second for _, second in logs] for logs in paired],
-    )
+    difference = level_difference([ours for ours, _ in paired], [theirs for _, theirs in paired])
     return UndisturbedSpeedup(
         value=math.exp(difference.value),
         log_error=difference.standard_error,
@@ -290,10 +287,14 @@ def summarise_undisturbed(
 
 def _paired_logs(
     state: RunState, baseline: str, arm: str, shape: Shape, repeat: int
-) -> list[tuple[float, float]]:
-    """Return the logarithms of the seconds of both arms in each round that has both."""
-    return [
-        (log_median_seconds(visits[baseline]), log_median_seconds(visits[arm]))
+) -> tuple[list[float], list[float]]:
+    """Return the logarithms of the seconds of both arms in the rounds that have both."""
+    rounds = [
+        visits
         for visits in visits_by_round(state, shape, repeat).values()
         if baseline in visits and arm in visits
     ]
+    first, second = (
+        [log_median_seconds(visits[each]) for visits in rounds] for each in (baseline, arm)
+    )
+    return first, second

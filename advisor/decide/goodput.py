@@ -211,9 +211,6 @@ class GoodputSearch:
         The search ends after `most_blocks` blocks at the latest. A coarse search uses every second
         rate of the ladder.
         """
-        if not (start_rate > 0 and 0 < share < 1 and most_blocks >= 1 and ladder):
-            message = "the rate must be positive, the share between 0 and 1, one block at least"
-            raise ValueError(message)
         self._share = share
         self._most_blocks = most_blocks
         self._ladder = tuple(start_rate * each for each in sorted(ladder))

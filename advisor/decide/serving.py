@@ -12,6 +12,7 @@ from advisor.decide.arms import summarise_arm
 from advisor.decide.goodput import Goodput, compare_processes, estimate_goodput
 from advisor.decide.intervals import HALF_INTERVAL, process_variance
 from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
+from advisor.decide.rounds import plan_of
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement, MemoryBytes
 from advisor.domain.plan import Arm, Plan
@@ -115,13 +116,23 @@ def _measurement(
 
 def goodput_ratio(one: Goodput, other: Goodput, process_error: float) -> Interval:
     """Return the ratio of two goodputs; `process_error` is the standard error between processes."""
-    value, extra = one.value / other.value, process_error * HALF_INTERVAL
-    low = (math.log(one.value / one.low), math.log(other.high / other.value), extra)
-    high = (math.log(one.high / one.value), math.log(other.value / other.low), extra)
+    return _interval(
+        one.value / other.value,
+        (math.log(one.value / one.low), math.log(other.high / other.value)),
+        (math.log(one.high / one.value), math.log(other.value / other.low)),
+        process_error,
+    )
+
+
+def _interval(
+    value: float, lower: tuple[float, ...], upper: tuple[float, ...], process_error: float
+) -> Interval:
+    """Return an interval with these half widths of the logarithm and what processes differ by."""
+    extra = process_error * HALF_INTERVAL
     return Interval(
         value=value,
-        low=value * math.exp(-math.hypot(*low)),
-        high=value * math.exp(math.hypot(*high)),
+        low=value * math.exp(-math.hypot(*lower, extra)),
+        high=value * math.exp(math.hypot(*upper, extra)),
         process_error=process_error,
     )
 
@@ -196,14 +207,8 @@ def summarise_server(
 
 
 def _goodput_interval(goodput: Goodput, process_error: float) -> Interval:
-    extra = process_error * HALF_INTERVAL
     low, high = math.log(goodput.value / goodput.low), math.log(goodput.high / goodput.value)
-    return Interval(
-        value=goodput.value,
-        low=goodput.value * math.exp(-math.hypot(low, extra)),
-        high=goodput.value * math.exp(math.hypot(high, extra)),
-        process_error=process_error,
-    )
+    return _interval(goodput.value, (low,), (high,), process_error)
 
 
 def _batch_rate(processes: Sequence[ProcessState], question: Question) -> float | None:
@@ -245,10 +250,7 @@ def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules,
     It cannot where its interval is below another one, or where another goodput is far above all
     that the arm can reach.
     """
-    plan = state.plan
-    if rules.far_below == 0 or plan is None:
-        return True
-    others = [each.id for each in plan.arms if each.id != arm]
+    others = [each.id for each in plan_of(state).arms if each.id != arm]
     goodputs = [
         goodput_of_arm(state, each, load, seed)
         for each in others

@@ -165,15 +165,13 @@ def _duplicate_of(plan: Plan) -> str | None:
 def _noise_floors(
     plan: Plan, log_speedups: LogSpeedups, races: Mapping[Shape, RaceResult]
 ) -> dict[Shape, float | None]:
-    """Return the noise floor by shape; None without two rounds of the duplicate."""
-    duplicate = _duplicate_of(plan)
-    differences = log_speedups.get(duplicate, {}) if duplicate else {}
-    return {shape: _noise_floor(differences.get(shape, ())) for shape in races}
+    """Return the largest share by which the baseline and its duplicate may differ at 95 %.
 
-
-def _noise_floor(differences: Sequence[float]) -> float | None:
-    """Return the largest share by which the baseline and its duplicate may differ at 95 %."""
-    if len(differences) < 2:  # noqa: PLR2004 - one value has no spread
-        return None
-    interval = paired_interval(differences, TAIL)
-    return math.expm1(max(abs(interval.low), abs(interval.high)))
+    It is by shape; None without two rounds of the duplicate.
+    """
+    found: dict[Shape, float | None] = dict.fromkeys(races)
+    for shape, differences in log_speedups.get(_duplicate_of(plan) or "", {}).items():
+        if len(differences) > 1:
+            interval = paired_interval(differences, TAIL)
+            found[shape] = math.expm1(max(abs(interval.low), abs(interval.high)))
+    return found

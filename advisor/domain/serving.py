@@ -42,8 +42,7 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     probe_gain: Annotated[float, msgspec.Meta(ge=1)]
     #: Shares of the probed rate that the search tries first.
     ladder: Annotated[tuple[Factor, ...], msgspec.Meta(min_length=1)]
-    #: 0: every arm is measured finely.
-    far_below: Annotated[float, msgspec.Meta(ge=0)]
+    far_below: Annotated[float, msgspec.Meta(gt=0)]
     #: 0: no text is checked while the load runs.
     sampled_share: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     #: Shares of the goodput that the search found.

@@ -74,10 +74,6 @@ def test_every_workflow_has_tasks_dtypes_arms_and_a_usable_device(workflow: Work
         assert set(workflow.devices) - set(workflow.refused), "every device is refused"
 
 
-def test_every_criterion_has_a_question() -> None:
-    assert all(criterion.question.endswith("?") for criterion in SHIPPED.rubric.criteria)
-
-
 def test_the_weights_of_every_preset_sum_to_100() -> None:
     for preset in SHIPPED.presets.priorities.values():
         assert sum(getattr(preset.priorities, pillar) for pillar in PILLARS) == 100
@@ -137,23 +133,13 @@ def test_a_file_that_is_missing_or_has_other_content_is_an_error_that_names_it(
         ),
         ("workflows.toml", 'title = "PyTorch eager"', "", "title"),
         ("workflows.toml", 'tasks = ["forward", "generate"]', 'tasks = ["dance"]', "dance"),
-        (
-            "workflows.toml",
-            'value = 0, source = "counted in the lines that integration() of the probe returns"',
-            "value = 0",
-            "source",
-        ),
-        ("models.toml", "hidden = 256", "hidden = 0", "hidden"),
         ("presets.toml", "most_rounds = 13", "most_rounds = 3", "most_rounds"),
-        ("gpus.toml", "memory_gib = 24", "memory = 24", "memory"),
         (
             "criteria.toml",
             "minimum_engaged_share = 0.05",
             "minimum_engaged_share = nan",
             "minimum_engaged_share",
         ),
-        ("criteria.toml", 'basis = "paper"', 'basis = "hearsay"', "hearsay"),
-        ("criteria.toml", 'why = "no gain over the baseline"', 'why = ""', "why"),
     ],
 )
 def test_a_schema_violation_is_an_error_that_names_the_key(
@@ -322,18 +308,6 @@ def test_facts_of_an_arm_and_those_for_a_question_hold_together() -> None:
     assert (found.vendors.value, found.new_shapes.value) == (2, "refused")
 
 
-def test_an_arm_inherits_the_facts_of_its_workflow() -> None:
-    eager = next(
-        workflow
-        for workflow in builders.shipped_catalogue().workflows
-        if workflow.id == "pytorch-eager"
-    )
-    graph = eager.for_arm("cuda-graph")
-    assert graph.declared.vendors.value == 2
-    assert graph.declared.export_step == eager.declared.export_step
-    assert eager.for_arm("default") == eager
-
-
 def test_the_memory_of_engines_is_that_of_workflows() -> None:
     shipped = builders.shipped_catalogue()
     assert {*shipped.engine_memory} <= {workflow.id for workflow in shipped.workflows}
@@ -389,13 +363,17 @@ KNOTS = "[[0.5, -0.5], [1.0, 1.0], [1.1, 1.5], [1.5, 2.5], [3.0, 4.0]]"
         ("[0, 3.0], [6, 2.0]", "[-inf, 3.0], [6, 2.0]", "lines_changed is not a finite number"),
         ("false = 3.0, true = 2.0", "false = nan, true = 2.0", "export_step is not a finite"),
         ('between = "step"', 'between = "spline"', "spline"),
+        ("[120, 2.5], [900, 1.5]", "[120, 1.5], [900, 2.5]", "knots of build_seconds"),
+        ('why = "a substantial gain over the baseline"\n', "", "$.criteria[0].tiers[0]"),
     ],
 )
 def test_a_rubric_without_a_grade_for_every_workflow_is_an_error(
     rubric: pathlib.Path, edit: Edit, old: str, new: str, words: str
 ) -> None:
     edit("criteria.toml", old, new)
-    assert words in load_error(rubric).what
+    problem = load_error(rubric).what
+    assert "criteria.toml" in problem
+    assert words in problem
 
 
 def test_a_criterion_without_grades_is_an_error(rubric: pathlib.Path) -> None:
@@ -404,25 +382,6 @@ def test_a_criterion_without_grades_is_an_error(rubric: pathlib.Path) -> None:
     start, end = text.index("\n[[criteria.grades]]"), text.index("\n[[criteria.tiers]]")
     file.write_text(text[:start] + text[end:])
     assert "performance" in load_error(rubric).what
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "named"),
-    [
-        ('fact = "speedup"', 'fact = "speedup_high"', "performance: unknown fact 'speedup_high'"),
-        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [inf, 4.0]", "grade of speedup"),
-        ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [3.0, 2.0]", "knots of speedup"),
-        ("[120, 2.5], [900, 1.5]", "[120, 1.5], [900, 2.5]", "knots of build_seconds"),
-        ('why = "a substantial gain over the baseline"\n', "", "$.criteria[0].tiers[0]"),
-    ],
-)
-def test_the_error_of_a_criterion_names_its_place(
-    rubric: pathlib.Path, edit: Edit, old: str, new: str, named: str
-) -> None:
-    edit("criteria.toml", old, new)
-    problem = load_error(rubric).what
-    assert "criteria.toml" in problem
-    assert named in problem
 
 
 def test_an_unknown_fact_is_an_error(rubric: pathlib.Path, edit: Edit) -> None:

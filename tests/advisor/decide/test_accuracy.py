@@ -75,18 +75,6 @@ def test_of_nearly_equal_arms_of_a_workflow_the_exact_one_is_advised(expect: Exp
     expect("headline-exact-sibling", shared)
 
 
-def test_arms_without_an_error_that_are_as_good_as_the_best_are_named(expect: Expect) -> None:
-    exact = Accuracy(relative_error=1e-7)
-    found = advise(
-        measured("fast", 4.0, "close", CLOSE),
-        measured("safe", 2.0, "exact", exact),
-        measured("also-safe", 1.99, "exact", exact),
-        measured("slow", 1.2, "exact", exact),
-    )
-    assert found.advice.best_exact == "safe"
-    expect("headline-several-exact", built_answers.headline(found.answer))
-
-
 def test_an_exact_arm_needs_no_line_about_its_accuracy() -> None:
     exact = measured("safe", 2.0, "exact", Accuracy(relative_error=1e-7))
     found = advise(exact)

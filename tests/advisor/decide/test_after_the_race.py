@@ -171,15 +171,6 @@ def test_throughput_uses_streamed_seconds_where_there_are_some() -> None:
     assert cell.seconds.median == pytest.approx(0.1)
 
 
-def test_a_shift_of_the_speed_is_reported_with_its_size() -> None:
-    (cell,) = only_measurement(
-        summarise(run_with(0.1, 0.101, 0.1, 0.1, 0.125, 0.126, 0.125, 0.125), RACES)
-    ).cells
-    assert cell.shift == pytest.approx(0.25, abs=0.01)
-    (steady,) = only_measurement(summarise(run_with(*[0.1, 0.101] * 4), RACES)).cells
-    assert steady.shift == 0.0
-
-
 def results_with(
     outcome: str = "served",
     steady: float | None = 0.01,

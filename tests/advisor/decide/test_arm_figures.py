@@ -63,19 +63,24 @@ def test_plausible_memory_has_peak_serving_and_reserved_bytes() -> None:
     assert "NVML" in found.source
 
 
+ON_CPU = dataclasses.replace(HOST, device_allocated_bytes=None, device_reserved_bytes=None)
+
+
 @pytest.mark.parametrize(
-    ("host", "checked"),
+    ("host", "checked", "peak", "source"),
     [
-        (HOST, None),
-        (dataclasses.replace(HOST, device_reserved_bytes=None), checked_allocation(256)),
+        (HOST, None, None, arm_figures.PENDING_SOURCE),
+        (ON_CPU, checked_allocation(256), None, arm_figures.PENDING_SOURCE),
+        (ON_CPU, None, 300, arm_figures.HOST_SOURCE),
+        (dataclasses.replace(ON_CPU, peak_rss_bytes=None), None, None, "not measured"),
+        (None, None, None, "not measured"),
     ],
 )
-def test_memory_of_the_host_is_no_memory_of_a_gpu(
-    host: MemoryRead, checked: MemoryChecked | None
+def test_memory_of_the_host_counts_without_a_gpu_alone(
+    host: MemoryRead | None, checked: MemoryChecked | None, peak: int | None, source: str
 ) -> None:
     found = summarise_process(device=None, host=host, checked=checked)
-    assert found.peak is None
-    assert found.source == arm_figures.PENDING_SOURCE
+    assert (found.peak, found.source) == (peak, source)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from run_results import RACES, WRONG, only_measurement, run_with, summarise
 from advisor.decide.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
-from advisor.domain.run_events import DeviceMemory
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import BlockTimed, Built, Loaded, MemoryRead, Workload
+from probes.wire.events import BlockTimed, Built, Loaded, Workload
 from probes.wire.outcome import Failure, Outcome, Phase
 from probes.wire.shape import Shape
 
@@ -305,29 +304,3 @@ def test_a_second_process_gives_the_warm_build_seconds() -> None:
     )
     build = only_measurement(summarise(state, RACES)).build_seconds
     assert (build.cold, build.warm) == (30.0, 2.0)
-
-
-DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=5, peak_bytes=700, resident_bytes=600)
-HOST = MemoryRead(peak_rss_bytes=300, device_allocated_bytes=200, device_reserved_bytes=250)
-ON_CPU = dataclasses.replace(HOST, device_allocated_bytes=None, device_reserved_bytes=None)
-UNKNOWN_RSS = dataclasses.replace(ON_CPU, peak_rss_bytes=None)
-
-
-@pytest.mark.parametrize(
-    ("device", "host", "peak", "source"),
-    [
-        (DEVICE, HOST, 700, "NVML"),
-        (None, HOST, None, "not known yet"),
-        (None, ON_CPU, 300, "resident set"),
-        (None, UNKNOWN_RSS, None, "not measured"),
-        (None, None, None, "not measured"),
-    ],
-)
-def test_memory_of_the_device_has_precedence_over_the_host(
-    device: DeviceMemory | None, host: MemoryRead | None, peak: int | None, source: str
-) -> None:
-    memory = only_measurement(
-        summarise(run_with(0.1, 0.1, device_memory=device, warm_memory=host, memory=host), RACES)
-    ).memory_bytes
-    assert memory.peak == peak
-    assert source in memory.source

@@ -215,14 +215,6 @@ def test_the_rubric_that_ships_has_the_figures_of_its_description() -> None:
     }
 
 
-def test_a_rubric_with_falling_and_rising_grades_is_refused() -> None:
-    knots = ((1.0, 1.0), (2.0, 3.0), (3.0, 2.0))
-    rubric = msgspec.to_builtins(builders.shipped_catalogue().rubric)
-    rubric["criteria"][0]["grades"][0]["knots"] = knots
-    with pytest.raises(msgspec.ValidationError, match="monotone"):
-        msgspec.convert(rubric, Rubric)
-
-
 RUNS = 40
 WORDS = ("OPEN", "LIKELY", "CLEAR")
 

@@ -158,17 +158,6 @@ def test_a_decision_stays_clear_on_a_noisy_machine_where_the_gain_is_large() -> 
     assert (found.word, advised.arm) == ("CLEAR", "graph")
 
 
-def test_arms_of_one_workflow_count_together() -> None:
-    one, two = measured("same/one", 2.0, spread=0.1), measured("same/two", 2.1, spread=0.1)
-    one, two = (msgspec.structs.replace(each, workflow="same") for each in (one, two))
-    advised, found = assess(results(one, two))
-    assert (found.word, advised.arm, [*found.contenders]) == (
-        "CLEAR",
-        "same/two",
-        ["same"],
-    )
-
-
 def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
     fast = msgspec.structs.replace(measured("fast", 4.0), workflow="fast")
     easy = results(fast, measured("easy", 2.0))

@@ -119,33 +119,24 @@ def test_a_step_is_found_at_any_place_with_its_size(place: int, size: float) -> 
     assert drift.find_shift(series, MARGIN) == pytest.approx(size, abs=0.01)
 
 
-def test_a_trend_is_found() -> None:
-    assert (
-        drift.find_shift(
-            [0.01 * number + each for number, each in enumerate(noise(13, 0.003, seed=1))], MARGIN
-        )
-        > MARGIN
-    )
+OUTLIER = [each + (0.5 if place == 6 else 0.0) for place, each in enumerate(noise(13, 0.004, 3))]
 
 
-def test_a_step_without_any_noise_is_found() -> None:
-    assert drift.find_shift([0.0] * 3 + [0.25] * 3, MARGIN) == 0.25
-    assert drift.find_shift([0.0] * 8, MARGIN) == 0.0
-
-
-def test_a_change_within_the_margin_is_ignored() -> None:
-    assert drift.find_shift([0.0] * 6 + [0.015] * 6, MARGIN) == 0.0
-
-
-def test_a_single_outlier_is_not_a_change() -> None:
-    series = noise(13, 0.004, seed=3)
-    series[6] += 0.5
-    assert drift.find_shift(series, MARGIN) == 0.0
-
-
-@pytest.mark.parametrize("rounds", [0, 1, 4, 5])
-def test_too_few_rounds_show_no_change(rounds: int) -> None:
-    assert drift.find_shift([0.0, 0.0, 9.0, 9.0, 9.0][:rounds], MARGIN) == 0.0
+@pytest.mark.parametrize(
+    ("series", "shift"),
+    [
+        ([0.01 * place + each for place, each in enumerate(noise(13, 0.003, seed=1))], 0.065),
+        ([0.0] * 3 + [0.25] * 3, 0.25),
+        ([0.0] * 8, 0.0),
+        ([0.0] * 6 + [0.015] * 6, 0.0),
+        (OUTLIER, 0.0),
+        ([], 0.0),
+        ([0.0, 0.0, 9.0, 9.0, 9.0], 0.0),
+    ],
+    ids=["trend", "without noise", "none", "within the margin", "outlier", "empty", "too short"],
+)
+def test_a_change_of_the_level_is_found_and_nothing_else(series: list[float], shift: float) -> None:
+    assert drift.find_shift(series, MARGIN) == pytest.approx(shift, abs=0.01)
 
 
 @pytest.mark.slow

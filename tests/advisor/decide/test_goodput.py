@@ -163,12 +163,6 @@ def test_the_goodput_of_one_process_is_found_with_the_slope_of_both() -> None:
     assert compare_processes(slow, slow, SHARE, 10.0)[0] == 0
 
 
-@pytest.mark.parametrize(("rate", "share"), [(0.0, 0.95), (1.0, 1.0), (1.0, 0.0)])
-def test_a_search_without_a_rate_or_a_share_is_refused(rate: float, share: float) -> None:
-    with pytest.raises(ValueError, match="rate must be positive"):
-        GoodputSearch(rate, share, most_blocks=3)
-
-
 def test_misses_with_few_others_between_them_are_one_group() -> None:
     assert count_groups([]) == 0
     assert count_groups([False] * 3) == 0

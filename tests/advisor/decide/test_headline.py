@@ -152,16 +152,6 @@ def test_the_next_budget_makes_the_missing_repetitions(
     assert (found.name if found else None) == budget
 
 
-@pytest.mark.parametrize(("repeats", "budget"), [(0, "thorough"), (2, "thorough"), (5, None)])
-def test_an_open_answer_names_the_next_budget(repeats: int, budget: str | None) -> None:
-    arms = [measured("one", 2.0, spread=3.0), measured("two", 3.0, spread=3.0)]
-    found = advise(*arms, repeats=repeats)
-    assert (found.decision.word, found.decision.needed_repetitions) == ("OPEN", 8)
-    certainty = "".join(built_answers.headline(found.answer, "certainty"))
-    named = [name for name in ("quick", "standard", "thorough", "gate") if name in certainty]
-    assert named == [each for each in [budget] if each]
-
-
 def test_an_open_answer_of_a_noisy_machine_asks_for_a_quiet_one(expect: Expect) -> None:
     arms = [measured("one", 2.0, spread=9.0), measured("two", 2.1, spread=9.0)]
     quiet, noisy = (advise(*arms, noise_floor=floor) for floor in (0.01, 0.3))
@@ -272,12 +262,6 @@ def test_inputs_without_a_batch_are_named(has_batch: bool | None, expect: Expect
     assert bool(built_answers.headline(found.answer, "batch-sizes")) == (has_batch is False)
     if has_batch is False:
         expect("headline-without-batch", built_answers.headline(found.answer))
-
-
-def test_the_answer_is_the_baseline_where_nothing_gains() -> None:
-    found = advise(measured("slow", 0.5))
-    assert found.advice.arm == BASELINE
-    assert found.decision.speed_regret.arm is None
 
 
 def test_an_arm_without_rivals_is_not_said_to_have_the_highest_score(expect: Expect) -> None:

@@ -52,12 +52,9 @@ def test_quantiles_match_published_tables(
     assert t_quantile(probability, degrees_of_freedom) == pytest.approx(expected, abs=1e-6)
 
 
-def test_no_differences_give_infinite_bounds() -> None:
-    assert paired_interval([], 0.025) == (-math.inf, 0.0, math.inf)
-
-
-def test_one_difference_gives_its_value_and_infinite_bounds() -> None:
-    assert paired_interval([0.3], 0.025) == (-math.inf, 0.3, math.inf)
+@pytest.mark.parametrize("differences", [[], [0.3]])
+def test_fewer_than_two_differences_have_infinite_bounds(differences: list[float]) -> None:
+    assert paired_interval(differences, 0.025) == (-math.inf, sum(differences), math.inf)
 
 
 def test_a_paired_interval_uses_students_t() -> None:
@@ -173,16 +170,19 @@ def test_independent_values_count_almost_fully() -> None:
     assert statistics.fmean(shares) > 0.75
 
 
-def test_a_slow_wander_counts_as_few_values() -> None:
-    assert effective_share([math.sin(number / 8) for number in range(40)]) < 0.15
-
-
-def test_alternating_values_count_fully() -> None:
-    assert effective_share([0.0, 1.0] * 10) == 1
-
-
-def test_a_few_values_show_no_autocorrelation() -> None:
-    assert effective_share([1.0, 2.0, 3.0, 4.0]) == 1
+@pytest.mark.parametrize(
+    ("series", "low", "high"),
+    [
+        ([math.sin(number / 8) for number in range(40)], 0.0, 0.15),
+        ([0.0, 1.0] * 10, 1.0, 1.0),
+        ([1.0, 2.0, 3.0, 4.0], 1.0, 1.0),
+    ],
+    ids=["slow wander", "alternating", "few"],
+)
+def test_the_effective_share_follows_the_autocorrelation(
+    series: list[float], low: float, high: float
+) -> None:
+    assert low <= effective_share(series) <= high
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.5])

@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -108,8 +107,6 @@ def test_a_race_ends_at_most_rounds_with_a_look(most_rounds: int) -> None:
     while not race.finished:
         visit(race, noisy(1.0))
     assert (race.rounds, race.is_look) == (most_rounds, True)
-    with pytest.raises(RuntimeError, match="finished"):
-        race.next_round()
 
 
 @given(st.lists(st.floats(-5, 5), min_size=40, max_size=40))
@@ -167,36 +164,9 @@ def test_arms_eliminated_against_a_withdrawn_arm_return_and_others_do_not() -> N
     assert race.eliminated == {"b": 4}
 
 
-def test_the_baseline_cannot_be_withdrawn() -> None:
-    with pytest.raises(ValueError, match="baseline"):
-        Race("ab", baseline="a").withdraw("a")
-
-
 def test_half_widths_are_those_of_the_due_arms_and_infinite_without_two_rounds() -> None:
     race = Race("ab", baseline="a", always=["twin"])
     visit(race, clear(a=0.0, b=0.1, twin=0.0))
     assert race.half_widths() == {"b": math.inf, "twin": math.inf}
     drive(race, clear(a=0.0, b=0.1, twin=0.0), 3)
     assert all(0 < width < 0.01 for width in race.half_widths().values())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [({"arms": "aab"}, "named twice"), ({"arms": ""}, "baseline"), ({"baseline": "z"}, "'z'")],
-)
-def test_invalid_arguments_raise_value_error(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        Race(**{"arms": "ab", "baseline": "a", **arguments})
-
-
-def test_every_due_arm_is_recorded_once_in_a_round() -> None:
-    race = Race("abc", baseline="a")
-    with pytest.raises(ValueError, match="not due"):
-        race.record("a", 0.0)
-    race.next_round()
-    race.record("b", 0.0)
-    for arm in ("b", "unknown"):
-        with pytest.raises(ValueError, match="not due"):
-            race.record(arm, 0.0)
-    with pytest.raises(RuntimeError, match="not recorded in this round: a, c"):
-        race.next_round()

@@ -217,35 +217,18 @@ def test_servers_share_the_rate_so_that_none_exceeds_its_goodput(
     assert found.level is None
 
 
-def test_the_latency_is_that_at_the_rate_of_each_server() -> None:
-    levels = [
-        rate_level(5.0),
-        rate_level(9.9),
-        rate_level(11.0),
-    ]
-    found = compare_with_asked_rate(GOODPUT, levels, 40.0, price_per_hour=2.5)
+@pytest.mark.parametrize(
+    ("rates", "nearest"),
+    [((5.0, 9.9, 11.0), 9.9), ((9.0, 12.0), 12.0), ((9.0, 14.0), None)],
+    ids=["nearest", "a little above", "too far"],
+)
+def test_the_latency_is_that_at_the_rate_of_each_server(
+    rates: tuple[float, ...], nearest: float | None
+) -> None:
+    found = compare_with_asked_rate(GOODPUT, [*map(rate_level, rates)], 40.0, price_per_hour=2.5)
     assert found is not None
-    assert found.level == levels[1]
+    assert found.level == (rate_level(nearest) if nearest else None)
     assert found.price_per_hour == 10.0
-
-
-def test_the_latency_at_a_rate_a_little_above_counts_and_one_below_does_not() -> None:
-    above = compare_with_asked_rate(
-        GOODPUT,
-        [rate_level(9.0), rate_level(12.0)],
-        40.0,
-        None,
-    )
-    assert above is not None
-    assert above.level == rate_level(12.0)
-    below = compare_with_asked_rate(
-        GOODPUT,
-        [rate_level(9.0), rate_level(14.0)],
-        40.0,
-        None,
-    )
-    assert below is not None
-    assert below.level is None
 
 
 @pytest.mark.parametrize(
@@ -335,9 +318,3 @@ def test_a_failed_arm_excludes_no_other_one() -> None:
     )
     state = state_of_two(process(loops=(1.0, 1.1)), failed)
     assert may_lead(state, "slow", LOAD, RULES, 0)
-
-
-def test_runs_of_earlier_versions_measure_every_arm_finely() -> None:
-    assert RULES is not None
-    rules = msgspec.structs.replace(RULES, far_below=0.0)
-    assert may_lead(state_of_two(process(loops=(1.0, 1.1))), "slow", LOAD, rules, 0)

@@ -139,42 +139,28 @@ def test_processes_of_an_arm_have_separate_states() -> None:
         second,
         WorkerReported(arm="compiled", process=1, worker_event=Ready()),
         WorkerEnded(arm="compiled", process=0, outcome=Outcome()),
+        WorkerSpawned(arm=BASELINE, process=0),
+        msgspec.structs.replace(DEVICE, arm=BASELINE),
     )
     assert state.processes["compiled"] == (
         ProcessState(outcome=Outcome()),
         ProcessState(ready=True),
     )
+    (baseline,) = state.processes[BASELINE]
+    assert baseline.device_memory is not None
 
 
-def test_arms_have_separate_states() -> None:
-    state = state_after(
-        WorkerSpawned(arm=BASELINE, process=0), WorkerSpawned(arm="compiled", process=0), DEVICE
-    )
-    assert state.processes == {
-        BASELINE: (ProcessState(),),
-        "compiled": (ProcessState(device_memory=DEVICE),),
-    }
-
-
-def test_races_are_opened_and_closed_by_shape() -> None:
-    closed = RaceClosed(shape=Shape(1), reason="a test", cause="out-of-time")
+def test_a_second_group_opens_a_closed_race_again() -> None:
+    closed = RaceClosed(shape=Shape(4), reason="a test", cause="out-of-time")
     state = state_after(
         RaceOpened(shape=Shape(1), arms=(BASELINE, "compiled")),
         RaceOpened(shape=Shape(4), arms=(BASELINE,)),
         closed,
-    )
-    assert state.opened == {Shape(1): (BASELINE, "compiled"), Shape(4): (BASELINE,)}
-    assert state.closed == {Shape(1): closed}
-
-
-def test_a_second_group_opens_a_closed_race_again() -> None:
-    state = state_after(
-        RaceOpened(shape=Shape(1), arms=(BASELINE, "compiled")),
         RaceClosed(shape=Shape(1), reason="a test", cause="decided"),
         RaceOpened(shape=Shape(1), arms=(BASELINE, "other")),
     )
-    assert state.opened == {Shape(1): (BASELINE, "other")}
-    assert state.closed == {}
+    assert state.opened == {Shape(1): (BASELINE, "other"), Shape(4): (BASELINE,)}
+    assert state.closed == {Shape(4): closed}
     assert [group.arms for group in state.groups[Shape(1)]] == [
         (BASELINE, "compiled"),
         (BASELINE, "other"),
@@ -219,13 +205,6 @@ def test_folding_in_parts_gives_the_same_state(
     for begin, end in zip([0, *interruptions], [*interruptions, len(ALL_EVENTS)], strict=True):
         state = fold(ALL_EVENTS[begin:end], state)
     assert state == fold(ALL_EVENTS)
-
-
-def test_folding_does_not_change_the_earlier_state() -> None:
-    before = fold(ALL_EVENTS[:5])
-    copy = fold(ALL_EVENTS[:5])
-    fold(ALL_EVENTS[5:], before)
-    assert before == copy
 
 
 BLOCK = {
