@@ -7,7 +7,7 @@ import functools
 import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ from probes.wire.checks import Accuracy, Checked
 from probes.wire.events import BlockTimed, Built, Engagement, Imported, Loaded, MemoryRead, WarmedUp
 from probes.wire.shape import Shape
 
+Value = TypeVar("Value")
 BASELINE = "pytorch-eager"
 DUPLICATE = "pytorch-eager#duplicate"
 DEMO = SyntheticModel(name="demo", block="encoder", hidden=8, intermediate=16)
@@ -454,6 +455,12 @@ def write_creation_record(directory: pathlib.Path, name: str, digest: str) -> No
         made="2026-11-21",
     )
     (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
+
+
+def known(value: Value | None) -> Value:
+    """Return a value that the test expects to be there."""
+    assert value is not None
+    return value
 
 
 def error_of(action: Callable[[], object]) -> UserError | None:

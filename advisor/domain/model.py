@@ -19,14 +19,13 @@ GivenInputs = Annotated[
 ]
 
 
-class SyntheticModel(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="synthetic",
+class _Model(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
 ):
+    """A model, by its kind."""
+
+
+class SyntheticModel(_Model, frozen=True, kw_only=True, tag="synthetic"):
     """A synthetic block of the paper or the demonstration encoder, by its sizes."""
 
     name: str
@@ -37,14 +36,7 @@ class SyntheticModel(
     heads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
 
 
-class TransformersModel(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="transformers",
-):
+class TransformersModel(_Model, frozen=True, kw_only=True, tag="transformers"):
     """A transformers model: a shipped configuration, a local directory or a name on the hub."""
 
     name: str
@@ -54,42 +46,21 @@ class TransformersModel(
     parameters: int | None = None
 
 
-class FactoryModel(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="factory",
-):
+class FactoryModel(_Model, frozen=True, kw_only=True, tag="factory"):
     """A function of the user: `package.module:factory` or `file.py:factory`."""
 
     name: str
     inputs: GivenInputs = ""
 
 
-class ExportedModel(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="exported",
-):
+class ExportedModel(_Model, frozen=True, kw_only=True, tag="exported"):
     """A file written by `torch.export.save`."""
 
     name: str
     inputs: GivenInputs = ""
 
 
-class OnnxModel(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="onnx",
-):
+class OnnxModel(_Model, frozen=True, kw_only=True, tag="onnx"):
     """An ONNX file."""
 
     name: str

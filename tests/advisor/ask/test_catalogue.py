@@ -315,7 +315,6 @@ def test_the_memory_of_engines_is_that_of_workflows() -> None:
 
 def test_the_limits_of_a_quiet_machine_are_far_above_the_loads_before_kept_runs() -> None:
     limits = builders.shipped_catalogue().presets.quiet
-    assert limits is not None
     checks = [read_run(file.name).load_check for file in EVIDENCE.glob("*.json")]
     shares = [
         (

@@ -367,16 +367,6 @@ def test_torch_is_not_imported(
     assert detection.detect_interpreter(sys.executable, []).torch_cuda == cuda
 
 
-def test_a_machine_has_processor_gpus_and_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    here = detection.detect("python", [], run=FakeRun(json.dumps(ANSWER).encode()))
-    assert here.gpus == ()
-    assert "nvidia-ml-py" in str(here.gpu_problem)
-    assert here.software.executable == "/opt/python"
-    assert here.cpu.usable_processors >= 1
-    assert here.kernel.startswith("Linux ")
-
-
 def read(
     clock: FakeClock,
     *,

@@ -137,8 +137,7 @@ def test_a_version_mismatch_is_reported(packages: dict[str, str], *, is_named: b
     machine = builders.machine(
         software=builders.interpreter(executable="/opt/python", packages=packages)
     )
-    found = obstacle(machine, environment=OWN)
-    assert found is not None
+    found = builders.known(obstacle(machine, environment=OWN))
     assert found.status == "not-installed"
     for value in ("/opt/python", "rare-stack 2.2", "rare-stack==2.1"):
         assert (value in found.reason) == is_named
@@ -203,8 +202,7 @@ def test_a_workflow_may_be_limited_to_compute_capabilities(capability: str, runs
 def test_only_servers_that_split_a_model_are_measured_on_several_gpus() -> None:
     split = {"task": "serve", **ON_GPU, "further_gpus": ("GPU-second",)}
     serving: dict[str, Any] = {"tasks": ("serve",), "devices": ("cuda",)}
-    found = obstacle(asked=split, **serving)
-    assert found is not None
+    found = builders.known(obstacle(asked=split, **serving))
     assert found.status == "unsupported"
     splits = CitedFact(value=True, source="a test")
     assert obstacle(asked=split, tensor_parallel=splits, **serving) is None
@@ -235,8 +233,9 @@ def test_the_sizes_of_the_paper_s_models_agree_with_the_paper() -> None:
         name="s", block="ffn-multilayer", hidden=2048, intermediate=5632, layers=22
     )
     for model, gibibytes in ((small, 0.945), (STACK, 5.375)):
-        held = obstacles.weight_bytes(builders.question(model=model, dtype="float16"))
-        assert held is not None
+        held = builders.known(
+            obstacles.weight_bytes(builders.question(model=model, dtype="float16"))
+        )
         assert held / (1 << 30) == pytest.approx(gibibytes, rel=1e-3)
 
 
@@ -285,8 +284,7 @@ def test_a_language_model_that_does_not_fit_is_told_how_many_gpus_hold_it() -> N
     model = TransformersModel(name="big", weights="random", parameters=int(7e10))
     asked = builders.question(**{**ASKED, "model": model, "task": "serve"})
     assert obstacles.gpus_needed(2 * 7e10, CARD) == 8
-    advice = obstacles.advise_more_gpus(asked, CARD)
-    assert advice is not None
+    advice = builders.known(obstacles.advise_more_gpus(asked, CARD))
     assert "--gpus-per-model 8" in advice
     split = msgspec.structs.replace(asked, further_gpus=tuple(map(str, range(7))))
     assert obstacles.advise_more_gpus(split, CARD) is None

@@ -353,8 +353,6 @@ def test_the_numerics_follow_from_the_weights() -> None:
 def test_native_arms_keep_the_rules_of_accuracy_and_quantised_ones_do_not() -> None:
     question = builders.question(quantised=("int4",), accuracy=1e-3)
     rules = builders.shipped_catalogue().accuracy
-    assert rules is not None
-    assert rules.quantised is not None
     arms = {arm.id: arm for arm in plan(ENGINE, quantised=("int4",)).arms}
     native, quantised = (
         measured_fields(question, arms[name], 1, rules, {})["accuracy"]

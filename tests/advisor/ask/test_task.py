@@ -123,16 +123,15 @@ def serve(**changes: Any) -> Answers:
 
 
 def test_limits_and_lengths_become_values_of_the_question() -> None:
-    load = parse_load(serve(lengths="rag", percentile=99, rate=2.5), "serve", MODEL, KNOWN)
-    assert load is not None
+    load = builders.known(
+        parse_load(serve(lengths="rag", percentile=99, rate=2.5), "serve", MODEL, KNOWN)
+    )
     assert (load.ttft_seconds, load.itl_seconds, load.share, load.rate) == (0.5, 0.05, 0.99, 2.5)
-    assert KNOWN.serving is not None
     assert load.lengths == KNOWN.serving.lengths["rag"].requests
 
 
 def test_the_default_is_a_named_mix_and_95_percent() -> None:
-    load = parse_load(serve(), "serve", MODEL, KNOWN)
-    assert load is not None
+    load = builders.known(parse_load(serve(), "serve", MODEL, KNOWN))
     assert (load.name, load.share, load.rate) == ("chat", 0.95, None)
 
 
@@ -141,8 +140,7 @@ def test_lengths_can_come_from_a_file(tmp_path: pathlib.Path) -> None:
     file.write_text(
         '{"input_tokens": 5, "output_tokens": 7}\n\n{"input_tokens": 9, "output_tokens": 2}\n'
     )
-    load = parse_load(serve(lengths=str(file)), "serve", MODEL, KNOWN)
-    assert load is not None
+    load = builders.known(parse_load(serve(lengths=str(file)), "serve", MODEL, KNOWN))
     assert load.name == "mine.jsonl"
     assert [(each.input_tokens, each.output_tokens) for each in load.lengths] == [(5, 7), (9, 2)]
     assert load.most_tokens == 12
@@ -193,7 +191,6 @@ def test_requests_longer_than_the_models_positions_are_refused(tmp_path: pathlib
 
 
 def test_every_named_mix_has_a_source_and_a_reason_where_it_is_not_confirmed() -> None:
-    assert KNOWN.serving is not None
     for mix in KNOWN.serving.lengths.values():
         assert mix.source.startswith("https://")
         assert mix.basis == "stated" or mix.because
@@ -282,8 +279,7 @@ def test_scaling_a_mix_changes_nothing(weights: list[int], factor: int) -> None:
     ],
 )
 def test_invalid_lengths_and_mixes_are_user_errors(texts: tuple[str, ...]) -> None:
-    problem = builders.error_of(lambda: choose(*texts))
-    assert problem is not None
+    problem = builders.known(builders.error_of(lambda: choose(*texts)))
     assert (problem.name, problem.exit_code) == ("size", 2)
     assert problem.next_step
 

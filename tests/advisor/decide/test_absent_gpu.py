@@ -29,9 +29,9 @@ def context(fake_context: Callable[[], Context]) -> Context:
 
 
 def find_answer(context: Context, **changes: Any) -> Answer:
-    answer = absent_gpu.find_answer(msgspec.structs.replace(ANSWERS, **changes), context)
-    assert answer is not None
-    return answer
+    return builders.known(
+        absent_gpu.find_answer(msgspec.structs.replace(ANSWERS, **changes), context)
+    )
 
 
 def test_the_answer_has_the_provenance_and_no_rating_counts_as_measured(
@@ -57,8 +57,7 @@ def test_the_text_report_names_the_origin_and_the_age(context: Context) -> None:
 def test_the_trust_of_an_imported_answer_is_limited(context: Context) -> None:
     recorded_runs.make_gpu_run(context.store)
     answer = find_answer(context)
-    recommendation = answer.recommendation
-    assert recommendation is not None
+    recommendation = builders.known(answer.recommendation)
     assert recommendation.trust >= absent_gpu.BEST_TRUST
     assert recommendation.trust_reasons[0] == answer.provenance
 

@@ -187,8 +187,6 @@ SEQUENCES = 128
 
 def rule() -> LossRule:
     shipped = builders.shipped_catalogue().accuracy
-    assert shipped is not None
-    assert shipped.losses is not None
     return shipped.losses
 
 

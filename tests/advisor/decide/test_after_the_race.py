@@ -135,8 +135,7 @@ def test_joules_per_call_are_null_without_an_energy_counter() -> None:
     state = builders.run_state(
         {BASELINE: sustained(0.1, calls=50, joules=200.0), "compiled": sustained(0.1)}
     )
-    check = summarise(state, RACES).sustained
-    assert check is not None
+    check = builders.known(summarise(state, RACES).sustained)
     assert check.joules_per_call == {BASELINE: pytest.approx(4.0), "compiled": None}
 
 

@@ -272,8 +272,7 @@ def test_latencies_and_utilisation_follow_from_calls_for_one_and_all_tokens() ->
 
 
 def test_quantised_weights_use_less_of_the_memory_bandwidth() -> None:
-    native = LOADED.parameter_bytes
-    assert native is not None
+    native = builders.known(LOADED.parameter_bytes)
     # A step reads some of the weights, and the cache of 256 bytes.
     read = native // 5
     workload = dataclasses.replace(WORKLOAD, step_bytes=read + 256)

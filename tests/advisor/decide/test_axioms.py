@@ -168,32 +168,6 @@ def test_an_unknown_build_time_never_pays(arm: Arm, priorities: Priorities) -> N
             assert worse.grade <= known.ratings[criterion.id].grade or name == "speedup"
 
 
-@given(
-    arms,
-    weights(),
-    st.sampled_from(["served", "recompiles", "refused"]),
-    st.sampled_from(["served", "recompiles", "refused"]),
-)
-def test_leaving_out_one_of_the_new_shapes_never_pays(
-    arm: Arm, priorities: Priorities, one: str, other: str
-) -> None:
-    """An arm declares the truth: the worst of both shapes; then it leaves out the second one."""
-    worst = max(one, other, key=["served", "recompiles", "refused"].index)
-    declared = msgspec.structs.replace(
-        workflow_of("arm0", arm), declared=builders.declared(new_shapes=worst)
-    )
-    known = builders.catalogue(declared)
-    asked = builders.question(priorities=priorities)
-    scores = []
-    for found, complete in ((worst, True), (one, False)):
-        entry = msgspec.structs.replace(
-            measurement_of("arm0", arm), new_shapes=found, new_shapes_complete=complete
-        )
-        (scored,) = scoring.score_arms(builders.results(entry), asked, known)
-        scores.append(scored.score)
-    assert scores[1] <= scores[0]
-
-
 def test_the_rubric_that_ships_has_the_figures_of_its_description() -> None:
     rubric = builders.shipped_catalogue().rubric
     performance = next(each for each in rubric.criteria if each.id == "performance")

@@ -85,13 +85,6 @@ def test_a_workflow_that_scores_a_little_more_but_is_slower_is_named_and_not_adv
     assert certainty.choose([slower, close]).arm == "slow"
 
 
-def test_workflows_that_are_about_as_good_are_named() -> None:
-    both = results(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
-    advised, found = assess(both)
-    assert (advised.arm, found.word, found.as_good) == ("two", "CLEAR", ("one",))
-    assert [*found.contenders] == ["two", "one"]
-
-
 @pytest.mark.parametrize(("spread", "word"), [(0.05, "CLEAR"), (0.6, "LIKELY"), (1.6, "OPEN")])
 def test_the_word_follows_from_what_a_wrong_choice_may_cost(spread: float, word: str) -> None:
     arms = [measured(name, speed, spread=spread) for name, speed in (("one", 2.0), ("two", 2.1))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -84,51 +83,6 @@ def state_of(seconds: Mapping[str, list[float]]) -> RunState:
 def header_of(weight: tuple[int, int, int] = (40, 35, 25), *required: Constraint) -> Header:
     question = builders.question(priorities=builders.priorities(*weight), constraints=required)
     return builders.header(question=question, catalogue=builders.catalogue(*WORKFLOWS))
-
-
-def recommendation_of(answer: Answer) -> object:
-    """Return the recommendation without figures whose last digit depends on rounding."""
-    advice = answer.recommendation
-    assert advice is not None
-    flips = [(flip.criterion, flip.to, round(flip.weight, 6)) for flip in advice.flips]
-    tiers = {
-        arm.arm: {name: rating.tier for name, rating in arm.ratings.items()}
-        for arm in answer.scores
-    }
-    return (
-        advice.arm,
-        advice.trust,
-        advice.runner_up,
-        flips,
-        advice.simplex,
-        tiers,
-    )
-
-
-@settings(max_examples=40)
-@given(speeds, all_deviations, weights)
-def test_the_same_run_gives_the_same_answer_byte_for_byte(
-    drawn: tuple[float, ...], deviations: list[float], weight: tuple[int, int, int]
-) -> None:
-    state = state_of(seconds_of(drawn, deviations))
-    first, again = (
-        encode(evaluate(header_of(weight), each)) for each in (state, copy.deepcopy(state))
-    )
-    assert first == again
-
-
-@settings(max_examples=40)
-@given(speeds, all_deviations, weights, st.sampled_from([2.0**-10, 2.0**10]))
-def test_the_unit_of_the_times_does_not_matter(
-    drawn: tuple[float, ...], deviations: list[float], weight: tuple[int, int, int], unit: float
-) -> None:
-    """Rescale by a power of two, which loses no digit."""
-    seconds = seconds_of(drawn, deviations)
-    rescaled = {arm: [each * unit for each in series] for arm, series in seconds.items()}
-    header = header_of(weight)
-    assert recommendation_of(evaluate(header, state_of(seconds))) == recommendation_of(
-        evaluate(header, state_of(rescaled))
-    )
 
 
 @example((1.0, 1.0, 0.625, 0.34375), [1.0] * 30, (54, 0, 46), "performance", 2)
@@ -218,8 +172,11 @@ def run(request: pytest.FixtureRequest, home: pathlib.Path) -> Run:
     )
 
 
+def test_the_same_run_gives_the_same_answer_byte_for_byte(run: Run) -> None:
+    assert encode(decide(run)) == encode(decide(run))
+
+
 def read_back(answer: Answer) -> Answer:
-    """Return the answer as it is read from its JSON, which has no paired rounds."""
     return msgspec.json.decode(encode(answer), type=Answer)
 
 
@@ -319,7 +276,6 @@ def test_a_kept_answer_is_decided_again_or_has_a_problem(
         fastest = max(again.scores, key=lambda arm: arm.speedup)
         assert again.advised is not None
         if fastest.speedup >= 1.2 * again.advised.scored.speedup:
-            assert again.recommendation.decision is not None
             assert again.recommendation.decision.speed_regret.arm == fastest.arm
             titles = {each.id: each.title for each in builders.shipped_catalogue().workflows}
             assert titles[fastest.workflow] in first

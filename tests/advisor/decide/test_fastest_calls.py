@@ -319,8 +319,7 @@ def run_of(processes: int) -> RunState:
 
 
 def test_the_fastest_visits_of_six_processes_are_compared() -> None:
-    found = summarise_undisturbed(run_of(6), BASELINE, "compiled", Shape(1))
-    assert found is not None
+    found = builders.known(summarise_undisturbed(run_of(6), BASELINE, "compiled", Shape(1)))
     assert found.value == pytest.approx(2.0)
     assert found.processes == 6
     assert found.log_error >= 0
@@ -335,8 +334,7 @@ def test_rounds_of_the_baseline_alone_do_not_count() -> None:
         for process in state.processes[BASELINE]
     )
     state = msgspec.structs.replace(state, processes={**state.processes, BASELINE: more})
-    found = summarise_undisturbed(state, BASELINE, "compiled", Shape(1))
-    assert found is not None
+    found = builders.known(summarise_undisturbed(state, BASELINE, "compiled", Shape(1)))
     assert found.value == pytest.approx(2.0)
 
 
@@ -345,9 +343,6 @@ def renumbered(visits: Sequence[BlockTimed], first: int) -> list[BlockTimed]:
     return [dataclasses.replace(visit, round=first + place) for place, visit in enumerate(visits)]
 
 
-def test_five_processes_do_not_show_the_error() -> None:
-    assert summarise_undisturbed(run_of(5), BASELINE, "compiled", Shape(1)) is None
-
-
-def test_a_batch_size_without_visits_has_none() -> None:
-    assert summarise_undisturbed(run_of(6), BASELINE, "compiled", Shape(4)) is None
+@pytest.mark.parametrize(("processes", "size"), [(5, 1), (6, 4)], ids=["few", "without visits"])
+def test_few_processes_do_not_show_the_error(processes: int, size: int) -> None:
+    assert summarise_undisturbed(run_of(processes), BASELINE, "compiled", Shape(size)) is None

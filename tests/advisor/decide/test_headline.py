@@ -68,21 +68,6 @@ def advise(
     return built_answers.advised(built_answers.answer_of(results, head))
 
 
-@pytest.mark.parametrize(
-    ("slower", "is_named"), [(1.27, True), (1.0, False)], ids=["nearly as good", "far behind"]
-)
-def test_a_clear_answer_names_the_workflow_that_is_about_as_good(
-    slower: float, is_named: bool
-) -> None:
-    found = advise(measured("compiled", 1.3, spread=0.05), measured("other", slower, spread=0.15))
-    assert (found.decision.word, found.advice.arm) == ("CLEAR", "compiled")
-    shares = found.decision.contenders
-    assert shares["compiled"] == found.decision.certainty
-    assert ("other" in found.decision.as_good) is is_named
-    certainty = "".join(built_answers.headline(found.answer, "certainty"))
-    assert ("other" in certainty.lower()) is is_named
-
-
 def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
     found = advise(measured("compiled", 1.5))
     assert found.decision.word == "CLEAR"

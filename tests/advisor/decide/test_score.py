@@ -29,19 +29,16 @@ FAILED = FailedConstraint(
 )
 
 
-@pytest.mark.parametrize(("kind", "own"), [("shared", False), ("own", True)])
-def test_a_separate_environment_is_a_fact(kind: Any, own: bool) -> None:
-    workflow = builders.workflow(environment=Environment(kind=kind))
-    assert facts_of(builders.measurement(), workflow).values["own_environment"] is own
-
-
 def test_facts_come_from_the_measurement_and_the_declaration() -> None:
-    workflow = builders.workflow(declared=builders.declared(vendors=2, export_step=True))
+    workflow = builders.workflow(
+        declared=builders.declared(vendors=2, export_step=True),
+        environment=Environment(kind="own"),
+    )
     build = BuildSeconds(cold=3.0, warm=None, worst=2.0)
     measured = builders.measurement(speedup=1.5, low=1.3, build_seconds=build)
     facts = facts_of(measured, workflow).values
-    names = ("speedup", "build_seconds", "vendors", "export_step")
-    assert [facts[name] for name in names] == [1.5, 2.0, 2, True]
+    names = ("speedup", "build_seconds", "vendors", "export_step", "own_environment")
+    assert [facts[name] for name in names] == [1.5, 2.0, 2, True, True]
 
 
 @pytest.mark.parametrize(
@@ -330,21 +327,9 @@ def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_lette
     assert (scope.fact, scope.threshold, scope.missing) == ("artefact_scope", "any", None)
 
 
-def test_the_best_letter_asks_for_nothing() -> None:
-    assert rate(CRITERION, BEST, RUBRIC).to_next == ()
-
-
 def test_an_optional_unknown_fact_is_left_out() -> None:
     optional = msgspec.structs.replace(SCOPE, optional=True)
     criterion = msgspec.structs.replace(CRITERION, grades=(SPEED, SECONDS, optional))
     assert rate(criterion, {**BEST, "artefact_scope": None}, RUBRIC).tier == 3
     alone = msgspec.structs.replace(CRITERION, grades=(optional,))
     assert rate(alone, {**BEST, "artefact_scope": None}, RUBRIC).grade == 0.0
-
-
-def test_the_evidence_is_measured_where_the_run_has_the_fact() -> None:
-    rating = rate(CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC)
-    measured = rate(
-        CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC, {"artefact_scope": "measured"}
-    )
-    assert (rating.evidence, measured.evidence) == ("declared", "measured")

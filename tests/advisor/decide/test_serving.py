@@ -108,8 +108,7 @@ def test_two_processes_that_differ_widen_the_intervals() -> None:
             block(6.0 * shift, 20, 40),
         )
         state = state_of(first, second)
-        found = goodput_of_arm(state, "slow", LOAD, 0)
-        assert found is not None
+        found = builders.known(goodput_of_arm(state, "slow", LOAD, 0))
         return estimate_deviation(state, {"slow": found}, LOAD, NoisePrior())
 
     assert deviation(1.0) == pytest.approx(NoisePrior().process_deviation, rel=0.5)
@@ -210,8 +209,7 @@ GOODPUT = Interval(value=10.0, low=8.0, high=12.0)
 def test_servers_share_the_rate_so_that_none_exceeds_its_goodput(
     rate: float, verdict: str, servers: tuple[int, int, int]
 ) -> None:
-    found = compare_with_asked_rate(GOODPUT, [], rate, None)
-    assert found is not None
+    found = builders.known(compare_with_asked_rate(GOODPUT, [], rate, None))
     assert found.verdict == verdict
     assert (found.servers, found.fewest_servers, found.most_servers) == servers
     assert found.level is None
@@ -225,8 +223,9 @@ def test_servers_share_the_rate_so_that_none_exceeds_its_goodput(
 def test_the_latency_is_that_at_the_rate_of_each_server(
     rates: tuple[float, ...], nearest: float | None
 ) -> None:
-    found = compare_with_asked_rate(GOODPUT, [*map(rate_level, rates)], 40.0, price_per_hour=2.5)
-    assert found is not None
+    found = builders.known(
+        compare_with_asked_rate(GOODPUT, [*map(rate_level, rates)], 40.0, price_per_hour=2.5)
+    )
     assert found.level == (rate_level(nearest) if nearest else None)
     assert found.price_per_hour == 10.0
 
@@ -292,7 +291,6 @@ def test_the_goodput_is_below_capacity_and_below_rates_that_half_of_the_requests
 
 
 def test_an_arm_cannot_lead_that_cannot_reach_half_of_anothers_goodput() -> None:
-    assert RULES is not None
     for slow, expected in (
         (process(loops=(1.0, 1.1)), False),
         (process(loops=(7.0, 7.1)), True),
@@ -304,7 +302,6 @@ def test_an_arm_cannot_lead_that_cannot_reach_half_of_anothers_goodput() -> None
 
 
 def test_an_arm_cannot_lead_whose_interval_is_below_another_one() -> None:
-    assert RULES is not None
     slow = process(blocks=ladder(0.4))
     assert not may_lead(state_of_two(slow), "slow", LOAD, RULES, 0)
     near = process(blocks=ladder(0.9))
@@ -312,7 +309,6 @@ def test_an_arm_cannot_lead_whose_interval_is_below_another_one() -> None:
 
 
 def test_a_failed_arm_excludes_no_other_one() -> None:
-    assert RULES is not None
     failed = msgspec.structs.replace(
         FAST, outcome=Outcome(Failure("incorrect", phase="sustain", reason="wrong"))
     )

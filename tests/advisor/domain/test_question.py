@@ -178,7 +178,6 @@ def test_the_device_is_the_gpu_that_was_measured() -> None:
 def test_a_summary_has_the_decision_or_the_problem() -> None:
     made = built_answers.answer()
     advice = advice_of(made)
-    assert advice.decision is not None
     assert AnswerSummary.of(made) == AnswerSummary(
         arm="compiled",
         decision_word=advice.decision.word,
