@@ -125,12 +125,7 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
     for arm in arms:
         if arm.id == BASELINE or isinstance(question.model, OnnxModel):
             return arm
-    reason = next((entry for entry in excluded if entry.workflow == BASELINE), None)
-    if reason is None:
-        raise NoStackError(
-            f"the catalogue has no workflow {BASELINE}, which is the baseline",
-            "restore rubric/workflows.toml",
-        )
+    reason = next(entry for entry in excluded if entry.workflow == BASELINE)
     raise NoStackError(
         f"the baseline {BASELINE} cannot run: {reason.reason}",
         reason.fix or "choose another dtype or device",

@@ -20,6 +20,7 @@ from advisor.decide.intervals import paired_interval
 from advisor.decide.rounds import (
     is_valid,
     paired_log_speedups,
+    plan_of,
     race_log_speedups,
     visits_by_round,
 )
@@ -49,20 +50,18 @@ def summarise(
     Changes of less than `EQUIVALENCE_MARGIN` are ignored. `noise` is what equal processes are known
     to differ by. Without `weights` all shapes have the same.
     """
-    if state.plan is None:
-        message = "a run without a plan has no results"
-        raise ValueError(message)
+    plan = plan_of(state)
+    baseline = plan.baseline.id
     series = {
-        arm.id: _series_by_shape(state, races, state.plan.baseline.id, arm.id)
-        for arm in state.plan.arms
+        arm.id: _series_by_shape(state, races, baseline, arm.id)
+        for arm in plan.arms
         if is_valid(state, arm.id)
     }
     log_speedups = {
         arm: {shape: tuple(each[0]) for shape, each in shapes.items()}
         for arm, shapes in series.items()
     }
-    baseline = state.plan.baseline.id
-    noise_floors = _noise_floors(state.plan, log_speedups, races)
+    noise_floors = _noise_floors(plan, log_speedups, races)
     known_floors = [floor for floor in noise_floors.values() if floor is not None]
     margins = {
         shape: max(EQUIVALENCE_MARGIN, floor or 0.0) for shape, floor in noise_floors.items()
@@ -71,7 +70,7 @@ def summarise(
     prior = noise or NoisePrior()
     variances = estimate_process_variances(
         {arm: each for arm, each in series.items() if arm != baseline},
-        _duplicate_of(state.plan),
+        _duplicate_of(plan),
         prior,
     )
     paired = [
@@ -80,9 +79,9 @@ def summarise(
             variances.get(arm.id, {}),
             baseline,
         )
-        for arm in (_comparable_arms(state.plan, log_speedups) if races else ())
+        for arm in (_comparable_arms(plan, log_speedups) if races else ())
     ]
-    measurements = [*reconcile(state, paired, state.plan, prior.fastest_margin)]
+    measurements = [*reconcile(state, paired, plan, prior.fastest_margin)]
     return Results(
         baseline=baseline,
         measurements=tuple(_bound_call_times(measurements, baseline)),
@@ -120,7 +119,7 @@ def _comparable_arms(plan: Plan, log_speedups: LogSpeedups) -> Iterator[Arm]:
 
 def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
     """Yield the arms without a measurement whose last build was ended or left out for time."""
-    for arm in state.plan.arms if state.plan else ():
+    for arm in plan_of(state).arms:
         processes = state.processes.get(arm.id)
         last = processes[-1] if processes else ProcessState()
         is_measured = is_valid(state, arm.id) or arm.duplicate_of is not None

@@ -52,7 +52,13 @@ def test_a_copy_of_the_shipped_files_loads_as_the_original(rubric: pathlib.Path)
 
 
 @pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
-def test_declared_facts_have_the_types_that_rules_compare(workflow: Workflow) -> None:
+def test_a_workflow_has_arms_a_usable_device_and_facts_that_rules_compare(
+    workflow: Workflow,
+) -> None:
+    assert workflow.tasks
+    assert workflow.arms
+    if workflow.has_probe:
+        assert set(workflow.devices) - set(workflow.refused), "every device is refused"
     declared = workflow.declared
     assert type(declared.lines_changed.value) is int
     assert type(declared.vendors.value) is int
@@ -61,17 +67,6 @@ def test_declared_facts_have_the_types_that_rules_compare(workflow: Workflow) ->
     assert declared.target_needs.value in {"pytorch", "python", "libtorch", "runtime"}
     assert declared.new_shapes.value in {"served", "recompiles", "refused"}
     assert declared.architectures.value in {"any", "most", "listed"}
-
-
-@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
-def test_every_workflow_has_tasks_dtypes_arms_and_a_usable_device(workflow: Workflow) -> None:
-    assert workflow.tasks
-    assert workflow.dtypes
-    assert workflow.input_formats
-    assert workflow.arms
-    assert workflow.how_to_get
-    if workflow.has_probe:
-        assert set(workflow.devices) - set(workflow.refused), "every device is refused"
 
 
 def test_the_weights_of_every_preset_sum_to_100() -> None:

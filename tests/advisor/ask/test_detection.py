@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import subprocess
@@ -309,19 +308,6 @@ class FakeRun:
         if isinstance(self._answer, Exception):
             raise self._answer
         return subprocess.CompletedProcess(command, 0, self._answer, b"")
-
-
-def test_the_answer_of_an_interpreter_is_decoded() -> None:
-    run = FakeRun(json.dumps(ANSWER).encode())
-    software = detection.detect_interpreter("python", ["torch", "onnx"], run=run)
-    assert (software.executable, software.version, software.torch_cuda) == (
-        "/opt/python",
-        "3.12.1",
-        "13.0",
-    )
-    assert software.packages == {"torch": "2.12.0+cu130"}
-    ((python, *_, first, second),) = run.commands
-    assert (python, first, second) == ("python", "torch", "onnx")
 
 
 @pytest.mark.parametrize(

@@ -157,12 +157,6 @@ def test_a_precision_that_the_baseline_does_not_support_is_an_error() -> None:
     assert problem.value.next_step
 
 
-def test_a_catalogue_without_the_baseline_is_an_error() -> None:
-    known = builders.catalogue(workflows=(builders.workflow(),))
-    with pytest.raises(NoStackError, match=f"no workflow {BASELINE}"):
-        planning.plan(builders.question(), builders.machine(), known)
-
-
 def test_an_arm_for_another_device_is_excluded() -> None:
     graphs = builders.workflow(
         "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}

@@ -90,18 +90,6 @@ def test_a_failed_repetition_keeps_the_result_of_the_race() -> None:
     assert measurement.speedup.value == pytest.approx(4)
 
 
-def test_wrong_outputs_in_a_repetition_invalidate_the_arm() -> None:
-    state = repeated(0.0, 0.0)
-    wrong = [
-        state.processes["compiled"][0],
-        msgspec.structs.replace(state.processes["compiled"][1], outcome=WRONG),
-    ]
-    results = summarise(
-        builders.run_state({**state.processes, "compiled": wrong}, repeats=state.repeats), RACES
-    )
-    assert [entry.arm for entry in results.measurements] == [BASELINE]
-
-
 # Sustained calls
 
 

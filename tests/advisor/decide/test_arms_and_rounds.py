@@ -15,10 +15,12 @@ from run_results import RACES, WRONG, only_measurement, run_with, summarise
 from advisor.decide.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
-from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.run_state import ProcessState
 from probes.wire.events import BlockTimed, Built, Loaded, Workload
 from probes.wire.outcome import Failure, Outcome, Phase
 from probes.wire.shape import Shape
+
+HUNG = Outcome(Failure("timed-out", phase="measure", reason="it hung"))
 
 
 def test_a_visit_counts_with_the_log_median_of_its_calls() -> None:
@@ -47,21 +49,23 @@ def test_the_measured_process_is_the_last_one_that_was_ready() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "valid"),
+    ("ends", "repeat", "valid"),
     [
-        ([None], True),
-        ([Outcome()], True),
-        ([None, Outcome()], True),
-        ([WRONG], False),
-        ([WRONG, Outcome()], False),
-        ([Outcome(), Outcome(Failure("timed-out", phase="measure", reason="it hung"))], False),
+        ([None], 0, True),
+        ([Outcome()], 0, True),
+        ([None, Outcome()], 0, True),
+        ([WRONG], 0, False),
+        ([WRONG, Outcome()], 0, False),
+        ([Outcome(), HUNG], 0, False),
+        ([Outcome(), HUNG], 1, True),
+        ([Outcome(), WRONG], 1, False),
     ],
 )
 def test_times_are_valid_unless_a_failure_invalidates_them(
-    ends: list[Outcome | None], valid: bool
+    ends: list[Outcome | None], repeat: int, valid: bool
 ) -> None:
-    state = builders.run_state({"compiled": [builders.process(outcome=end) for end in ends]})
-    assert is_valid(state, "compiled") is valid
+    made = [builders.process(outcome=end, repeat=at and repeat) for at, end in enumerate(ends)]
+    assert is_valid(builders.run_state({"compiled": made}), "compiled") is valid
 
 
 def test_a_speedup_is_the_seconds_of_the_baseline_over_those_of_the_arm() -> None:
@@ -200,11 +204,6 @@ def test_a_run_without_a_race_has_no_measurements() -> None:
         builders.run_state({BASELINE: builders.process(), "compiled": builders.process()}), {}
     )
     assert (results.measurements, results.races, results.noise_floor) == ((), (), None)
-
-
-def test_a_run_without_a_plan_is_refused() -> None:
-    with pytest.raises(ValueError, match="plan"):
-        summarise(RunState(), {})
 
 
 def with_duplicate(

@@ -137,9 +137,3 @@ def test_what_is_ended_because_its_build_cannot_pay_loses_however_it_turns_out(
     if least > costs.most_build_seconds(incumbent, fastest, requests):
         real = Cost(least + more_build, fastest + more_seconds)
         assert real.total(requests) >= incumbent.total(requests) * (1 - 1e-9)
-
-
-def test_a_build_that_takes_as_long_as_an_incumbent_serves_is_the_longest_that_can_pay() -> None:
-    limit = costs.most_build_seconds(INCUMBENT, 0.0, 1000)
-    assert limit == pytest.approx(11.0)
-    assert Cost(limit, 0.0).total(1000) == pytest.approx(INCUMBENT.total(1000))

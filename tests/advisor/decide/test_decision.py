@@ -246,14 +246,6 @@ def test_a_constraint_that_the_task_does_not_measure_is_refused(home: pathlib.Pa
         decide_again(answer, stored.header().catalogue, constraints=required)
 
 
-def test_a_workflow_that_the_catalogue_lacks_is_refused(home: pathlib.Path) -> None:
-    answer = decide(recorded_runs.make_run(Store(home), finished=True))
-    with pytest.raises(ExportFileError) as problem:
-        decide_again(answer, builders.catalogue(builders.workflow("compiled")))
-    assert answer.run_id in problem.value.what
-    assert problem.value.next_step
-
-
 def kept_answers() -> list[pathlib.Path]:
     """Return the kept answers of runs that measured something."""
     contents = {file: msgspec.json.decode(file.read_bytes()) for file in EVIDENCE.glob("*.json")}

@@ -131,10 +131,6 @@ def test_unknown_figures_are_null_and_named_in_the_summary() -> None:
     assert (found.bound, found.summary) == ("unknown", diagnosis.ADVICE["unknown"])
 
 
-def test_a_precision_without_a_measured_peak_has_no_compute_share() -> None:
-    assert diagnose(dtype="bfloat16").compute_share is None
-
-
 #: One call, and the device's peak for it in 0.1 s.
 FLOPS, PEAK = 1_000, 10_000.0
 

@@ -17,7 +17,6 @@ import pytest
 from built_answers import recommend_for
 from golden_files import Expect
 
-from advisor.ask import planning
 from advisor.decide import scoring
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import (
@@ -31,37 +30,14 @@ from advisor.domain.measurement import (
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results
-from advisor.domain.workflow import CitedFact, Environment
+from advisor.domain.workflow import Environment
 
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
-MISSING_PACKAGES = Environment(kind="shared", requirements=("torch>=3", "missing-package>=1"))
-REFUSAL = CitedFact(value="it cannot", source="a test")
 
 
 def error_fields(action: Callable[[], object]) -> list[str]:
     problem = builders.error_of(action)
     return [problem.name, problem.what, problem.next_step] if problem else []
-
-
-WORKFLOWS = (
-    builders.workflow("compiled", arms={"default": {}, "hard": {"mode": "hard"}}),
-    builders.workflow("generator", tasks=("generate",)),
-    builders.workflow("onnx-too", input_formats=("torch", "onnx")),
-    builders.workflow("refused", refused={"cuda": REFUSAL}),
-    builders.workflow("cpu-only", devices=("cpu",)),
-    builders.workflow("half", dtypes=("float16", "bfloat16")),
-    builders.workflow("modern", min_compute_capability="10.0"),
-    builders.workflow("old-enough", min_compute_capability="9.0"),
-    builders.workflow("unwritten", has_probe=False, how_to_get="write it"),
-    builders.workflow("apart", environment=OWN, how_to_get="make it"),
-    builders.workflow("lacking", environment=MISSING_PACKAGES),
-)
-
-
-def test_a_plan_has_a_reason_for_each_workflow_that_is_left_out(expect: Expect) -> None:
-    question = builders.question(device="cuda", gpu="GPU-0000")
-    known = builders.catalogue(*WORKFLOWS)
-    expect("plan-everything", planning.plan(question, builders.gpu_machine(), known))
 
 
 def measured(

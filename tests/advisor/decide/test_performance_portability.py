@@ -93,13 +93,6 @@ def test_providers_of_one_runtime_are_one_application_with_nearly_the_same_code(
     assert entry.code_convergence == pytest.approx(1 / 3), "one of three different lines is common"
 
 
-def test_one_platform_says_nothing() -> None:
-    assert (
-        performance_portability.compare_platforms([platform("CPU", compiled=1.0)], WORKFLOWS)
-        is None
-    )
-
-
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6))
 def test_it_lies_between_the_worst_efficiency_and_the_mean(values: list[float]) -> None:
     found = builders.known(performance_portability.harmonic_mean(values))
@@ -240,18 +233,6 @@ def test_platforms_are_stored_with_a_new_run(context: Context) -> None:
         for event in run.events()
         if isinstance(event.run_event, OtherPlatformFound)
     ] == [recorded_runs.GPU_NAME]
-
-
-def test_a_new_run_skips_damaged_runs(context: Context) -> None:
-    draft = propose(ANSWERS, context)
-    gpu_run = recorded_runs.make_gpu_run(
-        context.store, model=draft.question.model, input_tokens=draft.question.input_tokens
-    )
-    context.store.history()
-    recorded_runs.damage(gpu_run)
-    run = create(draft, context)
-    assert run.state().plan is not None
-    assert run.state().platforms == ()
 
 
 def test_an_error_before_the_run_is_stored_leaves_no_run(

@@ -141,14 +141,6 @@ def test_a_round_is_complete_without_an_arm_withdrawn_in_it() -> None:
     assert race.arms == ("a", "b")
 
 
-def test_withdrawing_the_last_arm_that_is_due_completes_the_round() -> None:
-    race = Race("ab", baseline="a", most_rounds=1)
-    race.next_round()
-    race.record("a", 0.0)
-    race.withdraw("b")
-    assert race.finished
-
-
 def test_arms_eliminated_against_a_withdrawn_arm_return_and_others_do_not() -> None:
     race = drive(Race("abc", baseline="a"), clear(a=0.3, b=0.3, c=0.0))
     assert race.eliminated == {"a": 4, "b": 4}

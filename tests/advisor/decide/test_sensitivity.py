@@ -77,14 +77,6 @@ def test_an_arm_leads_within_its_region() -> None:
         assert arms_of(field, builders.priorities(*weights))[0].arm == arm
 
 
-def test_two_opposite_arms_share_the_simplex_exactly() -> None:
-    """One letter more of Performance against one of Productivity halves the triangle."""
-    shares = sensitivity.leading_shares(
-        arms_of([((3, 2, 2, 2, 2), 2.0), ((2, 3, 2, 2, 2), 1.0)]), PRIORITIES
-    )
-    assert shares == {"arm0": 0.5, "arm1": 0.5}
-
-
 def test_of_arms_that_score_the_same_everywhere_the_faster_has_the_share() -> None:
     arms = arms_of([((2,) * 5, 1.0), ((2,) * 5, 2.0)])
     assert sensitivity.leading_shares(arms, PRIORITIES) == {"arm0": 0.0, "arm1": 1.0}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from built_measurements import rate_level
 
-from advisor.decide.load_blocks import levels_of, load_block, meets_limits
+from advisor.decide.load_blocks import levels_of, meets_limits
 from advisor.decide.serving import (
     compare_with_asked_rate,
     estimate_deviation,
@@ -80,11 +80,6 @@ def state_of(*processes: tuple[LoadMeasured, ...], arm: str = "slow") -> RunStat
 )
 def test_a_request_has_to_meet_both_limits(served: ServedRequest, expected: bool) -> None:
     assert meets_limits(served, LOAD) is expected
-
-
-def test_a_block_counts_the_requests_that_meet_the_limits() -> None:
-    counted = load_block(block(3.0, met=7, missed=2), LOAD)
-    assert (counted.rate, counted.met, counted.total) == (3.0, 7, 9)
 
 
 def test_discarded_blocks_do_not_change_the_goodput() -> None:

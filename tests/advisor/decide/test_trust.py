@@ -113,10 +113,6 @@ def test_an_open_decision_missing_sizes_or_an_unfit_machine_allow_no_trust(
     assert all(any(str(size) in reason for reason in reasons) for size in missing)
 
 
-def test_results_without_measurements_have_a_grade() -> None:
-    assert trust.grade(good(measurements=()), "OPEN")[0] == "D"
-
-
 @pytest.mark.parametrize(
     "unfit",
     [{"noise_floor": 0.6}, {"visits": VisitCounts(made=10, discarded=3, unfit=6)}],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import builders
@@ -23,16 +22,8 @@ from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
 from probes.wire.outcome import Failure, Outcome
 
-FAILURES: Mapping[str, Failure] = {
-    "unsupported": Failure("unsupported", phase="build", reason="r"),
-    "build-failed": Failure("build-failed", phase="build", reason="r"),
-    "incorrect": Failure("incorrect", phase="correctness", reason="r"),
-    "not-engaged": Failure("not-engaged", phase="warmup", reason="r"),
-    "out-of-memory": Failure("out-of-memory", phase="build", reason="r"),
-    "timed-out": Failure("timed-out", phase="build", reason="r"),
-    "crashed": Failure("crashed", phase="build", reason="r"),
-    "skipped": Failure("skipped", phase="build", reason="r"),
-}
+CRASH = Failure("crashed", phase="build", reason="r")
+WRONG = Failure("incorrect", phase="correctness", reason="r")
 FAULT = KnownFault(
     statuses=("incorrect",),
     dtypes=("bfloat16",),
@@ -66,7 +57,7 @@ def broken(*ends: Failure | Outcome | None, head: Header | None = None) -> Unmea
 
 def test_a_failed_arm_has_the_reason_and_the_fix_of_its_last_failure() -> None:
     last = Failure("timed-out", phase="build", reason="it hangs", fix="allow more")
-    found = broken(FAILURES["crashed"], last)
+    found = broken(CRASH, last)
     assert (found.status, found.reason, found.fix) == ("timed-out", "it hangs", "allow more")
     assert (found.workflow, found.title, found.option) == ("broken", "Broken", "default")
 
@@ -116,24 +107,24 @@ def header_with(
 
 def test_a_known_fault_has_its_next_step_unless_the_outcome_has_its_own() -> None:
     head = header_with(FAULT)
-    assert broken(Failure("incorrect", phase="correctness", reason="r"), head=head).fix == NEXT_STEP
+    assert broken(WRONG, head=head).fix == NEXT_STEP
     own = Failure("incorrect", phase="correctness", reason="r", fix="its own")
     assert broken(own, head=head).fix == "its own"
 
 
 @pytest.mark.parametrize(
-    ("other", "status"),
+    ("other", "failure"),
     [
-        ({"capability": "8.0"}, "incorrect"),
-        ({"capability": None}, "incorrect"),
-        ({"dtype": "float32"}, "incorrect"),
-        ({}, "crashed"),
+        ({"capability": "8.0"}, WRONG),
+        ({"capability": None}, WRONG),
+        ({"dtype": "float32"}, WRONG),
+        ({}, CRASH),
     ],
 )
 def test_other_gpus_dtypes_and_statuses_have_no_known_fault(
-    other: dict[str, Any], status: str
+    other: dict[str, Any], failure: Failure
 ) -> None:
-    assert broken(FAILURES[status], head=header_with(FAULT, **other)).fix is None
+    assert broken(failure, head=header_with(FAULT, **other)).fix is None
 
 
 def test_a_fault_without_limits_fits_every_machine() -> None:
@@ -142,7 +133,7 @@ def test_a_fault_without_limits_fits_every_machine() -> None:
     )
     for capability in ("8.0", None):
         head = header_with(everywhere, capability=capability, dtype="native")
-        assert broken(FAILURES["crashed"], head=head).fix == "update it: it ends (a test)"
+        assert broken(CRASH, head=head).fix == "update it: it ends (a test)"
 
 
 @pytest.mark.parametrize("workflow", FAULTY, ids=lambda workflow: workflow.id)

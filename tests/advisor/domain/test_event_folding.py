@@ -269,14 +269,12 @@ def value_names(value: object) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(("name", "value"), IMPOSSIBLE)
-def test_impossible_figures_are_refused(name: str, value: object) -> None:
+def test_impossible_figures_are_refused_from_workers_and_in_stored_runs(
+    name: str, value: object
+) -> None:
     with pytest.raises(ValueError, match=r".") as problem:
         decode(encoded(BLOCK, **{name: value}), Event)
     assert any(word in str(problem.value) for word in (name, "block", *value_names(value)))
-
-
-@pytest.mark.parametrize(("name", "value"), IMPOSSIBLE)
-def test_impossible_figures_of_a_stored_run_are_refused(name: str, value: object) -> None:
     reported = {"event": "worker_reported", "arm": "a", "process": 0}
     logged({**reported, "worker_event": BLOCK})
     with pytest.raises(msgspec.ValidationError):
