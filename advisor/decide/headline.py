@@ -78,6 +78,12 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
     return tuple(HeadlineLine(part=part, text=text) for part, text in lines)
 
 
+def write_brief_certainty(answer: Answer) -> str:
+    """Return the line of the certainty without the grades of other arms, which a table shows."""
+    facts = AdvisedAnswer.of(answer)
+    return _certainty(facts, is_brief=True) if facts is not None else ""
+
+
 def _without_recommendation(answer: Answer) -> str:
     problem = answer.problem
     reason = problem.what if problem else "nothing was decided"
@@ -90,7 +96,7 @@ def _instruction(facts: AdvisedAnswer, scope: str) -> str:
     return f"Use {facts.scored.title} for {facts.subject}{scope}{meanwhile}."
 
 
-def _certainty(facts: AdvisedAnswer) -> str:
+def _certainty(facts: AdvisedAnswer, *, is_brief: bool = False) -> str:
     word = facts.decision.word
     if word is None:
         return f"Nothing was compared: it is the only workflow {_why_alone(facts)}. {_speed(facts)}"
@@ -100,7 +106,7 @@ def _certainty(facts: AdvisedAnswer) -> str:
         _chosen_for(facts),
         _as_good(facts),
         _wrong_choice(facts),
-        _faster(facts),
+        _faster(facts, is_brief=is_brief),
         _what_settles(facts) if word == "OPEN" else "",
     ]
     return " ".join(filter(None, sentences))
@@ -246,7 +252,7 @@ def _bounds(speedup: Interval) -> str:
     return f" ({speedup.low:.2f} to {speedup.high:.2f})"
 
 
-def _faster(facts: AdvisedAnswer) -> str:
+def _faster(facts: AdvisedAnswer, *, is_brief: bool) -> str:
     """Name the fastest arm if it is another one and, beside the baseline, the best other one."""
     regret, is_baseline = facts.decision.speed_regret, _is_baseline(facts)
     sentences = []
@@ -257,14 +263,15 @@ def _faster(facts: AdvisedAnswer) -> str:
             if is_unfit(facts.answer.results)
             else f"{regret.value:.2f}x as fast as this one"
         )
-        exactness, reason = _less_exact(facts, faster), _why_not(facts, faster)
+        exactness = _less_exact(facts, faster)
+        reason = _why_not(facts, faster, is_brief=is_brief)
         sentences.append(f"Faster: {faster.title}, {gain}{exactness}; {reason}.")
     elif not is_baseline:
         sentences.append("Nothing measured is faster.")
     others = (arm for arm in facts.answer.scores if arm.workflow != facts.scored.workflow)
     best = next((arm for arm in others if not arm.failures), None)
     is_named = best is None or best.arm == regret.arm or best.workflow in facts.decision.as_good
-    if is_baseline and best is not None and not is_named:
+    if is_baseline and best is not None and not is_named and not is_brief:
         sentences.append(f"The best other workflow is {best.title}, {_gain(facts, best)}.")
     return " ".join(sentences)
 
@@ -294,12 +301,14 @@ def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     return f" but less exact (error {error:.1e})" if math.isfinite(error) else " but less exact"
 
 
-def _why_not(facts: AdvisedAnswer, faster: ScoredArm) -> str:
+def _why_not(facts: AdvisedAnswer, faster: ScoredArm, *, is_brief: bool) -> str:
     if faster.failed_constraints:
         return f"a constraint excludes it ({'; '.join(faster.failed_constraints)})"
     is_sibling = faster.workflow == facts.scored.workflow
     if is_sibling and faster.score >= facts.scored.score - SAME_SCORE:
         return "it scores as well"
+    if is_brief:
+        return f"it {_when_it_leads(facts, faster)}"
     ours, theirs = grades_of(facts.scored), grades_of(faster)
     losses = [
         f"{name.replace('_', ' ')} ({LETTERS[faster.ratings[name].tier]})"

@@ -110,15 +110,9 @@ def explain_precision(measurements: Sequence[Measurement], dtype: str) -> list[s
 
 def give_deployment_steps(measurement: Measurement, keep: Sequence[str]) -> list[str]:
     """Return what to keep and to pin, so that what runs later is what was measured."""
-    build = measurement.build_seconds
-    gain = (
-        f" (here {build.warm:.1f} s instead of {build.cold:.1f} s)"
-        if build.warm is not None and build.warm < build.cold
-        else ""
-    )
     pins = ", ".join(f"{name} {version}" for name, version in sorted(measurement.versions.items()))
     return [
-        *(f"{step}{gain}" for step in keep),
+        *keep,
         *([f"pin the versions that were measured: {pins}"] if pins else []),
     ]
 

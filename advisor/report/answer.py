@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.decide.diagnosis import ADVICE, TITLES
+from advisor.decide.headline import write_brief_certainty
 from advisor.decide.reasons import name_grade
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
@@ -72,16 +73,28 @@ def answer_lines(answer: Answer) -> list[str]:
 LIMITS = ("launch", "memory", "compute")
 
 
-def short_answer_lines(answer: Answer) -> list[str]:
+#: Parts of the headline that say where the answer is not the best one.
+DETAILS = {"requests", "batch-sizes"}
+
+
+def short_answer_lines(answer: Answer, *, has_details: bool) -> list[str]:
     """Return what to use, how certain that is, what it costs, and how far to trust it."""
     advice = answer.recommendation
     if advice is None:
         return answer_lines(answer)
-    first, *further = [line.text for line in answer.headline if line.part != "change"]
+    left_out = {"answer", "certainty", "change", *(() if has_details else DETAILS)}
+    further = [line.text for line in answer.headline if line.part not in left_out]
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     cost = f"Cost: {cost_line(answer, answer.advised)}. " if answer.advised else ""
-    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
-    return [first, *stop_notice(answer), *further, *origin, f"{cost}Trust {advice.trust}{reason}."]
+    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons and has_details else ""
+    return [
+        headline(answer),
+        *stop_notice(answer),
+        write_brief_certainty(answer),
+        *further,
+        *origin,
+        f"{cost}Trust {advice.trust}{reason}.",
+    ]
 
 
 def short_reasons(answer: Answer) -> list[str]:
@@ -97,7 +110,7 @@ def short_reasons(answer: Answer) -> list[str]:
         f"At {each.shape.description}, PyTorch eager is {TITLES[each.bound]}: {ADVICE[each.bound]}."
         for each in calls[:1]
     ]
-    said = " ".join(line.text for line in answer.headline if line.part != "change")
+    said = write_brief_certainty(answer)
     for line in flip_lines(answer)[:1]:
         condition = line.partition(" if ")[2].partition(" (")[0]
         lines += [line] if condition not in said else []
@@ -119,8 +132,9 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
         return []
     code = advised.measured.integration.splitlines()
     lines = [line for line in code if line and line != "import torch"]
-    rest = len(lines) - most
-    return lines if rest <= 0 else [*lines[:most], f"# and {rest} more lines"]
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], f"# and {len(lines) - most + 1} more lines"]
 
 
 def confidence(answer: Answer) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from advisor.domain.answer import Answer
 from advisor.domain.model import has_random_weights
@@ -49,32 +50,51 @@ MOST_LINES = 25
 NARROWEST, WIDEST = 60, 100
 #: How the command ends that prints a document.
 AS_DOCUMENT = " --json"
-#: Arms and reasons; what comes later is shown where the answer is longer.
-AMOUNTS = ((5, 3), (4, 3), (3, 3), (3, 2), (3, 1), (2, 1), (2, 0))
 #: Rank, arm and speed-up are always shown.
 FEWEST_COLUMNS = 2
+
+
+class Extent(NamedTuple):
+    """What of an answer is shown beside what to use, how sure that is, its code and its cost."""
+
+    arms: int
+    reasons: int
+    has_details: bool = True
+    has_next_step: bool = True
+
+
+#: From the longest answer to the shortest: what a reader misses least is left out first.
+EXTENTS = (
+    *(Extent(arms, reasons) for arms, reasons in ((5, 3), (4, 3), (3, 3), (3, 2), (3, 1), (3, 0))),
+    *(Extent(arms, 0, has_details=False) for arms in (3, 2)),
+    *(Extent(arms, 0, has_details=False, has_next_step=False) for arms in (3, 2, 0)),
+)
 
 
 def summarise(answer: Answer, width: int) -> str:
     """Return the answer, its code, the best arms, why, and what to do next.
 
     Sentences are wrapped at `width` columns, and columns of the table that do not fit are left out.
-    Arms and reasons are left out until the text has `MOST_LINES`.
     """
     width = min(max(width, NARROWEST), WIDEST)
     text = ""
-    for arms, reasons in AMOUNTS:
-        lines = [*short_reasons(answer)[:reasons], *_next_step(answer)]
-        blocks = [
-            _wrapped(short_answer_lines(answer), width),
-            [f"    {line}" for line in code_lines(answer)],
-            _ranking_within(answer, width, arms),
-            [*_wrapped(lines, width), _where_more_is(answer)],
-        ]
-        text = "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    for extent in EXTENTS:
+        text = _write_short(answer, width, extent)
         if text.count("\n") <= MOST_LINES:
             break
     return text
+
+
+def _write_short(answer: Answer, width: int, extent: Extent) -> str:
+    lines = short_reasons(answer)[: extent.reasons]
+    lines += _next_step(answer) if extent.has_next_step else []
+    blocks = [
+        _wrapped(short_answer_lines(answer, has_details=extent.has_details), width),
+        [f"    {line}" for line in code_lines(answer)],
+        _ranking_within(answer, width, extent.arms),
+        [*_wrapped(lines, width), *_where_more_is(answer)],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
 def _wrapped(lines: Iterable[str], width: int) -> list[str]:
@@ -104,8 +124,7 @@ def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
         for shown in choices
     ]
     table = next((each for each in tables if max(map(len, each)) <= width), tables[-1])
-    more = len(answer.ranked) - len(arms)
-    return [*table, *([f"and {more} more"] if more else [])] if arms else []
+    return table if arms else []
 
 
 def _next_step(answer: Answer) -> list[str]:
@@ -114,14 +133,18 @@ def _next_step(answer: Answer) -> list[str]:
     return [f"Next: {step}" for step in [*measure_on(answer), *steps][:1] if advice is not None]
 
 
-def _where_more_is(answer: Answer) -> str:
-    """Return the command that shows more, in a line that can be copied."""
+def _where_more_is(answer: Answer) -> list[str]:
+    """Return the commands that show more, each in a line that can be copied."""
     shown = answer.rerun_command or ""
     if shown and not shown.endswith(AS_DOCUMENT):
-        return _footer(answer)
-    code = "; whole code: p3-advisor recipe" if code_lines(answer) and not shown else ""
+        return [_footer(answer)]
+    has_recipe = code_lines(answer) and not shown
+    count = len(answer.ranked)
     command = shown.removesuffix(AS_DOCUMENT) or f"p3-advisor show {answer.run_id}"
-    return f"All figures: {command} --full{code}"
+    return [
+        *([f"Whole code: p3-advisor recipe {answer.run_id}"] if has_recipe else []),
+        f"All figures{f' of {count} arms' if count > 1 else ''}: {command} --full",
+    ]
 
 
 def render(answer: Answer) -> str:
@@ -187,5 +210,4 @@ def _indented(title: str, lines: Sequence[str]) -> list[str]:
 
 def _footer(answer: Answer) -> str:
     command = answer.rerun_command or f"p3-advisor show {answer.run_id} --json"
-    source = f"Run {answer.run_id}; letters: A best, C lowest"
-    return f"{source}; {command} prints every figure with its source."
+    return f"Run {answer.run_id}; {command} prints every figure with its source."

@@ -151,16 +151,6 @@ def test_what_was_built_is_kept_and_what_was_measured_is_pinned(expect: Expect) 
     expect("next-steps-pinned", advise(measurement).next_steps)
 
 
-@pytest.mark.parametrize(
-    ("warm", "gain"), [(None, ""), (40.0, ""), (2.0, " (here 2.0 s instead of 30.0 s)")]
-)
-def test_what_keeping_it_saves_is_said_where_it_was_measured(warm: float | None, gain: str) -> None:
-    measurement = builders.measurement(
-        "compiled", build_seconds=BuildSeconds(cold=30.0, warm=warm), versions={}
-    )
-    assert advise(measurement).next_steps == (f"keep the cache{gain}",)
-
-
 def test_a_build_that_was_short_of_memory_is_a_reason(expect: Expect) -> None:
     measurement = builders.measurement(
         "compiled", memory_bytes=MemoryBytes(peak=90, source="a test")

@@ -21,6 +21,7 @@ from report_runs import (
     without_advice,
 )
 
+from advisor.decide.headline import write_brief_certainty
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import MemoryBytes, VisitCounts
@@ -29,6 +30,7 @@ from advisor.report import answer_files, markdown, page, text_report
 from advisor.report.answer import (
     UNFIT_NOTICE,
     confidence,
+    cost_line,
     flip_lines,
     stop_notice,
 )
@@ -298,20 +300,37 @@ def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
     assert code == [line for line in CODE.splitlines() if line and line != "import torch"]
     head = next(number for number, line in enumerate(lines) if "speed-up" in line.split())
     assert lines[head + 1].split()[1] == made.ranked[0].arm
+    assert f"p3-advisor recipe {made.run_id}" in lines[-2]
     assert f"p3-advisor show {made.run_id} --full" in lines[-1]
-    long = with_measurement(made, "compiled", integration="line\n" * 30)
-    assert len(text_report.summarise(long, 80).splitlines()) <= len(lines) + 5
 
 
 @pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.json")), ids=lambda file: file.stem)
 def test_the_short_answer_of_a_kept_run_fits_its_terminal(file: pathlib.Path) -> None:
     """Lines that are copied are not wrapped, and sentences hold no word that is longer."""
     answer = answer_files.read_answer(str(file))
-    lines = text_report.summarise(answer, 80).splitlines()
-    assert len(lines) <= 25
-    wide = [line for line in lines if len(line) > 80 and " --" not in line]
-    text = " ".join(lines)
-    for flip in flip_lines(answer)[:1]:
-        condition = flip.partition(" if ")[2].partition(" (")[0]
-        assert text.count(condition) <= 1, "a fact is said once"
-    assert all(len(line.split()) <= 3 for line in wide), "rank, a long name and the speed-up"
+    for count in (0, 2, 8, 30):
+        answer = with_code(answer, count)
+        lines = text_report.summarise(answer, 80).splitlines()
+        assert len(lines) <= 25
+        wide = [line for line in lines if len(line) > 80 and " --" not in line]
+        assert all(len(line.split()) <= 3 for line in wide), "rank, a long name and the speed-up"
+        text = " ".join(" ".join(line.strip() for line in lines).split())
+        assert text.startswith(answer.headline[0].text)
+        code = [line for line in lines if line.startswith("    ")]
+        has_code = answer.advised is not None and answer.advised.arm != BASELINE
+        assert len(code) == (min(count, 8) if has_code else 0)
+        assert f"p3-advisor show {answer.run_id} --full" in text
+        if answer.recommendation is not None:
+            assert f"Cost: {cost_line(answer, answer.advised)}. Trust" in text
+            assert write_brief_certainty(answer) in text
+        for flip in flip_lines(answer)[:1]:
+            condition = flip.partition(" if ")[2].partition(" (")[0]
+            assert text.count(condition) <= 1, "a fact is said once"
+
+
+def with_code(answer: Answer, lines: int) -> Answer:
+    """Return an answer whose advised arm is adopted with so many lines."""
+    if answer.advised is None:
+        return answer
+    code = "".join(f"model = stack.step_{number}(model)\n" for number in range(lines))
+    return with_measurement(answer, answer.advised.arm, integration=code)
