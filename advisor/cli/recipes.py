@@ -33,8 +33,8 @@ def recipe(
             metavar="STYLE",
             help="snippet: load, compile and call in a few lines, or the server that was under"
             " load; server: the command of the engine's server, or a server for a module;"
-            " dockerfile: an image of it; start: the fastest start of a new process, with"
-            " --cold-start; write: what writes the file that it begins with",
+            " dockerfile: an image of it; start: a new process that begins"
+            " with a kept file, the fastest way after --cold-start; write: what writes that file",
         ),
     ] = "snippet",
     output: Output = STANDARD_OUTPUT,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.measurement import Cell, Start, StartScripts
+from advisor.domain.measurement import Cell, StartScripts
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
@@ -185,6 +185,8 @@ PINNED = re.compile(
 )
 PYTHON = re.compile(r"==3\.[0-9]+\.\*")
 IMPORTED = re.compile(r"^ *(?:import|from) (\w+)", re.MULTILINE)
+#: What a snippet says that builds again in every process, where a file can be kept instead.
+ONCE = "It builds in every process: --style write does that once, and --style start uses its file."
 #: Characters of a line in the docstring of a snippet.
 DOCSTRING_WIDTH = 100
 
@@ -217,7 +219,8 @@ def render_snippet(
     question, best = answer.question, snippet_cell(entry)
     shape = shape or (best.shape if best else question.shapes[0])
     body = compose_snippet(question, shape.batch_size, found.integration, found.inputs)
-    return _script(answer, entry, found, shape, body)
+    how = ONCE if any(each.write for each in found.starts.values()) else ""
+    return _script(answer, entry, found, shape, body, how)
 
 
 def _script(
@@ -249,38 +252,41 @@ def _script(
 
 
 def render_start(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
-    """Return the script of the fastest start as it was measured."""
-    fastest, scripts = _fastest_start(answer, entry, found)
-    how = f"Starts with {fastest.title} in {format_seconds(fastest.seconds)} s."
+    """Return the script of the fastest start as it was measured; see `_start_scripts`."""
+    scripts, how = _start_scripts(answer, entry, found)
     if scripts.write:
         how += " The script of --style write has written it before, in the same folder."
-    shape = answer.question.start_shape
-    return _script(answer, entry, found, shape, scripts.start, how)
+    return _script(answer, entry, found, answer.question.start_shape, scripts.start, how)
 
 
 def render_write(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
-    """Return the script that writes what the fastest start loads."""
-    fastest, scripts = _fastest_start(answer, entry, found)
+    """Return the script that writes what the start loads."""
+    scripts, _ = _start_scripts(answer, entry, found)
     if not scripts.write:
         raise NoRecipeError(
-            f"{entry.arm} starts fastest with {fastest.title}, for which no script writes anything",
+            f"{entry.arm} starts fastest by {scripts.way}, for which no script writes anything",
             "use --style start",
         )
-    how = f"Writes {fastest.title}, with which the script of --style start begins."
+    how = "Writes the file with which the script of --style start begins."
     return _script(answer, entry, found, answer.question.start_shape, scripts.write, how)
 
 
-def _fastest_start(
+def _start_scripts(
     answer: Answer, entry: RankedArm, found: FoundRecipe
-) -> tuple[Start, StartScripts]:
-    fastest = entry.measured.fastest_start
-    if fastest is None:
-        raise NoRecipeError(
-            f"the start of {entry.arm} was not measured",
-            "measure it with p3-advisor recommend --cold-start",
-        )
+) -> tuple[StartScripts, str]:
+    """Return the fastest start, or without a measured one the first from a file, and its time."""
     scripts = compose_starts(answer.question, found.integration, found.starts, found.inputs)
-    return fastest, next(each for each in scripts if each.way == fastest.way)
+    fastest = entry.measured.fastest_start
+    if fastest is not None:
+        how = f"Starts with {fastest.title} in {format_seconds(fastest.seconds)} s."
+        return next(each for each in scripts if each.way == fastest.way), how
+    from_file = next((each for each in scripts if each.write), None)
+    if from_file is None:
+        raise NoRecipeError(
+            f"{entry.arm} writes no file with which a later process starts",
+            "measure how it starts with p3-advisor recommend --cold-start",
+        )
+    return from_file, f"Starts by {from_file.way}; its start was not timed."
 
 
 def install_command(device: str) -> str:

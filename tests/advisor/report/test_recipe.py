@@ -25,7 +25,7 @@ from advisor.report.answer import caveats
 from advisor.report.found_recipe import pin
 from advisor.text_format import format_interval
 from probes.runtime.environment import read_environment
-from probes.wire.events import Environment, Imported, RecipeFacts
+from probes.wire.events import Environment, Imported, RecipeFacts, StartLines
 from probes.wire.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
@@ -54,6 +54,30 @@ def header_of(script: str) -> dict[str, object]:
         "".join(line[2:] if line.startswith("# ") else line[1:] for line in lines).encode()
     )
     return made
+
+
+ONNX = "torch.onnx.export(model, inputs, 'model.onnx')\n"
+OPEN = "session = Session('model.onnx')\n# Each call:\noutput = session.run(inputs)\n"
+FROM_FILE = {"onnx-file": StartLines(start=OPEN, write=ONNX)}
+
+
+def test_a_file_that_the_snippet_writes_at_each_start_can_be_written_once() -> None:
+    """Also where no start was timed."""
+    document = built_answers.answer()
+    entry = next(each for each in document.ranked if each.arm == "compiled")
+    found = dataclasses.replace(RECIPE, integration=ONNX + OPEN, starts=FROM_FILE)
+    snippet, write, start = (
+        style(document, entry, found)
+        for style in (recipe_text.render_snippet, recipe_text.render_write, recipe_text.render_start)
+    )
+    assert recipe_text.ONCE in " ".join(snippet.split())
+    assert [ONNX in each for each in (snippet, write, start)] == [True, True, False]
+    assert OPEN in start
+    assert OPEN not in write
+    assert recipe_text.ONCE not in " ".join(render().split())
+    for style in (recipe_text.render_write, recipe_text.render_start):
+        with pytest.raises(NoRecipeError):
+            style(document, entry, RECIPE)
 
 
 def test_the_header_pins_what_was_measured() -> None:
