@@ -17,7 +17,6 @@ from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import RankedArm
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import (
-    BuildSeconds,
     Cell,
     Interval,
     Measurement,

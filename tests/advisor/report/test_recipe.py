@@ -68,7 +68,11 @@ def test_a_file_that_the_snippet_writes_at_each_start_can_be_written_once() -> N
     found = dataclasses.replace(RECIPE, integration=ONNX + OPEN, starts=FROM_FILE)
     snippet, write, start = (
         style(document, entry, found)
-        for style in (recipe_text.render_snippet, recipe_text.render_write, recipe_text.render_start)
+        for style in (
+            recipe_text.render_snippet,
+            recipe_text.render_write,
+            recipe_text.render_start,
+        )
     )
     assert recipe_text.ONCE in " ".join(snippet.split())
     assert [ONNX in each for each in (snippet, write, start)] == [True, True, False]
