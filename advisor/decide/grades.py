@@ -168,14 +168,11 @@ def _gaps(tier: int, rules: Sequence[GradeRule], facts: Mapping[str, FactValue])
 
 
 def _gap(tier: int, rule: GradeRule, value: FactValue, start: float) -> TierGap:
-    figure = figure_for(rule, start) if rule.knots else None
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return TierGap(
         tier=tier,
         fact=rule.fact,
         value=value,
         threshold=describe_threshold(rule, start),
-        missing=abs(float(value) - figure) if is_number and figure is not None else None,  # type: ignore[arg-type]
     )
 
 

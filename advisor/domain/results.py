@@ -153,8 +153,6 @@ class TierGap(msgspec.Struct, frozen=True, kw_only=True):
     fact: str
     value: float | str | bool | int | None
     threshold: str
-    #: How far a number is from its threshold, in the fact's unit; null for what is not a number.
-    missing: float | None
 
 
 class Rating(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,7 +77,7 @@ LIMITS = ("launch", "memory", "compute")
 DETAILS = {"requests", "batch-sizes"}
 
 
-def short_answer_lines(answer: Answer, *, has_details: bool) -> list[str]:
+def short_answer_lines(answer: Answer, *, has_details: bool = True) -> list[str]:
     """Return what to use, how certain that is, what it costs, and how far to trust it."""
     advice = answer.recommendation
     if advice is None:
@@ -151,7 +151,9 @@ def confidence(answer: Answer) -> list[str]:
     )
     floor = answer.results.noise_floor
     noise = "not known" if floor is None else format_share(floor, decimals=1)
-    evidence = f"Trust: {_describe_trust(advice)} Noise floor: {noise}. Score: {lead}."
+    trust = _describe_trust(advice)
+    floor_line = "" if noise in trust else f" Noise floor: {noise}."
+    evidence = f"Trust: {trust}{floor_line} Score: {lead}."
     further = [line.text for line in answer.headline[1:]]
     cost = [f"Cost: {cost_line(answer, answer.advised)}."] if answer.advised else []
     return [*further, *cost, *origin, evidence, *unfit_notice(answer), *measure_on(answer)]

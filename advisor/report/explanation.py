@@ -173,10 +173,9 @@ def _criterion_lines(name: str, score: Rating) -> list[str]:
         f"    rule: {score.rule}; decided by {decisive} ({score.evidence})",
         f"    basis: {BASES[score.basis]}; {score.source}",
     ]
-    for gap in score.to_next:
-        distance = f", {format_number(gap.missing)} away" if gap.missing is not None else ""
-        lines.append(
-            f"    for {LETTERS[gap.tier]}, {gap.fact} must be {gap.threshold}; "
-            f"its value here is {format_fact(gap.value)}{distance}"
-        )
+    lines += [
+        f"    for {LETTERS[gap.tier]}, {gap.fact} must be {gap.threshold}; "
+        f"its value here is {format_fact(gap.value)}"
+        for gap in score.to_next
+    ]
     return lines

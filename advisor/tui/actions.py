@@ -25,7 +25,7 @@ from advisor.execute.drafts import (
 )
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.questions import FileDialog, LoadDialog
+from advisor.tui.questions import Export, load_dialog
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -70,7 +70,7 @@ def _start(
         if isinstance(drafted, Answer):
             app.run_controller.show_absent_gpu(drafted)
         elif problems and not drafted.question.wait_seconds:
-            app.push_screen(LoadDialog(problems), functools.partial(start_waiting, drafted))
+            app.ask(load_dialog(problems), functools.partial(start_waiting, drafted))
         else:
             create_and_start(drafted)
 
@@ -133,7 +133,8 @@ def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> Non
     """Write an answer, with its recipe if the run is stored, to a file that the user names."""
     name = f"p3-advisor-{answer.document.run_id}{'-explored' if explored else ''}.html"
     make_content = functools.partial(render_answer, answer)
-    app.push_screen(FileDialog(name, [".html", ".md", ".csv", ".json"], make_content))
+    tell = functools.partial(app.notify, markup=False)
+    app.push_screen(Export([".html", ".md", ".csv", ".json"], make_content, tell).dialog(name))
 
 
 def render_answer(answer: RunAnswer, extension: str) -> str:

@@ -11,7 +11,7 @@ from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Priorities
-from advisor.report.answer import answer_lines, code_lines, cost_line
+from advisor.report.answer import code_lines, cost_line, short_answer_lines
 from advisor.store.runs import Run
 from advisor.tui import text
 
@@ -63,7 +63,7 @@ def describe_arm(answer: RunAnswer, arm: str) -> str:
 
 def render_answer_lines(answer: RunAnswer, lead: str = "") -> Text:
     """Return the lines that `p3-advisor show` prints first; `lead` comes before them."""
-    first, *others = answer_lines(answer.document)
+    first, *others = short_answer_lines(answer.document)
     shown = [text.styled(text.printable(lead + first, 600), "bold")]
     for line in others:
         word = line.partition(" ")[0].rstrip(".:")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.notifications import SeverityLevel
-from textual.screen import Screen
+from textual.screen import Screen, ScreenResultType
 from textual.theme import Theme
 
 from advisor.ask import rubric_files
@@ -33,10 +33,10 @@ from advisor.tui.screens.home import HomeScreen
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.store.runs import Run
+    from advisor.tui.questions import ChoiceDialog
     from advisor.tui.run_controller import RunController
     from advisor.tui.screens.setup import SetupScreen
     from advisor.tui.session import HostProcess
-    from advisor.tui.stored_runs import UnfinishedRun
 
 #: Characters of a notification.
 MAX_MESSAGE = 600
@@ -53,7 +53,7 @@ class AdvisorApp(App[int]):
     TITLE = "p3-advisor"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "leave", "Quit", priority=True, show=False),
-        Binding("ctrl+g", "go_on", "Run", show=False, id="go-on"),
+        Binding("ctrl+g", "show_run", "Run", show=False, id="show-run"),
         Binding("H", "history", "History", show=False, id="history"),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
@@ -152,7 +152,7 @@ class AdvisorApp(App[int]):
             self.run_controller.replay(recording, self.launch_options.speed)
             return
         if self.launch_options.open:
-            self.open_stored(self.launch_options.open)
+            self.run_controller.open(self.launch_options.open)
         elif self.answers != Answers():
             self.action_setup()
         self.background.start("machine", self._detect_machine, self._show_machine)
@@ -241,42 +241,26 @@ class AdvisorApp(App[int]):
 
     # Runs
 
-    def open_stored(self, name: str) -> None:
-        """Show the results of a stored run or document, or the progress of a run."""
-        from advisor.tui import stored_runs  # noqa: PLC0415 - see the class
-
-        stored_runs.open_stored(self, name)
-
-    def resume(self, name: str) -> None:
-        """Resume a stopped run; show it if another process is working on it."""
-        from advisor.tui import stored_runs  # noqa: PLC0415 - see the class
-
-        stored_runs.resume(self, name)
-
     def action_start_now(self) -> None:
         from advisor.tui import actions  # noqa: PLC0415 - see the class
 
         actions.start_from_answers(self)
 
-    def action_go_on(self) -> None:
-        """Show the run that is going on, or resume the newest unfinished one."""
+    def action_show_run(self) -> None:
+        """Show the run that is going on."""
         if self._run_controller is None or not self._run_controller.show_current():
-            self.find_unfinished_run(self._resume_unfinished)
-
-    def find_unfinished_run(self, on_result: Callable[[UnfinishedRun | None], object]) -> None:
-        """Find the newest unfinished run; look each time, because runs may be stopped meanwhile."""
-        from advisor.tui.stored_runs import find_unfinished_run  # noqa: PLC0415 - see the class
-
-        store = self.context.store
-        self.background.start("unfinished", lambda: find_unfinished_run(store), on_result)
-
-    def _resume_unfinished(self, run: UnfinishedRun | None) -> None:
-        if run is None:
-            self.notify("no run is in progress, and none was stopped", markup=False)
-        else:
-            self.resume(run.entry.run_id)
+            self.notify("no run is in progress here; Home lists the stored ones", markup=False)
 
     # Commands
+
+    def ask(
+        self,
+        dialog: ChoiceDialog[ScreenResultType],
+        on_reply: Callable[[ScreenResultType | None], None],
+    ) -> None:
+        """Ask a question, unless the same one is asked already."""
+        if getattr(self.screen, "question", None) != dialog.question:
+            self.push_screen(dialog, on_reply)
 
     def ask_to_run(
         self,
@@ -286,13 +270,13 @@ class AdvisorApp(App[int]):
         on_success: Callable[[], object] = lambda: None,
     ) -> None:
         """Run a command of this program in the terminal, if the user agrees."""
-        from advisor.tui.questions import CommandDialog  # noqa: PLC0415 - rarely used
+        from advisor.tui.questions import command_dialog  # noqa: PLC0415 - rarely used
 
         def on_closed(agreed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
             if agreed and self.run_in_terminal(arguments) == 0:
                 on_success()
 
-        self.push_screen(CommandDialog(question, details, arguments), on_closed)
+        self.ask(command_dialog(question, details, arguments), on_closed)
 
     def action_doctor(self) -> None:
         """Print the checks of this machine in the terminal."""

@@ -158,7 +158,7 @@ def available_commands(app: AdvisorApp) -> Iterable[SystemCommand]:
     yield SystemCommand("run: Start", "measure with the current answers", app.action_start_now)
     controller = app.run_controller
     if controller.session is not None and controller.session.is_controlled:
-        yield SystemCommand("run: Show", "the run that is going on", app.action_go_on)
+        yield SystemCommand("run: Show", "the run that is going on", app.action_show_run)
         yield SystemCommand(
             "run: Cancel", "end the run; its measurements are kept", controller.ask_to_cancel
         )

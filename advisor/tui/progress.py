@@ -201,7 +201,7 @@ def current_stage(
         done = sum(row.status in {"done", "failed"} for row in rows)
         return RunStage(title=f"Server {done + 1} of {len(rows)} is under load", marks=marks)
     if all(shape in state.closed for shape in question.shapes):
-        return RunStage(title="Checking the final outputs", marks=marks)
+        return RunStage(title=_after_the_race(state), marks=marks)
     failed = sum(row.status == "failed" for row in rows)
     if not any(row.is_started for row in rows):
         imported = sum(row.phase == "imported" for row in rows) + failed
@@ -210,6 +210,14 @@ def current_stage(
         built = sum(row.is_built for row in rows) + failed
         title = f"Compiling, {built} of {len(rows)} processes ready"
     return RunStage(title=title, marks=marks)
+
+
+def _after_the_race(state: RunState) -> str:
+    if not state.repeats:
+        return "Checking the final outputs"
+    number, arms = max(state.repeats.items())
+    leaders = ", ".join(dict.fromkeys(arm.partition("#")[0] for arm in arms))
+    return f"Repetition {number} in fresh processes: {leaders}"
 
 
 def _racing_shape(state: RunState) -> Shape | None:
@@ -248,14 +256,16 @@ LEAST_EXPECTED_SECONDS = 3.0
 
 
 def remaining_seconds(state: RunState, question: Question, now: float) -> float | None:
-    """Return the seconds until the run ends at the latest; None if nothing is known.
+    """Return the seconds until the run ends at the latest; None where that is not known.
 
     Without a limit this is an estimate: builds are expected to take as long as in earlier runs,
     times the factor by which those of this run took longer or shorter, one after the other. The
-    race takes at most the measuring time.
+    race takes at most the measuring time. What follows the races depends on their figures.
     """
     if math.isfinite(question.seconds):
-        return max(question.seconds - now, 0.0)
+        return question.seconds - now if question.seconds > now else None
+    if all(shape in state.closed for shape in question.shapes):
+        return None
     factor, left, known = _build_time_factor(state), 0.0, False
     for arm in state.plan.arms if state.plan else ():
         process = _last_process(state, arm.id)

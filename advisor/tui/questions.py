@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Generic
 
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
@@ -46,102 +47,99 @@ class Dialog(ModalScreen[ScreenResultType]):
         return super().dismiss(result)
 
 
-class Question(Dialog[ScreenResultType]):
-    """A question and what its answers mean; a subclass has the keys."""
+@dataclasses.dataclass(frozen=True)
+class Reply(Generic[ScreenResultType]):
+    """What a question is answered with by one key; further keys are separated by commas."""
 
-    def __init__(self, question: str, details: str) -> None:
+    keys: str
+    label: str
+    result: ScreenResultType
+    #: What the reply does, where that is more than its label.
+    meaning: str = ""
+
+    def __str__(self) -> str:
+        key = self.keys.partition(",")[0].replace("escape", "esc")
+        return f"{key:<4} {self.meaning or self.label[0].lower() + self.label[1:]}"
+
+
+class ChoiceDialog(Dialog[ScreenResultType]):
+    """A question, and what its replies do."""
+
+    def __init__(
+        self, question: str, replies: Sequence[Reply[ScreenResultType]], details: str = ""
+    ) -> None:
         super().__init__()
-        self._question, self._details = question, details
+        self.question, self._replies, self._details = question, replies, details
+        for number, reply in enumerate(replies):
+            self._bindings.bind(reply.keys, f"reply({number})", reply.label)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static(self._question, markup=False, classes="lead")
-            yield Static(self._details, markup=False)
+            yield Static(self.question, markup=False, classes="lead")
+            yield Static("\n".join([self._details, *map(str, self._replies)]), markup=False)
         yield KeyFooter()
 
-
-class QuitDialog(Question[str]):
-    """Asks what to do with a run in progress; returns `keep`, `cancel`, or an empty text."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k", "dismiss('keep')", "Keep it running"),
-        Binding("c", "dismiss('cancel')", "Cancel it"),
-        Binding("escape", "dismiss('')", "Stay"),
-    ]
-
-    def __init__(self, run_status: str) -> None:
-        super().__init__(
-            f"Quit?  {text.printable(run_status, 60)}",
-            "k    quit and keep the run: open it later from the history\n"
-            "c    quit and cancel the run: its measurements are kept,"
-            " p3-advisor resume continues it\n"
-            "esc  stay",
-        )
+    def action_reply(self, number: int) -> None:
+        self.dismiss(self._replies[number].result)
 
 
-class CancelDialog(Question[bool]):
-    """Asks whether to end the run."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,x", "dismiss(True)", "Cancel the run"),
-        Binding("escape,n", "dismiss(False)", "Continue"),
-    ]
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Cancel this run?  Its measurements are kept, and it can be resumed.",
-            "y    cancel the run\nesc  continue",
-        )
-
-
-class DeleteDialog(Question[bool]):
-    """Asks whether to delete a stored run."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Delete it"),
-        Binding("escape,n", "dismiss(False)", "Keep it"),
-    ]
-
-    def __init__(self, entry: HistoryEntry) -> None:
-        super().__init__(
-            "Delete this run?  Its figures, logs and note cannot be recovered.",
-            f"{entry.run_id}   {text.printable(entry.model, 40)}"
-            f"   {text.printable(entry.device, 40)}\n"
-            f"{text.printable(entry.note, 200)}\n"
-            "y    delete it\nesc  keep it",
-        )
+def quit_dialog(run_status: str) -> ChoiceDialog[str]:
+    """Ask what to do with a run in progress: `keep`, `cancel`, or an empty text to stay."""
+    replies = (
+        Reply("k", "Keep it running", "keep", "quit and keep the run: the history opens it later"),
+        Reply(
+            "c",
+            "Cancel it",
+            "cancel",
+            "quit and cancel the run: its measurements are kept, p3-advisor resume continues it",
+        ),
+        Reply("escape", "Stay", ""),
+    )
+    return ChoiceDialog(f"Quit?  {text.printable(run_status, 60)}", replies)
 
 
-class CommandDialog(Question[bool]):
-    """Asks whether to run a command of this program, which takes over the terminal."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Run it"),
-        Binding("escape,n", "dismiss(False)", "Not now"),
-    ]
-
-    def __init__(self, question: str, details: str, arguments: Sequence[str]) -> None:
-        command = text.printable(" ".join(("p3-advisor", *arguments)), 200)
-        super().__init__(question, f"{details}\n\ny    run {command}\nesc  not now")
+def yes_or_no(
+    question: str, yes: str, no: str, details: str = "", *, keys: str = "y", meaning: str = ""
+) -> ChoiceDialog[bool]:
+    """Ask whether to do something; `yes` and `no` are labels, `meaning` says what yes does."""
+    replies = (
+        Reply(keys, yes, result=True, meaning=meaning),
+        Reply("escape,n", no, result=False),
+    )
+    return ChoiceDialog(question, replies, details)
 
 
-class LoadDialog(Question[float]):
-    """Returns the seconds to wait for a quiet machine, 0 to start at once; None for no start."""
+def cancel_dialog() -> ChoiceDialog[bool]:
+    question = "Cancel this run?  Its measurements are kept, and it can be resumed."
+    return yes_or_no(question, "Cancel the run", "Continue", keys="y,x")
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("w,enter", f"dismiss({WAIT_SECONDS})", "Wait"),
-        Binding("s", "dismiss(0.0)", "Start now"),
-        Binding("escape", "dismiss(None)", "Do not start"),
-    ]
 
-    def __init__(self, problems: Sequence[QuietProblem]) -> None:
-        super().__init__(
-            f"This machine is busy: {'; '.join(PROBLEMS[problem] for problem in problems)}.",
-            "Times that are measured now may not decide anything.\n\n"
-            f"w    wait at most {WAIT_SECONDS / 60:.0f} minutes until it is quiet\n"
-            "s    start now\n"
-            "esc  do not start",
-        )
+def delete_dialog(entry: HistoryEntry) -> ChoiceDialog[bool]:
+    facts = (entry.run_id, text.printable(entry.model, 40), text.printable(entry.device, 40))
+    details = f"{'   '.join(facts)}\n{text.printable(entry.note, 200)}"
+    question = "Delete this run?  Its figures, logs and note cannot be recovered."
+    return yes_or_no(question, "Delete it", "Keep it", details)
+
+
+def command_dialog(question: str, details: str, arguments: Sequence[str]) -> ChoiceDialog[bool]:
+    """Ask whether to run a command of this program, which takes over the terminal."""
+    command = text.printable(" ".join(("p3-advisor", *arguments)), 200)
+    return yes_or_no(question, "Run it", "Not now", f"{details}\n", meaning=f"run {command}")
+
+
+def load_dialog(problems: Sequence[QuietProblem]) -> ChoiceDialog[float | None]:
+    """Ask for the seconds to wait for a quiet machine, 0 to start at once; None for no start."""
+    wait = f"wait at most {WAIT_SECONDS / 60:.0f} minutes until it is quiet"
+    replies = (
+        Reply[float | None]("w,enter", "Wait", WAIT_SECONDS, wait),
+        Reply[float | None]("s", "Start now", 0.0),
+        Reply[float | None]("escape", "Do not start", None),
+    )
+    return ChoiceDialog(
+        f"This machine is busy: {'; '.join(PROBLEMS[problem] for problem in problems)}.",
+        replies,
+        "Times that are measured now may not decide anything.\n",
+    )
 
 
 class LineInput(Input):
@@ -150,78 +148,68 @@ class LineInput(Input):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Save")]
 
 
-class NoteDialog(Dialog[str | None]):
-    """Asks for a note; returns it, or None if the dialog is closed."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
-
-    def __init__(self, run_id: str, note: str) -> None:
-        super().__init__()
-        self._run_id, self._note = run_id, note
-
-    def compose(self) -> ComposeResult:
-        lead = f"Note on run {self._run_id}; an empty note is removed."
-        with Vertical(classes="dialog"):
-            yield Static(lead, markup=False, classes="lead")
-            yield LineInput(self._note, placeholder="for example: before the driver was updated")
-        yield KeyFooter()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip())
-
-
-class FileDialog(Dialog[None]):
-    """Asks for a file, and again before it overwrites one, then writes it."""
+class LineDialog(Dialog[None]):
+    """Asks for a line of text; `save` takes it, and returns why the dialog stays open, if so."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
     def __init__(
-        self,
-        name: str,
-        extensions: Sequence[str],
-        make_content: Callable[[str], str],
+        self, lead: str, proposed: str, save: Callable[[str], str], placeholder: str = ""
     ) -> None:
-        """Propose the file `name` in the current directory.
-
-        `make_content` returns the content for the extension of the file.
-        """
         super().__init__()
-        self._proposed, self._extensions = pathlib.Path.cwd() / name, extensions
-        self._make_content, self._overwrite_confirmed = make_content, ""
+        self._lead, self._proposed, self._save = lead, proposed, save
+        self._placeholder = placeholder
 
     def compose(self) -> ComposeResult:
-        extensions = ", ".join(self._extensions)
-        lead = f"Export this run.  The extension selects the format: {extensions}"
         with Vertical(classes="dialog"):
-            yield Static(lead, markup=False, classes="lead")
-            yield LineInput(str(self._proposed))
+            yield Static(self._lead, markup=False, classes="lead")
+            yield LineInput(self._proposed, placeholder=self._placeholder)
             yield Static("", id="note", markup=False)
         yield KeyFooter()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Write the file, or show why it is not written yet."""
-        name = event.value.strip()
-        file = pathlib.Path(name).expanduser()
-        if not name or file.is_dir() or not file.parent.is_dir():
-            note = "name a file in a directory that exists"
-        elif file.suffix.lower() not in self._extensions:
-            note = f"use one of the extensions {', '.join(self._extensions)}"
-        elif file.exists() and self._overwrite_confirmed != name:
-            self._overwrite_confirmed = name
-            note = "that file exists; press enter again to overwrite it"
-        else:
-            note = self._write(file)
+        note = self._save(event.value.strip())
         self.query_one("#note", Static).update(note)
+        if not note:
+            self.dismiss()
 
-    def _write(self, file: pathlib.Path) -> str:
-        """Write the file and close the dialog; return why it is not written."""
+
+class Export:
+    """Writes a file whose extension selects the format; an existing one when asked twice."""
+
+    def __init__(
+        self,
+        extensions: Sequence[str],
+        make_content: Callable[[str], str],
+        tell: Callable[[str], object],
+    ) -> None:
+        """`make_content` returns the content for an extension; `tell` takes what was done."""
+        self._extensions, self._make_content, self._tell = extensions, make_content, tell
+        self._asked_about = ""
+
+    def dialog(self, name: str) -> LineDialog:
+        """Return the question for the file, which proposes `name` in the current directory."""
+        extensions = ", ".join(self._extensions)
+        lead = f"Export this run.  The extension selects the format: {extensions}"
+        return LineDialog(lead, str(pathlib.Path.cwd() / name), self.write)
+
+    def write(self, name: str) -> str:
+        """Write the file; return why it is not written."""
+        file = pathlib.Path(name).expanduser()
+        extension = file.suffix.lower()
+        if not name or file.is_dir() or not file.parent.is_dir():
+            return "name a file in a directory that exists"
+        if extension not in self._extensions:
+            return f"use one of the extensions {', '.join(self._extensions)}"
+        if file.exists() and self._asked_about != name:
+            self._asked_about = name
+            return "that file exists; press enter again to overwrite it"
         try:
-            content = escape_control_chars(self._make_content(file.suffix.lower()))
+            content = escape_control_chars(self._make_content(extension))
             write_atomically(file, content.encode())
         except OSError as problem:
             return f"not written: {problem.strerror}; name another file"
         except UserError as error:
             return text.printable(f"{error.what}; next: {error.next_step}", 600)
-        self.dismiss()
-        self.notify(f"written: {file.absolute()}", markup=False)
+        self._tell(f"written: {file.absolute()}")
         return ""

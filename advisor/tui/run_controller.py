@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
-from advisor.domain.run_state import resume_command
+from advisor.domain.run_state import Header, resume_command
 from advisor.errors import UserError
 from advisor.execute import execution
 from advisor.report.answer import headline
+from advisor.report.answer_files import is_file, read_answer
 from advisor.store.runs import Run
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.questions import CancelDialog, QuitDialog
+from advisor.tui.questions import cancel_dialog, quit_dialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, HostProcess, RunSession
@@ -65,6 +67,64 @@ class RunController:
         if self.owned_host is not None:
             self._app.notify(BUSY_MESSAGE, severity="warning", markup=False)
         return self.owned_host is not None
+
+    def open(self, name: str) -> None:
+        """Show the results of a stored run or document, or the progress of a run."""
+        if is_file(name):
+            catalogue = self._app.catalogue
+            self._app.background.start(
+                "results",
+                lambda: RunAnswer.of_file(read_answer(name), catalogue),
+                self.show_answer,
+            )
+        elif run := self._find(name):
+            self._open_run(run)
+
+    def _open_run(self, run: Run) -> None:
+        session = self.session
+        if self.owned_host is None or session is None:
+            self._open_session(run)
+        elif session.follower.run.directory == run.directory and not session.is_finished:
+            self.show(session)
+        elif not run.is_active():
+            # The run that this program executes stays the current one.
+            self.show_decided(lambda: decide(run), run)
+        else:
+            self.refuse_if_busy()
+
+    def _open_session(self, run: Run) -> None:
+        try:
+            session = RunSession.for_run(run)
+            session.refresh()
+        except UserError as error:
+            self._app.show_error(error)
+            return
+        if session.is_running:
+            self.show(session)
+        else:
+            self.session = session
+            self.show_results()
+
+    def resume(self, name: str) -> None:
+        """Resume a stopped run; show it if another process is working on it."""
+        run = self._find(name, execution.check_resumable)
+        if run is None:
+            return
+        if run.is_active():
+            self._open_run(run)
+        elif not self.refuse_if_busy():
+            self.run(run)
+
+    def _find(self, name: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
+        """Return the run, or None after showing why it is unreadable or does not pass `check`."""
+        try:
+            run = self._app.context.store.find(name)
+            check(run.header())
+            run.state()
+        except UserError as error:
+            self._app.show_error(error)
+            return None
+        return run
 
     def run(self, run: Run) -> None:
         """Start the host process of a run, and show it."""
@@ -168,8 +228,8 @@ class RunController:
             self.show_results()
         elif self.session is None or not self.session.is_controlled:
             self._app.notify(NOT_CONTROLLED_MESSAGE, markup=False)
-        elif not isinstance(self._app.screen, CancelDialog):
-            self._app.push_screen(CancelDialog(), on_answer)
+        else:
+            self._app.ask(cancel_dialog(), on_answer)
 
     def ask_to_leave(self) -> None:
         """End the program; while a run goes on, only after a confirmation."""
@@ -183,8 +243,7 @@ class RunController:
             if choice:
                 self._app.shut_down(0 if choice == "keep" else 130)
 
-        if not isinstance(self._app.screen, QuitDialog):
-            self._app.push_screen(QuitDialog(self.description()), on_answer)
+        self._app.ask(quit_dialog(self.description()), on_answer)
 
     def exit_message(self) -> str:
         """Return a line for the shell: how to come back to a run, or the last answer."""

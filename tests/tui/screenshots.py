@@ -78,7 +78,7 @@ async def draw_results(context: Context) -> None:
         await wait_for(pilot, lambda: app.machine is not None)
         await settle(pilot)
         app.save_screenshot("home.svg", str(DIRECTORY))
-        app.open_stored(str(next(iter(list_examples()))))
+        app.run_controller.open(str(next(iter(list_examples()))))
         await wait_for_screen(pilot, ResultsScreen)
         app.save_screenshot("results.svg", str(DIRECTORY))
         await pilot.press("1", "shift+tab", "enter")

@@ -22,7 +22,7 @@ from advisor.decide.decision import decide
 from advisor.report import found_recipe, recipe_text
 from advisor.store.runs import Run
 from advisor.tui import app as terminal_app
-from advisor.tui.questions import CommandDialog, FileDialog
+from advisor.tui.questions import ChoiceDialog, LineDialog
 from advisor.tui.screens.results import ResultsScreen
 
 
@@ -66,7 +66,7 @@ async def test_a_command_runs_in_the_terminal_after_a_confirmation(
             patch.setattr("builtins.input", lambda _: "")
             for key, is_asked in (("escape", False), ("y", True)):
                 app.ask_to_run("Do it?", "", ["verify", "a b"], lambda: results.append(1))
-                await wait_for_screen(pilot, CommandDialog)
+                await wait_for_screen(pilot, ChoiceDialog)
                 assert "p3-advisor verify a b" in screen_text(pilot)
                 await pilot.press(key)
                 await wait_for_screen(pilot, ResultsScreen)
@@ -97,7 +97,7 @@ async def test_e_writes_a_report_of_the_answer_that_is_shown(
         await pilot.press("w", "right")
         await wait_for(pilot, lambda: results.is_explored)
         await pilot.press("e")
-        dialog = await wait_for_screen(pilot, FileDialog)
+        dialog = await wait_for_screen(pilot, LineDialog)
         field = dialog.query_one(Input)
         assert field.value.endswith("-explored.html")
         file = tmp_path / "report.md"

@@ -24,7 +24,7 @@ from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import CommandDialog
+from advisor.tui.questions import ChoiceDialog
 from advisor.tui.screens.setup import SetupScreen
 
 
@@ -50,7 +50,7 @@ async def test_the_plan_offers_to_create_an_environment_and_a_failure_is_explain
             await pilot.press("down")
         assert "create_env" in key_hints(pilot)
         await pilot.press("m")
-        await wait_for_screen(pilot, CommandDialog)
+        await wait_for_screen(pilot, ChoiceDialog)
         await check_screen_at(pilot, (80, 24))
         assert "p3-advisor env create openvino" in screen_text(pilot)
         await pilot.press("y")

@@ -37,7 +37,7 @@ from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.help_dialog import HelpDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import LoadDialog
+from advisor.tui.questions import ChoiceDialog, load_dialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
@@ -150,7 +150,7 @@ async def test_results_of_kept_documents(name: str, tui_context: Context, *, upd
     shipped = Context(environment=tui_context.environment, store=tui_context.store)
     app = AdvisorApp(LaunchOptions(), shipped)
     async with running_app(app) as pilot:
-        app.open_stored(str(EVIDENCE / f"{DOCUMENTS[name]}.json"))
+        app.run_controller.open(str(EVIDENCE / f"{DOCUMENTS[name]}.json"))
         await wait_for_screen(pilot, ResultsScreen)
         await compare_at((120, 40), f"results-{name}", pilot, update=update)
 
@@ -195,7 +195,6 @@ async def test_questions_help_history_and_comparison(
     )
     async with running_app(app) as pilot:
         await wait_for(pilot, lambda: app.machine is not None)
-        await wait_for_text(pilot, "Stopped: run")
         for index, name in enumerate(("model", "target", "priorities", "plan")):
             await go_to_step(pilot, index)
             await compare(name, pilot, update=update)
@@ -227,8 +226,8 @@ async def test_home(
         await wait_for(pilot, lambda: app.machine is not None)
         await wait_for_text(pilot, "2.29x")
         await compare("home", pilot, update=update)
-        await app.push_screen(LoadDialog(("cpu-busy", "gpu-processes")))
-        await wait_for_screen(pilot, LoadDialog)
+        await app.push_screen(load_dialog(("cpu-busy", "gpu-processes")))
+        await wait_for_screen(pilot, ChoiceDialog)
         await compare("busy-machine", pilot, update=update)
 
 
@@ -293,7 +292,7 @@ async def test_text_generation(
         await wait_for_text(pilot, "So far: ")
         await compare("generating", pilot, update=update)
         run = make_run(store, finished=True, generates=True)
-        app.open_stored(run.directory.name)
+        app.run_controller.open(run.directory.name)
         await wait_for_screen(pilot, ResultsScreen)
         await compare("generated", pilot, update=update)
 

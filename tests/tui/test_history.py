@@ -12,6 +12,7 @@ from onscreen import (
     SIZES,
     async_test,
     check_screen_at,
+    key_hints,
     running_app,
     wait_for,
     wait_for_screen,
@@ -19,22 +20,17 @@ from onscreen import (
 )
 from recorded_runs import make_run
 
-from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.domain.plan import REFERENCE
-from advisor.domain.run_events import Planned, WorkerEnded, WorkerSpawned
+from advisor.domain.run_events import Planned
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import DeleteDialog
+from advisor.tui.questions import ChoiceDialog
 from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen, SecondRunTable
-from advisor.tui.screens.home import list_items
 from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.screens.runs import list_items
 from advisor.tui.session import HostProcess
-from advisor.tui.stored_runs import find_unfinished_run
 from advisor.tui.table import Table
-from probes.wire.outcome import Failure, Outcome
 
 
 @pytest.fixture
@@ -42,69 +38,33 @@ def store(tmp_path: pathlib.Path) -> Store:
     return Store(tmp_path / "stored")
 
 
-def test_the_newest_unfinished_run_of_this_machine_is_found(
-    store: Store, tmp_path: pathlib.Path
-) -> None:
-    assert find_unfinished_run(store) is None
-    assert not (tmp_path / "stored").exists()
-    make_run(store, finished=True)
-    make_run(store, finished=False, run_id="20261122-120000-0003", imported=True)
-    make_run(store, finished=False, run_id="20261123-120000-f1ee-0001-1")  # of a fleet
-    assert find_unfinished_run(store) is None
-    make_run(store, finished=False)
-    newest = make_run(store, finished=False, run_id="20261121-130000-0002")
-    unfinished = find_unfinished_run(store)
-    assert unfinished is not None
-    assert unfinished.entry.run_id == newest.directory.name
-    assert not unfinished.is_active
-    assert unfinished.others == 1
-    with newest.writer():
-        active = find_unfinished_run(store)
-    assert active is not None
-    assert active.is_active
-    assert active.notice != unfinished.notice
-    refused = Failure("model-refused", phase="load", reason="it has no weights")
-    header = builders.header(run_id="20261124-120000-0004")
-    with store.create(header).writer() as writer:
-        for event in builders.events(
-            Planned(plan=builders.plan("compiled")),
-            WorkerSpawned(arm=REFERENCE, process=0),
-            WorkerEnded(arm=REFERENCE, process=0, outcome=Outcome(refused)),
-        ):
-            writer.append(event)
-    after_refusal = find_unfinished_run(store)
-    assert after_refusal is not None
-    assert after_refusal.entry.run_id == newest.directory.name
-
-
 @async_test
-async def test_a_stopped_run_is_offered_at_the_start_and_resumed_with_one_key(
+async def test_a_stopped_run_is_resumed_at_home_with_one_key(
     store: Store, tui_context: Context
 ) -> None:
-    run = make_run(store, finished=False)
-    unfinished = find_unfinished_run(store)
-    assert unfinished is not None
+    run, finished = make_run(store, finished=False), make_run(store, finished=True)
     # The run goes on until the test ends, so the screen shows its progress all the time.
     waiting = (sys.executable, "-c", "import sys; sys.stdin.read()")
     app = AdvisorApp(
-        LaunchOptions(answers=Answers(gpu="cpu")),
+        LaunchOptions(),
         dataclasses.replace(tui_context, store=store),
         start_host=lambda run: HostProcess(run, waiting),
     )
     async with running_app(app) as pilot:
-        await wait_for_text(pilot, unfinished.notice[:50])
-        for size in SIZES:
-            await check_screen_at(pilot, size)
+        table = app.screen.query_one(Table)
+        await wait_for(pilot, lambda: finished.directory.name in table._cells)
+        table.move_cursor_to(finished.directory.name)
+        await wait_for(pilot, lambda: "resume" not in key_hints(pilot))
+        table.move_cursor_to(run.directory.name)
+        await wait_for(pilot, lambda: "resume" in key_hints(pilot))
         await pilot.press("ctrl+g")
-        await wait_for(pilot, lambda: app.run_controller.session is not None)
+        assert app.run_controller.session is None, "a key that shows starts nothing"
+        await pilot.press("r")
+        await wait_for_screen(pilot, LiveScreen)
         session = app.run_controller.session
         assert session is not None
         assert session.follower.run.directory == run.directory
         assert session.host is not None
-        await wait_for(pilot, lambda: isinstance(app.screen, LiveScreen))
-        app.action_setup()
-        setup = await wait_for_screen(pilot, SetupScreen)
-        assert not setup.query_one("#unfinished").display
 
 
 @async_test
@@ -210,7 +170,7 @@ async def test_a_run_is_deleted_only_after_a_confirmation_and_not_while_it_is_ac
         table = screen.query_one(Table)
         await wait_for(pilot, lambda: table.row_count == 2)
         await pilot.press("d")
-        await wait_for_screen(pilot, DeleteDialog)
+        await wait_for_screen(pilot, ChoiceDialog)
         for size in SIZES:
             assert run.directory.name in await check_screen_at(pilot, size)
         await pilot.press("escape")

@@ -25,15 +25,9 @@ from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.screens.home import (
-    OPEN_MARK,
-    TRADE_OFF,
-    HomeScreen,
-    describe_winner,
-    format_age,
-    list_examples,
-)
+from advisor.tui.screens.home import TRADE_OFF, HomeScreen, list_examples
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.runs import OPEN_MARK, describe_winner, format_age
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.table import Table
 

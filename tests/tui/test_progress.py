@@ -10,6 +10,7 @@ import pytest
 from advisor.domain.event_folding import fold
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import (
+    EndCause,
     LoadMeasured,
     LoggedEvent,
     Resumed,
@@ -157,3 +158,20 @@ def test_a_resumed_run_expects_its_builds_again() -> None:
     state = resumed(plan=Plan(arms=arms, excluded=()))
     left = remaining_seconds(state, QUESTION, 0.0)
     assert left == pytest.approx(30 * len(arms) + MEASURING / 2)
+
+
+def test_after_the_races_the_stage_names_what_is_repeated_and_no_end_is_known() -> None:
+    raced = {1: ("compiled",), 2: ("compiled",)}
+    ends: dict[int, EndCause] = {1: "decided", 2: "decided"}
+    done = builders.run_state({"compiled": builders.process()}, opened=raced, closed=ends)
+    done = msgspec.structs.replace(done, plan=builders.plan("compiled"), finished=False)
+    assert remaining_seconds(done, QUESTION, 0.0) is None
+    checking = stage_of(done)
+    repeated = msgspec.structs.replace(done, repeats={1: ("compiled", "compiled#duplicate")})
+    title = stage_of(repeated).title
+    assert title != checking.title
+    assert title.endswith(" 1 in fresh processes: compiled")
+    budget = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
+    limited = msgspec.structs.replace(QUESTION, budget=budget, all_arms=False)
+    assert remaining_seconds(done, limited, 40.0) == pytest.approx(60.0)
+    assert remaining_seconds(done, limited, 140.0) is None, "it goes on after its limit"

@@ -22,7 +22,7 @@ from textual.widgets import Markdown, Tab
 from advisor.context import Context
 from advisor.domain.constraints import FURTHER_CRITERIA
 from advisor.domain.measurement import Interval
-from advisor.report.answer import answer_lines
+from advisor.report.answer import short_answer_lines
 from advisor.report.answer_files import read_answer
 from advisor.store.runs import Run
 from advisor.tui.answer import PROGRAM_CELLS, TASK_NAMES, RunAnswer, results_title
@@ -46,7 +46,7 @@ def context(tui_context: Context) -> Context:
 async def open_document(pilot: Pilot[int], file: pathlib.Path) -> ResultsScreen:
     app = pilot.app
     assert isinstance(app, AdvisorApp)
-    app.open_stored(str(file))
+    app.run_controller.open(str(file))
     return await wait_for_screen(pilot, ResultsScreen)
 
 
@@ -136,7 +136,7 @@ def test_an_axis_is_drawn_for_every_speed_up(value: float) -> None:
 async def test_all_lines_of_an_answer_are_reachable(context: Context) -> None:
     async with running_app(AdvisorApp(LaunchOptions(), context), (60, 16)) as pilot:
         screen = await open_document(pilot, EVIDENCE / "cpu-demo.json")
-        lines = answer_lines(screen.answer.document)
+        lines = short_answer_lines(screen.answer.document)
         assert lines[0].split()[0] in screen_text(pilot)
         await pilot.press("up")
         assert screen.focused_part == ANSWER

@@ -24,7 +24,7 @@ from advisor.store.runs import Run
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import PROBLEMS, WAIT_SECONDS, LoadDialog
+from advisor.tui.questions import PROBLEMS, WAIT_SECONDS, ChoiceDialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
@@ -44,7 +44,7 @@ async def start(pilot: Pilot[int]) -> None:
     """Start a run from the questions, up to the question about the load."""
     await wait_for_screen(pilot, SetupScreen)
     await pilot.press("ctrl+r")
-    await wait_for_screen(pilot, LoadDialog)
+    await wait_for_screen(pilot, ChoiceDialog)
 
 
 def quick_app(context: Context, host: StartHost | None = None) -> AdvisorApp:

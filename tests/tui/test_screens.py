@@ -34,7 +34,7 @@ from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.help_dialog import HelpDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import CancelDialog, FileDialog, QuitDialog
+from advisor.tui.questions import ChoiceDialog, Export, cancel_dialog, quit_dialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
@@ -258,9 +258,9 @@ async def test_a_run_can_be_paused_continued_and_cancelled(
         await pilot.press("space")
         await wait_for(pilot, lambda: not session.is_paused)
         await pilot.press("q")
-        await wait_for_screen(pilot, QuitDialog)
+        await wait_for_screen(pilot, ChoiceDialog)
         await pilot.press("escape", "x")
-        await wait_for_screen(pilot, CancelDialog)
+        await wait_for_screen(pilot, ChoiceDialog)
         await pilot.press("y")
         await wait_for_screen(pilot, ResultsScreen)
         await wait_for(pilot, lambda: not session.is_running)
@@ -339,9 +339,9 @@ async def test_screens_without_a_golden_fit_every_size(tui_context: Context) -> 
     app = app_with(tui_context)
     async with running_app(app) as pilot:
         for dialog in (
-            QuitDialog("run 0000 in progress"),
-            CancelDialog(),
-            FileDialog("run.html", [".html", ".json"], str),
+            quit_dialog("run 0000 in progress"),
+            cancel_dialog(),
+            Export([".html", ".json"], str, print).dialog("run.html"),
         ):
             await app.push_screen(dialog)
             await wait_for_screen(pilot, type(dialog))

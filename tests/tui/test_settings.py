@@ -18,7 +18,7 @@ from advisor.errors import SettingsError
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions, check_actions
-from advisor.tui.questions import FileDialog
+from advisor.tui.questions import LineDialog
 from advisor.tui.screens.results import ResultsScreen
 
 
@@ -41,7 +41,7 @@ async def test_the_settings_change_keys(
     async with running_app(app) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("ctrl+e")
-        await wait_for_screen(pilot, FileDialog)
+        await wait_for_screen(pilot, LineDialog)
 
 
 @async_test

@@ -28,7 +28,7 @@ from advisor.system import HOME_VARIABLE
 from advisor.tui import launch
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import BackgroundTasks, LaunchOptions
-from advisor.tui.questions import FileDialog
+from advisor.tui.questions import LineDialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.widgets import HELP, MORE, hide_excess_hints
@@ -90,7 +90,7 @@ async def test_a_report_can_be_exported_with_the_mouse_alone(
         assert await pilot.click(bar, offset=(90, 0))
         await wait_for(pilot, lambda: results.is_explored)
         await click("Export")
-        dialog = await wait_for_screen(pilot, FileDialog)
+        dialog = await wait_for_screen(pilot, LineDialog)
         file = tmp_path / "clicked.json"
         dialog.query_one(Input).value = str(file)
         await click("Save")

@@ -10,18 +10,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
-from advisor.decide.answer_summaries import read_summaries
-from advisor.domain.answer import AnswerSummary
 from advisor.errors import UserError
 from advisor.store.store import Store
 from advisor.tui import text
-from advisor.tui.questions import DeleteDialog, NoteDialog
-from advisor.tui.screens.advisor_screen import AdvisorScreen
-from advisor.tui.screens.home import StoredItem, format_age, list_cells, list_items
+from advisor.tui.questions import LineDialog, delete_dialog
+from advisor.tui.screens.runs import MOST_RUNS, RunsScreen, StoredItem, format_age
 from advisor.tui.table import Column, SelectableTable, Table
 
 COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
-MAX_ROWS = 500
 #: Number of runs that are compared.
 PAIR = 2
 #: Actions on the row under the cursor.
@@ -51,7 +47,7 @@ class SecondRunTable(SelectableTable):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", COMPARE, id="open")]
 
 
-class HistoryScreen(AdvisorScreen):
+class HistoryScreen(RunsScreen):
     """The stored runs."""
 
     HELP_TEXT = """\
@@ -61,7 +57,6 @@ cursor, as p3-advisor compare does. While a run is marked, the other keys wait. 
 a run, d deletes it; p3-advisor note and delete do the same. f prints the answers of the newest
 fleet, for each model and kind of device, as p3-advisor fleet does."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "resume", "Resume", id="resume"),
         Binding("space", "mark", "Mark", id="mark", tooltip="mark a run, or unmark it"),
         Binding(
             "c",
@@ -90,9 +85,7 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
         self._marked = [marked] if marked else []
         #: Whether the screen asks for the second run of a comparison.
         self._chooses_second = marked is not None
-        self._items: list[StoredItem] | None = None
         self._has_fleet = False
-        self._summaries: dict[str, AnswerSummary] = {}
 
     def compose_body(self) -> ComposeResult:
         filter_input = Input(placeholder="filter", id="filter", compact=True)
@@ -106,25 +99,7 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
         self.set_title(Text(COMPARE_TITLE if self._chooses_second else "History", "bold"))
         self.query_one(Table).focus()
         self._has_fleet = bool(self.app.context.store.fleets.ids())
-        self._read_items()
-
-    def _read_items(self) -> None:
-        store = self.app.context.store
-
-        self.app.background.start("history", lambda: list_items(store), self._show_items)
-
-    def _show_items(self, items: list[StoredItem]) -> None:
-        self._items = items
-        self.draw()
-        store = self.app.context.store
-        entries = [item.entry for item in items if item.entry.run_id not in self._summaries]
-        self.app.background.start(
-            "answers", lambda: read_summaries(store, entries[:MAX_ROWS]), self._show_summaries
-        )
-
-    def _show_summaries(self, summaries: dict[str, AnswerSummary]) -> None:
-        self._summaries |= summaries
-        self.draw()
+        self.read_runs()
 
     def offers(self, action: str) -> bool:
         """Offer what has an effect on the marked runs or on the row under the cursor."""
@@ -136,28 +111,26 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
             return False
         if action == "fleet":
             return self._has_fleet
-        return action not in ROW_ACTIONS or self._suits_row(action)
-
-    def _suits_row(self, action: str) -> bool:
-        item = self._item_at_cursor()
-        return item is not None and (action != "resume" or item.state == "stopped")
+        if action == "resume":
+            return self.can_resume()
+        return action not in ROW_ACTIONS or self.item_at_cursor() is not None
 
     def draw(self) -> None:
-        if self._items is None or not self.is_attached:
+        if self.items is None or not self.is_attached:
             return
-        shown = [item for item in self._items if self._passes_filter(item)]
+        shown = [item for item in self.items if self._passes_filter(item)]
         now = self.app.context.now()
         self.query_one(Table).fill(
             COLUMNS,
             {
                 item.entry.run_id: {
                     "mark": self._mark_of(item),
-                    **list_cells(item, self._summaries.get(item.entry.run_id), now),
+                    **self.cells_of(item, now),
                 }
-                for item in shown[:MAX_ROWS]
+                for item in shown[:MOST_RUNS]
             },
         )
-        message = "" if shown else "no run passes the filter" if self._items else EMPTY_MESSAGE
+        message = "" if shown else "no run passes the filter" if self.items else EMPTY_MESSAGE
         self.query_one("#empty", Static).update(message)
         self.on_data_table_row_highlighted()
 
@@ -190,13 +163,9 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
             "AB"[self._marked.index(item.entry.run_id)] if item.entry.run_id in self._marked else ""
         )
 
-    def _item_at_cursor(self) -> StoredItem | None:
-        item_id = self.query_one(Table).key_at_cursor()
-        return next((item for item in self._items or () if item.entry.run_id == item_id), None)
-
     def on_data_table_row_highlighted(self) -> None:
         """Show the id, the age and the note of the row under the cursor."""
-        item = self._item_at_cursor()
+        item = self.item_at_cursor()
         parts = []
         if item is not None:
             age = format_age(item.entry.created, self.app.context.now())
@@ -212,7 +181,7 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
         if self._chooses_second:
             self.action_compare()
         else:
-            self.app.open_stored(self.query_one(Table).key_at_cursor() or "")
+            self.app.run_controller.open(self.query_one(Table).key_at_cursor() or "")
 
     def action_mark(self) -> None:
         """Mark the run under the cursor, or unmark it; a third mark removes the oldest."""
@@ -233,25 +202,27 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
 
     def _find_pair(self) -> list[str]:
         """Return the marked runs, or the marked one and that at the cursor; empty for no pair."""
-        item = self._item_at_cursor()
+        item = self.item_at_cursor()
         chosen = list(self._marked)
         if len(chosen) < PAIR and item is not None:
             chosen.append(item.entry.run_id)
         return chosen if len(set(chosen)) == PAIR else []
 
     def action_note(self) -> None:
-        item = self._item_at_cursor()
+        item = self.item_at_cursor()
         if item is None:
             return
 
-        def write(note: str | None) -> None:
-            if note is not None:
-                self._change_store(lambda store: store.find(item.entry.run_id).write_note(note))
+        def write(note: str) -> str:
+            self._change_store(lambda store: store.find(item.entry.run_id).write_note(note))
+            return ""
 
-        self.app.push_screen(NoteDialog(item.entry.run_id, item.entry.note), write)
+        lead = f"Note on run {item.entry.run_id}; an empty note is removed."
+        placeholder = "for example: before the driver was updated"
+        self.app.push_screen(LineDialog(lead, item.entry.note, write, placeholder))
 
     def action_delete(self) -> None:
-        item = self._item_at_cursor()
+        item = self.item_at_cursor()
         if item is None:
             return
 
@@ -263,7 +234,7 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
                 self._marked = [run_id for run_id in self._marked if run_id != item.entry.run_id]
                 self._change_store(delete)
 
-        self.app.push_screen(DeleteDialog(item.entry), on_answer)
+        self.app.ask(delete_dialog(item.entry), on_answer)
 
     def _change_store(self, change: Callable[[Store], object]) -> None:
         """Change the store and list the runs again; show why it failed."""
@@ -271,13 +242,10 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
             change(self.app.context.store)
         except UserError as error:
             self.app.show_error(error)
-        self._read_items()
+        self.read_runs()
 
     def action_new(self) -> None:
         self.app.action_new_question()
 
     def action_fleet(self) -> None:
         self.app.action_fleet()
-
-    def action_resume(self) -> None:
-        self.app.resume(self.query_one(Table).key_at_cursor() or "")

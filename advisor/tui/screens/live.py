@@ -195,12 +195,11 @@ measurements."""
             notice.update(Text("No answer before the second round.", "dim"), layout=False)
             return
         leader, advice = answer.ranked[0], answer.recommendation
-        line = text.styled("So far: ", "dim")
+        line = text.styled("So far (provisional): ", "dim")
         if advice is not None:
             line += Text(f"{advice.decision.word} ", "bold")
         line += Text(text.printable(leader.arm, 60), "bold")
         line += Text(f"  {format_interval(leader.speedup)}  score {leader.scored.score:.2f}")
-        line += Text("  provisional", "dim")
         line.no_wrap, line.overflow = True, "ellipsis"
         notice.update(line, layout=False)
 

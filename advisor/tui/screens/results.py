@@ -45,12 +45,12 @@ class ResultsScreen(AdvisorScreen):
     """The results of one run."""
 
     HELP_TEXT = """\
-The first lines are the answer: what to use, how sure that is, what would change it, and what it
-costs. Each row of the ranking has the 95 % interval of its speed-up on one axis, with eager PyTorch
-at 1x. Letters grade the criteria: A is best, C lowest. tab, or a number, goes through the panes
-below the ranking. Changing a weight ranks again at once; marks on the bars show where the answer
-changes, and u restores the weights of the run. For generated text, TTFT is the time to the first
-token and ITL the time between tokens, in milliseconds, at the first batch size."""
+The first lines are the answer: what to use, how sure that is, and what it costs. Each row of the
+ranking has the 95 % interval of its speed-up on one axis, with eager PyTorch at 1x. Letters grade
+the criteria: A is best, C lowest. tab, or a number, goes through the panes below the ranking.
+Changing a weight ranks again at once; marks on the bars show where the answer changes, and u
+restores the weights of the run. For generated text, TTFT is the time to the first token and ITL the
+time between tokens, in milliseconds, at the first batch size."""
     TERMS = ("interval", "CLEAR, LIKELY, OPEN", "trust", "flip", "grade", "weights", "arm")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "detail", "Evidence", id="detail"),
@@ -91,11 +91,10 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
             "u", "undo", "Undo", id="undo", tooltip="restore the weights of the run", show=False
         ),
         Binding(
-            "ctrl+g",
+            "r",
             "resume",
             "Resume",
             id="resume",
-            key_display="^g",
             tooltip="resume a stopped run",
         ),
         Binding(
@@ -143,6 +142,8 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     def offers(self, action: str) -> bool:
         """Offer what has an effect on this run."""
         document, is_stored = self.original.document, self.original.run is not None
+        if action == "copy":
+            return is_stored
         if action in {"code", "measure_again", "verify", "retry", "resume"} and (
             not is_stored or document.imported
         ):
@@ -245,7 +246,7 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     # Actions on the run
 
     def action_resume(self) -> None:
-        self.app.resume(self.original.document.run_id)
+        self.app.run_controller.resume(self.original.document.run_id)
 
     def action_retry(self) -> None:
         actions.retry_failed(self.app, self.original)
@@ -305,7 +306,7 @@ Markdown, CSV or JSON; the extension of the file selects the format."""
         return action == "open" or super().offers(action)
 
     def action_open(self) -> None:
-        self.app.open_stored(self.original.document.run_id)
+        self.app.run_controller.open(self.original.document.run_id)
 
     def action_back(self) -> None:
         self.app.pop_screen()

@@ -24,7 +24,6 @@ from advisor.tui.steps.target import TargetStep
 
 if TYPE_CHECKING:
     from advisor.tui.steps.plan import PlanStep
-    from advisor.tui.stored_runs import UnfinishedRun
 
 STEP_NAMES = ("Model", "Target", "Priorities", "Plan")
 LAST_STEP = len(STEP_NAMES) - 1
@@ -48,26 +47,15 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         Binding("H", "history", "History", id="history"),
     ]
     step_index = 0
-    _unfinished_run: UnfinishedRun | None = None
 
     def compose_body(self) -> ComposeResult:
         """Yield the first question; the others are mounted when they are asked."""
-        yield Static("", id="unfinished", markup=False)
         with Vertical(id="body"):
             yield ContentSwitcher(ModelStep(id="step-0"), initial="step-0", id="steps")
         yield Static("", id="error", markup=False)
 
     def on_mount(self) -> None:
         self.step.begin()
-
-    def on_screen_resume(self) -> None:
-        """Offer the unfinished run that there is now, unless the title bar shows one."""
-
-        def show(run: UnfinishedRun | None) -> None:
-            self._unfinished_run = None if self.app.run_status() else run
-            self._draw_unfinished_run()
-
-        self.app.find_unfinished_run(show)
 
     def restart(self) -> None:
         """Show the first question; the answers stay."""
@@ -105,12 +93,6 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         priorities = "own weights" if answers.priority else answers.preset
         values = (answers.model, device + precision, priorities)
         return text.printable(values[index]) or STEP_NAMES[index]
-
-    def _draw_unfinished_run(self) -> None:
-        run = self._unfinished_run
-        for notice in self.query("#unfinished").results(Static):
-            notice.update(run.notice if run is not None else "")
-            notice.display = run is not None and self.step_index == 0
 
     def show_error(self, error: UserError | None) -> None:
         """Show an error and its next step, or remove it."""
@@ -189,6 +171,5 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
             await switcher.mount(kinds[index](id=f"step-{index}"))
         switcher.current = f"step-{index}"
         self.step_index = index
-        self._draw_unfinished_run()
         self.draw()
         self.step.begin()

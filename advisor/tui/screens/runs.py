@@ -1,0 +1,149 @@
+"""What the screens that list stored runs share: the runs, their answers, and their cells."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import ClassVar
+
+import msgspec
+from textual.binding import Binding, BindingType
+
+from advisor.domain.answer import AnswerSummary
+from advisor.store.runs import HistoryEntry, Run, RunStatus, state_of
+from advisor.store.store import Store
+from advisor.text_format import format_speedup
+from advisor.tui.screens.advisor_screen import AdvisorScreen
+from advisor.tui.table import Table
+
+#: Most rows of a list, and most answers that are read for it.
+MOST_RUNS = 500
+#: Follows an arm that leads while the decision is open.
+OPEN_MARK = " (open)"
+DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
+#: States of runs that a process works on.
+GOING_ON: tuple[RunStatus, ...] = ("running", "paused")
+
+
+class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored run with its state."""
+
+    entry: HistoryEntry
+    state: RunStatus
+
+    @property
+    def is_going_on(self) -> bool:
+        return self.state in GOING_ON
+
+    @property
+    def progress(self) -> str:
+        """Whether a run measured nothing."""
+        return "" if self.entry.measured or self.is_going_on else "no measurement"
+
+
+def list_items(store: Store, most_runs: int | None = None) -> list[StoredItem]:
+    """Return the newest runs, newest first; create nothing in an empty store."""
+    entries = [] if store.is_empty() else store.history()
+    return [
+        StoredItem(entry=entry, state=state_of(entry, Run(store.run_directory(entry.run_id))))
+        for entry in entries[:most_runs]
+    ]
+
+
+def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime) -> dict[str, str]:
+    """Return the cells of a run; the summary counts only for a finished one."""
+    entry = item.entry
+    cells = {
+        "model": entry.model,
+        "answer": item.progress,
+        "device": entry.device,
+        "state": item.state,
+        "age": format_age(entry.created, now),
+        "id": entry.run_id,
+        "note": entry.note,
+    }
+    if entry.finished and summary is not None:
+        cells["answer"] = describe_winner(summary)
+        cells["speed"] = format_speedup(summary.speedup) if summary.arm else ""
+        cells["trust"] = summary.trust or ""
+    return cells
+
+
+def describe_winner(summary: AnswerSummary) -> str:
+    """Return the advised arm, marked if the decision is open; a word if there is none."""
+    mark = OPEN_MARK if summary.decision_word == "OPEN" else ""
+    return f"{summary.arm}{mark}" if summary.arm else "no answer"
+
+
+def format_age(created: str, now: dt.datetime) -> str:
+    """Return how long ago something was created, such as `3 h ago`; empty if not known."""
+    try:
+        then = dt.datetime.fromisoformat(created)
+    except ValueError:
+        return ""
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=now.tzinfo)
+    seconds = max((now - then).total_seconds(), 0)
+    for unit, name in ((DAY_SECONDS, "d"), (HOUR_SECONDS, "h"), (MINUTE_SECONDS, "min")):
+        if seconds >= unit:
+            return f"{seconds // unit:.0f} {name} ago"
+    return "just now"
+
+
+class RunsScreen(AdvisorScreen):
+    """Lists stored runs, and then their answers, as they are read in the background."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "resume", "Resume", id="resume", tooltip="resume the run under the cursor")
+    ]
+
+    #: None before they were read.
+    items: list[StoredItem] | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._summaries: dict[str, AnswerSummary] = {}
+
+    def list_runs(self, store: Store) -> list[StoredItem]:
+        """Return the runs to show; called in a thread."""
+        return list_items(store)
+
+    def read_runs(self) -> None:
+        store = self.app.context.store
+        self.app.background.start("runs", lambda: self.list_runs(store), self._show_items)
+
+    def _show_items(self, items: list[StoredItem]) -> None:
+        self.items = items
+        self.refresh_bindings()
+        self.draw()
+        unknown = [item.entry for item in items if item.entry.run_id not in self._summaries]
+        if any(entry.finished for entry in unknown):
+            store = self.app.context.store
+            self.app.background.start(
+                "summaries",
+                lambda: _read_summaries(store, unknown[:MOST_RUNS]),
+                self._show_summaries,
+            )
+
+    def _show_summaries(self, summaries: dict[str, AnswerSummary]) -> None:
+        self._summaries |= summaries
+        self.draw()
+
+    def cells_of(self, item: StoredItem, now: dt.datetime) -> dict[str, str]:
+        return list_cells(item, self._summaries.get(item.entry.run_id), now)
+
+    def item_at_cursor(self) -> StoredItem | None:
+        run_id = self.query_one(Table).key_at_cursor()
+        return next((item for item in self.items or () if item.entry.run_id == run_id), None)
+
+    def can_resume(self) -> bool:
+        item = self.item_at_cursor()
+        return item is not None and item.state == "stopped"
+
+    def action_resume(self) -> None:
+        self.app.run_controller.resume(self.query_one(Table).key_at_cursor() or "")
+
+
+def _read_summaries(store: Store, entries: list[HistoryEntry]) -> dict[str, AnswerSummary]:
+    from advisor.decide.answer_summaries import read_summaries  # noqa: PLC0415 - speeds up the start
+
+    return read_summaries(store, entries)
