@@ -24,6 +24,8 @@ from advisor.tui.screens.setup import SetupScreen
 
 ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])
 SIZES = [(80, 24), (120, 40), (200, 60), (60, 16)]
+#: Where lines and keys are cut off first.
+SMALLEST = (60, 16)
 TIMEOUT_SECONDS = 120
 POLL_SECONDS, SETTLED_SECONDS = 0.02, 0.04
 

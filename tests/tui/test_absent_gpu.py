@@ -8,7 +8,7 @@ import pathlib
 import builders
 import pytest
 from onscreen import (
-    SIZES,
+    SMALLEST,
     async_test,
     check_screen_at,
     key_hints,
@@ -51,8 +51,7 @@ async def test_a_stored_run_answers_and_can_be_opened(context: Context) -> None:
         await wait_for_screen(pilot, AbsentGpuScreen)
         # The footer shows its keys after the screen has been composed.
         await wait_for(pilot, lambda: "open" in key_hints(pilot))
-        for size in SIZES:
-            await check_screen_at(pilot, size)
+        await check_screen_at(pilot, SMALLEST)
         assert "From a stored run" in screen_text(pilot)
         await pilot.press("r")
         await wait_for(pilot, lambda: type(pilot.app.screen) is ResultsScreen)

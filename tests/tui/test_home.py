@@ -9,7 +9,7 @@ import builders
 import msgspec
 import pytest
 from onscreen import (
-    SIZES,
+    SMALLEST,
     async_test,
     check_screen_at,
     running_app,
@@ -42,8 +42,7 @@ async def test_the_first_screen_lists_answers_and_opens_them(context: Context) -
         home = await wait_for_screen(pilot, HomeScreen)
         await wait_for_text(pilot, "2.29x C")
         await wait_for_text(pilot, "stopped")
-        for size in SIZES:
-            assert TRADE_OFF[:20] in await check_screen_at(pilot, size)
+        assert TRADE_OFF[:20] in await check_screen_at(pilot, SMALLEST)
         home.query_one(Table).move_cursor_to(run.directory.name)
         await pilot.press("enter")
         await wait_for_screen(pilot, ResultsScreen)
@@ -112,9 +111,6 @@ async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(
 async def test_options_of_the_command_line_lead_to_the_questions_or_to_a_run(
     context: Context,
 ) -> None:
-    options = LaunchOptions(answers=Answers(model="demo"), open="")
-    async with running_app(AdvisorApp(options, context)) as pilot:
-        await wait_for_screen(pilot, HomeScreen)
     run = make_run(context.store, finished=True)
     async with running_app(AdvisorApp(LaunchOptions(open=str(run.directory)), context)) as pilot:
         await wait_for_screen(pilot, ResultsScreen)

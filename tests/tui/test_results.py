@@ -7,6 +7,7 @@ import pathlib
 import builders
 import pytest
 from onscreen import (
+    SMALLEST,
     async_test,
     replay_app,
     running_app,
@@ -70,12 +71,11 @@ async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [(120, 40), (60, 16)])
 @async_test
 async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
-    size: tuple[int, int], tui_context: Context, sample_run: Run
+    tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(replay_app(tui_context, sample_run), size) as pilot:
+    async with running_app(replay_app(tui_context, sample_run), SMALLEST) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
         seen = []
         for _ in PARTS:
