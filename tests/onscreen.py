@@ -87,25 +87,25 @@ def _has_left_step(setup: SetupScreen, index: int) -> bool:
     return setup.step_index != index
 
 
-async def settle(pilot: Pilot[int]) -> None:
-    """Wait until the screen does not change any more."""
+async def settle(pilot: Pilot[int]) -> str:
+    """Wait until the screen does not change any more; return its text."""
     before, now = "", " "
     while before != now:
         await pilot.pause(SETTLED_SECONDS)
         before, now = now, screen_text(pilot)
+    return now
 
 
 async def check_screen_at(pilot: Pilot[int], size: tuple[int, int]) -> str:
     """Return the text of the screen at a size; assert that no line and no key is cut off."""
     if pilot.app.size != size:
         await pilot.resize_terminal(*size)
-    await settle(pilot)
+    text = await settle(pilot)
     hints = [hint for hint in pilot.app.screen.query(FooterKey) if hint.display]
     assert hints[0].action == "help" or pilot.app.screen.is_modal
     if not pilot.app.screen.is_modal and not isinstance(pilot.app.screen, HomeScreen):
         assert any(hint.key == "escape" for hint in hints)
     assert max(hint.region.right for hint in hints) <= size[0]
-    text = screen_text(pilot)
     assert all(cell_len(line) <= size[0] for line in text.splitlines())
     return text
 
