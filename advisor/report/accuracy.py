@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-
-import msgspec
+from collections.abc import Sequence
 
 from advisor.domain.accuracy import TrainedLoss, worst_error
-from advisor.domain.answer import Answer
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Measurement
-from advisor.domain.question import WeightFormat
-from advisor.domain.results import ScoredArm
 from advisor.report.formatting import Table, format_error
 from advisor.text_format import (
     MISSING,
@@ -39,90 +36,65 @@ LEGEND = (
 )
 
 
-class TradeOff(msgspec.Struct, frozen=True, kw_only=True):
-    """Speed, accuracy and memory of a ranked arm, in a run with quantised arms or a metric."""
-
-    arm: str
-    #: Format of its quantised weights; None for a native arm.
-    weights: WeightFormat | None
-    speedup: float
-    #: Largest relative error, or divergence of text.
-    error: float | None
-    cosine: float | None
-    loss: TrainedLoss | None
-    weight_bytes: int | None
-    #: Its weights' bytes over those of the native arms.
-    weight_share: float | None
-    #: Whether no other arm is at least as fast, as exact and as small, and better in one of them.
-    on_front: bool = False
+def _may_lose(arm: RankedArm) -> bool:
+    """Return whether the arm is quantised, or has a value of the user's metric."""
+    loss = arm.measured.trained_loss
+    return arm.scored.weights is not None or (loss is not None and loss.metric is not None)
 
 
-def find_trade_offs(answer: Answer) -> tuple[TradeOff, ...]:
-    """Return the ranked arms, and whether each is on the Pareto front.
+def arms_on_front(ranked: Sequence[RankedArm]) -> set[str]:
+    """Return the arms that no other arm dominates in speed, exactness and size."""
+    costs = {
+        arm.arm: tuple(
+            math.inf if cost is None else float(cost)
+            for cost in (
+                -arm.scored.speedup,
+                worst_error(arm.measured.correctness),
+                arm.measured.weight_bytes,
+            )
+        )
+        for arm in ranked
+    }
+    return {
+        arm
+        for arm, own in costs.items()
+        if not any(
+            other != own and all(theirs <= ours for theirs, ours in zip(other, own, strict=True))
+            for other in costs.values()
+        )
+    }
+
+
+def table_rows(answer: Answer) -> list[list[str]]:
+    """Return the rows of the table as text, in the order of the ranks.
 
     Empty without a quantised arm or a metric.
     """
     ranked = answer.ranked
-    if not any(_may_lose(arm, measured) for arm, measured in ranked):
-        return ()
-    native = [measured.weight_bytes or 0 for arm, measured in ranked if arm.weights is None]
-    rows = [_row(arm, measured, max(native, default=0)) for arm, measured in ranked]
-    return tuple(
-        msgspec.structs.replace(row, on_front=not any(_dominates(other, row) for other in rows))
-        for row in rows
-    )
-
-
-def _may_lose(arm: ScoredArm, measured: Measurement) -> bool:
-    """Return whether the arm is quantised, or has a value of the user's metric."""
-    loss = measured.trained_loss
-    return arm.weights is not None or (loss is not None and loss.metric is not None)
-
-
-def _row(arm: ScoredArm, measured: Measurement, native_bytes: int) -> TradeOff:
-    cosines = [each.accuracy.cosine for each in measured.correctness]
-    known = [cosine for cosine in cosines if cosine is not None]
-    stored = measured.weight_bytes
-    return TradeOff(
-        arm=arm.arm,
-        weights=arm.weights,
-        speedup=arm.speedup,
-        error=worst_error(measured.correctness),
-        cosine=min(known, default=None),
-        loss=measured.trained_loss,
-        weight_bytes=stored,
-        weight_share=stored / native_bytes if stored and native_bytes else None,
-    )
-
-
-def _dominates(other: TradeOff, row: TradeOff) -> bool:
-    """Return whether `other` is nowhere worse and somewhere better; unknown figures are worst."""
-    pairs = [
-        (-other.speedup, -row.speedup),
-        *(
-            tuple(math.inf if value is None else float(value) for value in values)
-            for values in ((other.error, row.error), (other.weight_bytes, row.weight_bytes))
-        ),
-    ]
-    return all(one <= two for one, two in pairs) and any(one < two for one, two in pairs)
-
-
-def table_rows(answer: Answer) -> list[list[str]]:
-    """Return the rows of the table as text, in the order of the ranks."""
+    if not any(map(_may_lose, ranked)):
+        return []
+    sizes = [arm.measured.weight_bytes or 0 for arm in ranked if arm.scored.weights is None]
+    native, front = max(sizes, default=0), arms_on_front(ranked)
     return [
         [
-            row.arm,
-            row.weights or "native",
-            f"{row.speedup:.2f}x",
-            MISSING if row.error is None else format_error(row.error),
-            format_number(row.cosine, decimals=5),
-            _class_cell(row.loss),
-            format_mebibytes(row.weight_bytes),
-            MISSING if row.weight_share is None else format_share(row.weight_share),
-            "*" if row.on_front else "",
+            arm.arm,
+            arm.scored.weights or "native",
+            f"{arm.scored.speedup:.2f}x",
+            MISSING if error is None else format_error(error),
+            format_number(_least_cosine(arm.measured), decimals=5),
+            _class_cell(arm.measured.trained_loss),
+            format_mebibytes(size),
+            format_share(size / native) if size and native else MISSING,
+            "*" if arm.arm in front else "",
         ]
-        for row in find_trade_offs(answer)
+        for arm in ranked
+        for error, size in [(worst_error(arm.measured.correctness), arm.measured.weight_bytes)]
     ]
+
+
+def _least_cosine(measured: Measurement) -> float | None:
+    known = (each.accuracy.cosine for each in measured.correctness)
+    return min((cosine for cosine in known if cosine is not None), default=None)
 
 
 def _class_cell(loss: TrainedLoss | None) -> str:

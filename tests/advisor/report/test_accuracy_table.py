@@ -5,7 +5,6 @@ from __future__ import annotations
 import builders
 import built_answers
 import msgspec
-import pytest
 from report_runs import with_measurement, with_score
 
 from advisor.domain.accuracy import MetricLoss, TrainedLoss
@@ -14,7 +13,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
 from advisor.domain.results import ScoredArm
 from advisor.report import accuracy, figures, markdown, page
-from advisor.report.accuracy import find_trade_offs
+from advisor.text_format import MISSING
 from probes.wire.checks import Accuracy
 
 Arm = tuple[ScoredArm, Measurement]
@@ -43,31 +42,36 @@ def answer_with(*arms: Arm) -> Answer:
 NATIVE = [arm("eager", 1.0, 1e-7, 400, None), arm("compiled", 1.5, 1e-7, 400, None)]
 
 
+def column(answer: Answer, name: str) -> dict[str, str]:
+    """Return the cells of a column by arm."""
+    (table,) = accuracy.tables(answer)
+    head, *rows = table.rows
+    return {row[0]: row[list(head).index(name)] for row in rows}
+
+
 def test_without_a_quantised_arm_there_is_no_table() -> None:
-    assert find_trade_offs(answer_with(*NATIVE)) == ()
+    assert accuracy.tables(answer_with(*NATIVE)) == []
 
 
 def test_an_arm_that_is_nowhere_better_is_not_on_the_front() -> None:
     quantised = [arm("q8", 3.0, 1e-2, 100, "int8"), arm("bad", 2.0, 2e-2, 100, "int8")]
-    rows = find_trade_offs(answer_with(*NATIVE, *quantised))
-    assert {row.arm for row in rows if row.on_front} == {"compiled", "q8"}
-    shares = {row.arm: row.weight_share for row in rows}
-    assert shares["q8"] == pytest.approx(0.25)
-    assert shares["eager"] == 1.0
+    answer = answer_with(*NATIVE, *quantised)
+    assert {name for name, mark in column(answer, "front").items() if mark} == {"compiled", "q8"}
+    shares = column(answer, "of native")
+    assert (shares["q8"], shares["eager"]) == ("25 %", "100 %")
 
 
 def test_equal_arms_are_both_on_the_front() -> None:
-    equal = [arm(name, 2.0, 1e-2, 100, "int8") for name in ("one", "two")]
-    rows = find_trade_offs(answer_with(*equal))
-    assert all(row.on_front for row in rows)
-    assert {row.weight_share for row in rows} == {None}, "no native arm has a rank"
+    equal = answer_with(*(arm(name, 2.0, 1e-2, 100, "int8") for name in ("one", "two")))
+    assert all(column(equal, "front").values())
+    assert set(column(equal, "of native").values()) == {MISSING}, "no native arm has a rank"
 
 
 def test_a_metric_of_native_arms_is_a_table_too() -> None:
     metric = MetricLoss(value=0.9, baseline=1.0, recovery=0.9)
     loss = TrainedLoss(basis="metric", loss_class="worse", metric=metric)
-    rows = find_trade_offs(with_measurement(answer_with(*NATIVE), trained_loss=loss))
-    assert [row.loss and row.loss.loss_class for row in rows] == ["worse", "worse"]
+    lossy = with_measurement(answer_with(*NATIVE), trained_loss=loss)
+    assert set(column(lossy, "class").values()) == {"worse"}
 
 
 def test_the_class_is_in_every_report() -> None:
