@@ -58,26 +58,34 @@ def draw(answer: Answer, ranked: Sequence[RankedArm], shapes: Sequence[Shape]) -
     )
 
 
+def _scatter(
+    title: str,
+    ranked: Sequence[RankedArm],
+    marks: Mapping[str, Mark],
+    places: Mapping[str, tuple[float, str]],
+    across: Axis,
+    guides: Sequence[Guide] = (),
+) -> Picture | None:
+    """Return the speed-up over a figure of each arm in `places`, with its text, or None."""
+    series = []
+    for entry in ranked:
+        if entry.arm in places:
+            x, note = places[entry.arm]
+            title_of_point = f"{entry.arm}: {format_interval(entry.speedup)}, {note}"
+            point = Point(x, entry.speedup.value, title=title_of_point)
+            series.append(Series(marks[entry.arm], (point,)))
+    return scatter_plot(title, series, across, SPEED, guides) if series else None
+
+
 def _build_cost_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) -> Picture | None:
     """Return the speed-up over the seconds of the cold build, or None without any build."""
-    series = [
-        Series(
-            marks[entry.arm],
-            (
-                Point(
-                    max(entry.measured.build_seconds.cold, SHORTEST_BUILD_SECONDS),
-                    entry.speedup.value,
-                    title=f"{entry.arm}: {format_interval(entry.speedup)}, built in "
-                    f"{format_seconds(entry.measured.build_seconds.cold)} s",
-                ),
-            ),
-        )
-        for entry in ranked
-    ]
-    if not series:
-        return None
+    builds = {entry.arm: entry.measured.build_seconds.cold for entry in ranked}
+    places = {
+        arm: (max(seconds, SHORTEST_BUILD_SECONDS), f"built in {format_seconds(seconds)} s")
+        for arm, seconds in builds.items()
+    }
     title = "Speed against the cost of the build"
-    return scatter_plot(title, series, Axis("seconds of the cold build"), SPEED)
+    return _scatter(title, ranked, marks, places, Axis("seconds of the cold build"))
 
 
 def _accuracy_chart(
@@ -95,32 +103,16 @@ def _accuracy_chart(
     if is_exact or not positive:
         return None
     least = min(positive) / BELOW
-    series = [
-        Series(
-            marks[entry.arm],
-            (
-                Point(
-                    max(errors[entry.arm], least),
-                    entry.speedup.value,
-                    title=f"{entry.arm}: error {format_error(errors[entry.arm])}, "
-                    f"{format_interval(entry.speedup)}",
-                ),
-            ),
-        )
-        for entry in ranked
-        if entry.arm in errors
-    ]
-    heights = [point.y for each in series for point in each.points]
+    places = {
+        arm: (max(error, least), f"error {format_error(error)}") for arm, error in errors.items()
+    }
+    heights = [entry.speedup.value for entry in ranked if entry.arm in errors]
     limit = Guide("limit", ((allowed, min(heights)), (allowed, max(heights))), "allowed")
     is_near = allowed / max(positive) <= NEAR_LIMIT
     below = "; outputs without an error on the left" if len(positive) < len(errors) else ""
-    return scatter_plot(
-        "Speed against the error of the outputs",
-        series,
-        Axis(f"largest relative error, or divergence of text{below}"),
-        SPEED,
-        [limit] if is_near else [],
-    )
+    across = Axis(f"largest relative error, or divergence of text{below}")
+    title = "Speed against the error of the outputs"
+    return _scatter(title, ranked, marks, places, across, [limit] if is_near else [])
 
 
 def cascade_chart(applications: Sequence[ApplicationPortability]) -> Picture | None:
