@@ -86,7 +86,10 @@ def short_answer_lines(answer: Answer, *, has_details: bool = True) -> list[str]
     further = [line.text for line in answer.headline if line.part not in left_out]
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     cost = f"Cost: {cost_line(answer, answer.advised)}. " if answer.advised else ""
-    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons and has_details else ""
+    # What speaks against a clear answer is in its certainty already.
+    is_told = advice.decision.word in {"LIKELY", "OPEN"}
+    has_reason = has_details and advice.trust_reasons and not is_told
+    reason = f": {advice.trust_reasons[0]}" if has_reason else ""
     return [
         headline(answer),
         *stop_notice(answer),

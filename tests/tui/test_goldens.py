@@ -293,7 +293,7 @@ async def test_text_generation(
         run = make_run(store, finished=False, generates=True)
         app.run_controller.show(RunSession.for_run(run))
         await wait_for_screen(pilot, LiveScreen)
-        await wait_for_text(pilot, "So far: ")
+        await wait_for_text(pilot, "So far")
         await compare("generating", pilot, update=update)
         run = make_run(store, finished=True, generates=True)
         app.run_controller.open(run.directory.name)
