@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MISSING = "-"
 #: Follows a value whose interval is not known.
 NO_INTERVAL = "(no interval)"
+#: A space at which no line ends.
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+UNIT_AFTER_NUMBER = re.compile(r"(?<=\d) (?=(?:%|s|ms|MiB|GiB)(?!\w))|(?<=\bTrust) (?=[A-D]\b)")
 SIGNIFICANT_DIGITS = 4
 #: Most decimal places of a weight in percent.
 WEIGHT_DECIMALS = 2
@@ -25,6 +28,11 @@ MEBIBYTE = 2**20
 MAX_SHOWN_PERCENT = 99
 #: Error of a share in percent by rounding alone.
 ROUNDING = 1e-6
+
+
+def keep_units(text: str) -> str:
+    """Return the text with each unit on the line of its number, and the letter of the trust."""
+    return UNIT_AFTER_NUMBER.sub(NO_BREAK_SPACE, text)
 
 
 def format_number(

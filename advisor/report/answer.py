@@ -221,12 +221,12 @@ def cost_line(answer: Answer, arm: RankedArm) -> str:
     parts = [*_code(scored.adoption), _build(measured), *_memory(measured, answer.baseline)]
     advice = answer.recommendation
     if advice is not None and advice.arm == scored.arm and advice.break_even_requests is not None:
-        requests = _round(advice.break_even_requests)
+        requests = round_requests(advice.break_even_requests)
         parts.append(f"repaid after {requests} request{'' if requests == '1' else 's'}")
     return "; ".join(parts)
 
 
-def _round(requests: float) -> str:
+def round_requests(requests: float) -> str:
     """Return a number of requests with two significant digits."""
     return format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
 

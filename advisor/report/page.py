@@ -24,7 +24,13 @@ from advisor.domain.constraints import CRITERIA, FURTHER_CRITERIA, PILLARS, Prio
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.rubric import LETTERS
 from advisor.report import parts, shortcomings
-from advisor.report.answer import code_lines, headline, stop_notice, unfit_notice
+from advisor.report.answer import (
+    code_lines,
+    headline,
+    round_requests,
+    stop_notice,
+    unfit_notice,
+)
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
 from advisor.report.formatting import LEGEND, Table, accuracy_cell, accuracy_line
@@ -115,7 +121,7 @@ def _payback(advice: Recommendation) -> str:
         sizes = [each.shape for each in advice.break_even if each.requests == requests]
         of_several = len(advice.break_even) > 1 and len(sizes) == 1
         where = f" of {sizes[0].description}" if of_several else ""
-        return f"paid back after {text_format.format_number(requests, decimals=0)} requests{where}"
+        return f"paid back after {round_requests(requests)} requests{where}"
     never = [str(each.shape) for each in advice.break_even if each.requests is None]
     if never and len(never) == len(advice.break_even):
         return "never paid back"
@@ -202,6 +208,7 @@ def _template() -> jinja2.Template:
         "number": text_format.format_number,
         "seconds": text_format.format_seconds,
         "share": text_format.format_share,
+        "unbroken": text_format.keep_units,
         "speedup": text_format.format_speedup,
     }
     environment.globals["MISSING"] = text_format.MISSING

@@ -25,6 +25,7 @@ from advisor.report.setup_facts import (
     input_facts,
     unmeasured_shapes,
 )
+from advisor.text_format import NO_BREAK_SPACE, keep_units
 
 COST_COLUMNS = (
     "build s: first build; MiB: peak memory; letters: A best, C lowest; "
@@ -98,12 +99,13 @@ def _write_short(answer: Answer, width: int, extent: Extent) -> str:
 
 
 def _wrapped(lines: Iterable[str], width: int) -> list[str]:
+    wrapper = textwrap.TextWrapper(
+        width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
     return [
-        part
+        part.replace(NO_BREAK_SPACE, " ")
         for line in lines
-        for part in textwrap.wrap(
-            line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-        )
+        for part in wrapper.wrap(keep_units(line))
     ]
 
 

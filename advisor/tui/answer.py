@@ -13,6 +13,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Priorities
 from advisor.report.answer import code_lines, cost_line, short_answer_lines
 from advisor.store.runs import Run
+from advisor.text_format import keep_units
 from advisor.tui import text
 
 
@@ -45,7 +46,7 @@ class RunAnswer:
 #: Colours of the decision's word.
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
 #: Of the code in an answer; c prints all of it.
-MOST_CODE_LINES, MAX_CODE_CELLS = 4, 70
+MOST_CODE_LINES, MAX_CODE_CELLS = 5, 70
 #: Names of the tasks other than a forward pass.
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 LEAD = "Results  "
@@ -68,8 +69,9 @@ def render_answer_lines(answer: RunAnswer, lead: str = "") -> Text:
     for line in others:
         word = line.partition(" ")[0].rstrip(".:")
         colour = DECISION_COLOURS.get(word)
+        shown_line = keep_units(text.printable(line, 600))
         start = text.styled(word if colour else "", f"bold {colour}" if colour else "")
-        shown.append(start + Text(text.printable(line, 600)[len(start) :]))
+        shown.append(start + Text(shown_line[len(start) :]))
     # The decision stays in sight above the code.
     shown[2:2] = [
         text.styled(f"    {text.printable(line, MAX_CODE_CELLS)}", "cyan")

@@ -38,7 +38,7 @@ the recommendation changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h,minus", "step(-5)", show=False),
-        Binding("right,l,plus", "step(5)", show=False),
+        Binding("right,l,plus", "step(5)", "Change", key_display="\N{LEFT RIGHT ARROW}"),
         Binding("shift+left", "step(-1)", show=False),
         Binding("shift+right", "step(1)", show=False),
         Binding("up,k", "app.focus_previous", show=False),

@@ -146,7 +146,7 @@ async def test_all_lines_of_an_answer_are_reachable(context: Context) -> None:
 
 @async_test
 async def test_an_answer_with_hidden_lines_has_a_scroll_bar(context: Context) -> None:
-    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+    async with running_app(AdvisorApp(LaunchOptions(), context), SMALLEST) as pilot:
         screen = await open_document(pilot, EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json")
         panel = screen.query_one(AnswerPanel)
         assert panel.max_scroll_y > 0

@@ -184,4 +184,4 @@ def test_the_decision_stands_above_the_code_which_is_cut() -> None:
     assert decision.split()[0].rstrip(".:") in DECISION_COLOURS
     assert [line.split()[0] for line in lines[:4]] == [f"line_{number}" for number in range(4)]
     assert max(map(len, lines[:5])) <= 76, "no line wraps at 80 columns"
-    assert "5 more" in lines[4]
+    assert "5 more" in lines[4], "of the nine"

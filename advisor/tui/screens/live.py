@@ -92,14 +92,18 @@ measurements."""
         yield Table(id="arms")
         with Vertical(id="lower"):
             yield Static("", id="leader", markup=False)
-            yield Timeline(id="timeline", max_lines=2000, wrap=True)
+            yield Timeline(id="timeline", max_lines=2000, wrap=True, min_width=0)
             yield StackLog(id="log", max_lines=2000)
 
     def on_mount(self) -> None:
         self._log = LogTail()
-        self._drawn_lines = 0
+        self._drawn_lines, self._is_controlled = 0, True
         self.query_one(Table).focus()
         self.draw()
+
+    def offers(self, action: str) -> bool:
+        """Offer to pause and to skip only while a process works on the run."""
+        return self._is_controlled or action not in {"pause", "skip"}
 
     def draw(self) -> None:
         session = self.app.run_controller.session
@@ -107,6 +111,9 @@ measurements."""
         if session is None or not self.query(Table):
             return
         follower = session.follower
+        if session.is_controlled != self._is_controlled:
+            self._is_controlled = session.is_controlled
+            self.refresh_bindings()
         active_arm = follower.active_arm if session.is_running else None
         rows = progress_rows(follower.state, follower.header.question, active_arm)
         self._draw_title(session)

@@ -87,9 +87,7 @@ time between tokens, in milliseconds, at the first batch size."""
             show=False,
             tooltip="what is not in the ranking, and why",
         ),
-        Binding(
-            "u", "undo", "Undo", id="undo", tooltip="restore the weights of the run", show=False
-        ),
+        Binding("u", "undo", "Undo", id="undo", tooltip="restore the weights of the run"),
         Binding(
             "r",
             "resume",
@@ -142,6 +140,8 @@ time between tokens, in milliseconds, at the first batch size."""
     def offers(self, action: str) -> bool:
         """Offer what has an effect on this run."""
         document, is_stored = self.original.document, self.original.run is not None
+        if action == "undo":
+            return self.is_explored
         if action == "copy":
             return is_stored
         if action in {"code", "measure_again", "verify", "retry", "resume"} and (

@@ -109,7 +109,8 @@ class RunsScreen(AdvisorScreen):
 
     def read_runs(self) -> None:
         store = self.app.context.store
-        self.app.background.start("runs", lambda: self.list_runs(store), self._show_items)
+        kind = f"{type(self).__name__} runs"
+        self.app.background.start(kind, lambda: self.list_runs(store), self._show_items)
 
     def _show_items(self, items: list[StoredItem]) -> None:
         self.items = items
@@ -118,8 +119,9 @@ class RunsScreen(AdvisorScreen):
         unknown = [item.entry for item in items if item.entry.run_id not in self._summaries]
         if any(entry.finished for entry in unknown):
             store = self.app.context.store
+            kind = f"{type(self).__name__} answers"
             self.app.background.start(
-                "summaries",
+                kind,
                 lambda: _read_summaries(store, unknown[:MOST_RUNS]),
                 self._show_summaries,
             )
