@@ -13,7 +13,6 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import Priorities
 from advisor.report.answer import code_lines, cost_line, short_answer_lines
 from advisor.store.runs import Run
-from advisor.text_format import keep_units
 from advisor.tui import text
 
 
@@ -69,9 +68,8 @@ def render_answer_lines(answer: RunAnswer, lead: str = "") -> Text:
     for line in others:
         word = line.partition(" ")[0].rstrip(".:")
         colour = DECISION_COLOURS.get(word)
-        shown_line = keep_units(text.printable(line, 600))
         start = text.styled(word if colour else "", f"bold {colour}" if colour else "")
-        shown.append(start + Text(shown_line[len(start) :]))
+        shown.append(start + Text(text.printable(line, 600)[len(start) :]))
     # The decision stays in sight above the code.
     shown[2:2] = [
         text.styled(f"    {text.printable(line, MAX_CODE_CELLS)}", "cyan")
