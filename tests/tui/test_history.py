@@ -58,7 +58,8 @@ async def test_a_stopped_run_is_resumed_at_home_with_one_key(
         table.move_cursor_to(run.directory.name)
         await wait_for(pilot, lambda: "resume" in key_hints(pilot))
         await pilot.press("ctrl+g")
-        assert app.run_controller.session is None, "a key that shows starts nothing"
+        shown = app.run_controller.session
+        assert shown is None, "a key that shows starts nothing"
         await pilot.press("r")
         await wait_for_screen(pilot, LiveScreen)
         session = app.run_controller.session

@@ -320,7 +320,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(file: pathlib.Path) ->
         has_code = answer.advised is not None and answer.advised.arm != BASELINE
         assert len(code) == (min(count, 8) if has_code else 0)
         assert f"p3-advisor show {answer.run_id} --full" in text
-        if answer.recommendation is not None:
+        if answer.advised is not None:
             assert f"Cost: {cost_line(answer, answer.advised)}. Trust" in text
             assert write_brief_certainty(answer) in text
         for flip in flip_lines(answer)[:1]:
