@@ -27,7 +27,7 @@ SIZES = [(80, 24), (120, 40), (200, 60), (60, 16)]
 #: Where lines and keys are cut off first.
 SMALLEST = (60, 16)
 TIMEOUT_SECONDS = 120
-POLL_SECONDS, SETTLED_SECONDS = 0.02, 0.04
+POLL_SECONDS, SETTLED_SECONDS = 0.03, 0.04
 
 
 @contextlib.asynccontextmanager

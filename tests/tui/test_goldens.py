@@ -132,9 +132,6 @@ async def test_results_and_details(
 
 #: Kept documents by what their answer is like.
 DOCUMENTS = {
-    "cpu": "cpu-ffn-bfloat16",
-    "gpu": "h200-demo",
-    "gpu-many-sizes": "h200-ffn-multilayer-tinyllama-bfloat16",
     "gpu-text": "h200-generate-tinyllama-bfloat16",
     "not-fit": "cpu-ffn-executorch-tvm",
     "open": "cpu-demo",

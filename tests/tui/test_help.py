@@ -76,7 +76,7 @@ async def open_help(pilot: Pilot[int]) -> str:
 async def test_question_mark_explains_what_has_the_focus(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(replay_app(tui_context, sample_run), (200, 60)) as pilot:
+    async with running_app(replay_app(tui_context, sample_run), (100, 40)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
         table = screen.query_one(SelectableTable)
         shown = await open_help(pilot)

@@ -33,6 +33,7 @@ from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
 from advisor.tui.screens.results_panes import PANE_SECTIONS, PANES, AnswerPanel, render_pane
 from advisor.tui.table import SpeedAxis
+from advisor.tui.widgets import WeightBar
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 DOCUMENT = EVIDENCE / "h200-demo.json"
@@ -58,16 +59,15 @@ async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
         before = screen.answer.document.recommendation
         assert before is not None
         assert before.arm == "torch-compile-inductor/max-autotune"
-        await pilot.press("w", *["left"] * 8)
+        await pilot.press("w")
+        bar = screen.query_one("#weight-performance", WeightBar)
+        bar.post_message(WeightBar.Moved(bar, 0.0))
         await wait_for(pilot, lambda: screen.is_explored)
         after = screen.answer.document.recommendation
         assert after is not None
         assert after.arm == "pytorch-eager"
         await pilot.press("u", "w", "enter")
         await wait_for_screen(pilot, DetailScreen)
-        for key in "12345":
-            await pilot.press(key)
-            await settle(pilot)
 
 
 @pytest.mark.slow
@@ -176,10 +176,12 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
 ) -> None:
     async with running_app(replay_app(tui_context, sample_run), (120, 40)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
-        for keys in (("w", "right"), ("u",)):
-            await pilot.press(*keys)
-            for pane in PANE_SECTIONS:
-                await pilot.press(str(list(PANES).index(pane) + 1))
-                await settle(pilot)
-                shown = screen.query_one(f"#text-{pane}", Markdown).source
-                assert shown == render_pane(screen.answer.document, pane), pane
+        await pilot.press("w", "right")
+        for pane in PANE_SECTIONS:
+            await pilot.press(str(list(PANES).index(pane) + 1))
+            shown = screen.query_one(f"#text-{pane}", Markdown)
+            expected = render_pane(screen.answer.document, pane)
+            await wait_for(pilot, lambda: shown.source == expected)  # noqa: B023 - waits at once
+        await pilot.press("u", "1")
+        why = screen.query_one("#text-why", Markdown)
+        await wait_for(pilot, lambda: why.source == render_pane(screen.original.document, "why"))

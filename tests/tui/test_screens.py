@@ -72,22 +72,18 @@ async def test_the_questions_end_with_a_plan_that_gives_a_reason_for_every_exclu
         await wait_for(pilot, lambda: setup.step_index == 2)
 
 
-@pytest.mark.parametrize(("visible", "device"), [("1", "1"), (None, "0")])
 @async_test
 async def test_the_default_device_respects_cuda_visible_devices(
-    visible: str | None, device: str, tui_context: Context, monkeypatch: pytest.MonkeyPatch
+    tui_context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = builders.gpu_machine(builders.gpu(), builders.gpu(index=1, uuid="GPU-1"))
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
-    environment = dict(tui_context.environment)
-    environment.pop(VISIBLE_DEVICES, None)
-    if visible is not None:
-        environment[VISIBLE_DEVICES] = visible
+    environment = {**tui_context.environment, VISIBLE_DEVICES: "1"}
     context = dataclasses.replace(tui_context, environment=environment)
     async with running_app(app_with(context, gpu="")) as pilot:
         setup = await go_to_step(pilot, 1)
         await wait_for_text(pilot, machine.cpu.model)
-        assert setup.query_one("#device", Choice).chosen == device
+        assert setup.query_one("#device", Choice).chosen == "1"
 
 
 @async_test
@@ -114,17 +110,19 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
 ) -> None:
     app = app_with(tui_context)
     async with running_app(app) as pilot:
-        await pilot.press(*"gone.onnx", "enter")
+        app.screen.query_one("#model", Input).value = "gone.onnx"
+        await pilot.press("enter")
         await wait_for_text(pilot, "gone.onnx'")
         setup = await wait_for_screen(pilot, SetupScreen)
         assert setup.query_one("#error").has_class("-shown")
         assert setup.step_index == 0
-        await pilot.press(*["backspace"] * 9)
+        name = app.screen.query_one("#model", Input)
+        name.value = ""
         task = app.screen.query_one("#task", Choice)
         assert task.chosen == "forward"
-        await pilot.press(*"demo/q")
+        name.value = "demo/q"
         await wait_for(pilot, lambda: task.chosen == "generate")
-        await pilot.press(*["backspace"] * 6)
+        name.value = ""
         await wait_for(pilot, lambda: task.chosen == "forward")
         await pilot.press("tab", *["down"] * 4)
         await wait_for(pilot, lambda: task.chosen == "generate")
@@ -141,9 +139,11 @@ async def test_text_generation_is_planned_with_its_lengths(tui_context: Context)
     async with running_app(app) as pilot:
         setup = await wait_for_screen(pilot, SetupScreen)
         error = setup.query_one("#error")
-        await pilot.press(*"synthetic/ffn@8x16", "enter")
+        name = setup.query_one("#model", Input)
+        name.value = "synthetic/ffn@8x16"
+        await pilot.press("enter")
         await wait_for(pilot, lambda: error.has_class("-shown"))
-        await pilot.press(*["backspace"] * 18)
+        name.value = ""
         await go_to_step(pilot, 1)
         tokens = setup.query_one("#output_tokens", Input)
         assert setup.query_one("#field-output_tokens").display
@@ -278,8 +278,9 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         before = screen.answer.document.recommendation
         assert before is not None
         flip = next(flip for flip in before.flips if flip.criterion == "performance")
-        await pilot.press("w", *["right" if flip.when == "more" else "left"] * 20)
-        await pilot.pause()
+        bar = screen.query_one("#weight-performance", WeightBar)
+        bar.post_message(WeightBar.Moved(bar, 100.0 if flip.when == "more" else 0.0))
+        await wait_for(pilot, lambda: screen.is_explored)
         after = screen.answer.document.recommendation
         assert after is not None
         assert after.arm != before.arm
@@ -288,7 +289,7 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         await pilot.pause()
         assert screen.answer.document.recommendation == before
         await wait_for(pilot, lambda: not screen.is_explored)
-        await pilot.press("w", "o")
+        await pilot.press("o")
         await pilot.pause()
         assert "speed-up\N{BLACK DOWN-POINTING TRIANGLE}" in screen_text(pilot)
         await pilot.press("enter")

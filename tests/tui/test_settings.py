@@ -7,7 +7,6 @@ import pathlib
 import pytest
 from onscreen import (
     async_test,
-    replay_app,
     running_app,
     wait_for,
     wait_for_screen,
@@ -46,14 +45,14 @@ async def test_the_settings_change_keys(
 
 @async_test
 async def test_a_chosen_theme_is_used_at_the_next_start(
-    sample_run: Run, tui_context: Context, tmp_path: pathlib.Path
+    tui_context: Context, tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "config.toml"
     async with running_app(AdvisorApp(LaunchOptions(), tui_context, settings_file=file)) as pilot:
         assert not file.exists()
         pilot.app.theme = "p3-high-contrast"
         await wait_for(pilot, file.exists)
-    async with running_app(AdvisorApp(LaunchOptions(), tui_context, settings_file=file)) as pilot:
-        assert pilot.app.theme == "p3-high-contrast"
-    async with running_app(replay_app(tui_context, sample_run, theme="p3-dark")) as pilot:
-        assert pilot.app.theme == "p3-dark"
+    for chosen, theme in (("", "p3-high-contrast"), ("p3-dark", "p3-dark")):
+        app = AdvisorApp(LaunchOptions(theme=chosen), tui_context, settings_file=file)
+        async with running_app(app):
+            assert app.theme == theme
