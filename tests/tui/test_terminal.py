@@ -151,7 +151,7 @@ def test_a_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Pat
     ) as screen:
         screen.wait_for(b"Which model")
         screen.start_run()
-        screen.wait_for(b"Trust", timeout_seconds=900)  # three processes import torch
+        screen.wait_for(b"Evidence", timeout_seconds=900)  # three processes import torch
         screen.wait_for(b"Use PyTorch eager")
         since = len(screen.out)
         screen.press(b"w")
@@ -324,7 +324,7 @@ def test_with_no_color_no_colour_is_drawn(sample_run: Run, home: pathlib.Path) -
     with terminal(
         "--replay", str(sample_run.directory), "--speed", "1000", home=home, NO_COLOR="1"
     ) as screen:
-        screen.wait_for(b"Trust")
+        screen.wait_for(b"Evidence")
         screen.press(b"w")
         screen.wait_for(b"> Performance")
         screen.press(b"l")
