@@ -15,6 +15,7 @@ from advisor.domain.answer import Answer, HeadlineLine, Problem, encode
 from advisor.domain.recommendation import Flip
 from advisor.report import markdown, page, text_report
 from advisor.report.answer import confidence, flip_lines
+from advisor.text_format import NO_BREAK_SPACE
 
 FIRST_LINES = 5
 LINES = (
@@ -39,7 +40,7 @@ def of_markdown(made: Answer) -> str:
 def of_page(made: Answer) -> str:
     header = re.search(r"<header>(.*?)</header>", page.render(made), re.DOTALL)
     assert header is not None
-    return html.unescape(re.sub(r"<[^>]+>", "", header[1]))
+    return html.unescape(re.sub(r"<[^>]+>", "", header[1])).replace(NO_BREAK_SPACE, " ")
 
 
 def of_json(made: Answer) -> str:
