@@ -125,7 +125,7 @@ def resume_fleet(record: FleetRecord, context: Context, output_format: OutputFor
     with _join(record.address) as cluster:
         devices = cluster.devices()
         wanted = [pool for pool in record.request.pools if pool.kind in kinds]
-        limited = device_pools.choose_pools(device_pools.limit_pools(wanted, devices), devices)
+        limited = device_pools.choose_pools(wanted, devices, at_most=True)
         left = {pool.kind: pool for pool in limited}
         request = msgspec.structs.replace(
             record.request, pools=tuple(left.get(pool.kind, pool) for pool in record.request.pools)

@@ -48,8 +48,10 @@ def _parse_field(part: str) -> tuple[str, str]:
     return (name, value.strip()) if name != CPU else (CPU, CPU)
 
 
-def choose_pools(requested: Sequence[Pool], devices: Mapping[str, int]) -> tuple[Pool, ...]:
-    """Return the requested pools with their counts.
+def choose_pools(
+    requested: Sequence[Pool], devices: Mapping[str, int], *, at_most: bool = False
+) -> tuple[Pool, ...]:
+    """Return the requested pools with their counts; `at_most` takes the devices that are left.
 
     Without a request, choose every kind of accelerator, or the CPUs when there is none. Raise
     `FleetRequestError` when the fleet has fewer devices.
@@ -64,23 +66,18 @@ def choose_pools(requested: Sequence[Pool], devices: Mapping[str, int]) -> tuple
         )
     for pool in requested:
         available = devices.get(pool.kind, 0)
-        if available < (pool.count or 1):
+        if available < (1 if at_most else pool.count or 1):
             listed = ", ".join(f"{count} x {kind}" for kind, count in sorted(devices.items()))
             raise FleetRequestError(
                 f"the fleet has {available} x {pool.kind}, {pool.count or 1} requested",
                 f"choose from its devices: {listed or 'none'}",
             )
     return tuple(
-        msgspec.structs.replace(pool, count=pool.count or devices[pool.kind]) for pool in requested
+        msgspec.structs.replace(
+            pool, count=min(pool.count or devices[pool.kind], devices[pool.kind])
+        )
+        for pool in requested
     )
-
-
-def limit_pools(pools: Sequence[Pool], devices: Mapping[str, int]) -> list[Pool]:
-    """Return the pools with at most the devices that are left of each kind, and at least one."""
-    return [
-        msgspec.structs.replace(pool, count=max(min(pool.count or 1, devices.get(pool.kind, 0)), 1))
-        for pool in pools
-    ]
 
 
 def add_prices(pools: Sequence[Pool], prices: Mapping[str, float]) -> tuple[Pool, ...]:

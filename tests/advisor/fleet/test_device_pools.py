@@ -84,6 +84,8 @@ def test_a_price_on_the_command_line_overrides_the_settings() -> None:
 
 
 def test_pools_are_limited_to_the_devices_that_are_left() -> None:
-    pools = [Pool(kind="H200", count=4), Pool(kind="L40S", count=2), Pool(kind="A100", count=1)]
-    limited = device_pools.limit_pools(pools, {"H200": 1, "L40S": 2})
-    assert [(pool.kind, pool.count) for pool in limited] == [("H200", 1), ("L40S", 2), ("A100", 1)]
+    pools = [Pool(kind="H200", count=4), Pool(kind="L40S", count=2)]
+    limited = device_pools.choose_pools(pools, {"H200": 1, "L40S": 2}, at_most=True)
+    assert [(pool.kind, pool.count) for pool in limited] == [("H200", 1), ("L40S", 2)]
+    with pytest.raises(FleetRequestError, match="0 x H200"):
+        device_pools.choose_pools(pools, {"L40S": 2}, at_most=True)

@@ -262,10 +262,6 @@ def without(text: str, *starts: str) -> bytes:
             "what():  index out of bounds: 0 <= tmp2 < 500L",
         ),
         (
-            ABORT.replace("\nThread", "\nCurrent thread").encode(),
-            "what():  index out of bounds: 0 <= tmp2 < 500L",
-        ),
-        (
             without(ABORT, "what()"),
             "terminate called after throwing an instance of 'c10::Error'",
         ),
@@ -281,26 +277,16 @@ def without(text: str, *starts: str) -> bytes:
             FAULTHANDLER.replace("Segmentation fault", "no thread state").encode(),
             "Fatal Python error: no thread state",
         ),
-        (b"last\n" + without(FAULTHANDLER, "Current", "Fatal"), "last"),
         (b"", worker_failures.EMPTY_LOG),
-        (b"\n  \n\t\n", worker_failures.EMPTY_LOG),
-        (b"first\nlast\n", "last"),
-        (b"no line break", "no line break"),
         (b"Error: why\n\n   \n", "Error: why"),
         (FAULTHANDLER.encode(), 'File "/stack/compile.py", line 12 in lower'),
-        (
-            FAULTHANDLER.encode() + b"noise of another process\n",
-            'File "/stack/compile.py", line 12 in lower',
-        ),
         (FAULTHANDLER.encode() * 2, 'File "/stack/compile.py", line 12 in lower'),
         (
             b"Current thread 0x00007f1d (most recent call first):",
             "Current thread 0x00007f1d (most recent call first):",
         ),
         (b"\xff\xfe\x00binary\x80", "\ufffd\ufffd\x00binary\ufffd"),
-        (bytes(range(128, 256)) * 1000, "\ufffd" * 300),
         (b"begin" + b"-" * 10_000 + b"end\n", "-" * 297 + "end"),
-        (b"cut off " + b"\n" * 20_000 + b"seen\n", "seen"),
         (b"far too early\n" + b"\n" * worker_failures.LOG_TAIL_BYTES, worker_failures.EMPTY_LOG),
         (TRACEBACK, "ValueError: Loaded weights leave no memory"),
         (
