@@ -34,6 +34,7 @@ CORE_MODULES = (
     "measuring.flexibility",
     "measuring.sync_check",
     "measuring.timing",
+    "module_file",
     "partial_file",
     "protocol",
     "runtime.cells",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib.util
 import os
 import pathlib
 import sys
-import types
 from typing import Any
 
 from probes import protocol
@@ -16,6 +14,7 @@ from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.checking.dispatch import Cell
 from probes.measuring import flexibility, timing
+from probes.module_file import load_module
 from probes.runtime import environment, losses, memory, reference, sandbox
 from probes.runtime.cells import (
     build_cell,
@@ -124,7 +123,8 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     channel.start_phase("import")
     keep_freed_blocks()
     with channel.stopwatch() as seconds:
-        workflow = load_workflow(pathlib.Path(request.workflow_file))
+        file = pathlib.Path(request.workflow_file)
+        workflow: Any = load_module(f"probes.workflows.{file.stem}", file)
         if request.role == "serve":
             from probes.runtime.served import ServedWorkflow  # noqa: PLC0415 - most serve nothing
 
@@ -136,19 +136,6 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     )
     channel.send(events.Imported(versions, settings, seconds(), found))
     return workflow
-
-
-def load_workflow(file: pathlib.Path) -> Any:
-    """Load the workflow's module from `file` as a member of `probes.workflows`."""
-    name = f"probes.workflows.{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        message = f"no workflow can be loaded from {file}"
-        raise ImportError(message)
-    module: types.ModuleType = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def write_long_text(subject: Subject, request: protocol.Request) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
-import sys
 from typing import Any
 
 from probes import protocol
 from probes.checking import long_text
 from probes.checking.dispatch import Cell, run_program
+from probes.module_file import load_module
 from probes.runtime.channel import Channel
 from probes.runtime.failures import attempt, exception_summary, try_optional
 from probes.wire import checks
@@ -56,11 +55,5 @@ class MeasuredModel:
 
 def call_metric(target: str, model: MeasuredModel) -> checks.UserMetric:
     file, _, name = target.rpartition(":")
-    spec = importlib.util.spec_from_file_location("p3_advisor_metric", pathlib.Path(file))
-    if spec is None or spec.loader is None:
-        message = f"no module can be loaded from {file!r}"
-        raise ImportError(message)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    module = load_module("p3_advisor_metric", pathlib.Path(file))
     return checks.UserMetric(float(getattr(module, name)(model)))

@@ -54,19 +54,16 @@ class Service:
                     self.probe_server(int(arguments[0]), float(arguments[1]))
                 case "sample":
                     self.sample_texts(float(arguments[0]))
-                case "check":
-                    self.channel.start_phase("done")
-                    self.check_again()
-                    self.channel.send(events.Ready())
-                case "new-shapes":
-                    self.channel.start_phase("done")
-                    self.check_again()
-                    self.try_new_shapes(short=arguments == [protocol.SHORT])
-                    return
                 case _:
                     self.channel.start_phase("done")
                     self.check_again()
-                    return
+                    if word == "new-shapes":
+                        self.try_new_shapes(short=arguments == [protocol.SHORT])
+                    if word != "check":
+                        return
+            # The block of a visit is its answer.
+            if word != "visit":
+                self.channel.send(events.Ready())
 
     def shape_of(self, text: str) -> Shape:
         return next(shape for shape in self.cells if str(shape) == text)
@@ -105,7 +102,6 @@ class Service:
             cell.program, cell.device_inputs, self.workflow.synchronise, seconds
         )
         self.channel.send(events.Sustained(shape, calls, taken))
-        self.channel.send(events.Ready())
 
     def probe_server(self, concurrency: int, seconds: float) -> None:
         from probes.runtime import served  # noqa: PLC0415 - most workers serve nothing
@@ -116,7 +112,6 @@ class Service:
         self.channel.send(
             served.run_closed_loop(program, self.request, vocabulary, concurrency, seconds)
         )
-        self.channel.send(events.Ready())
 
     def sample_texts(self, seconds: float) -> None:
         """Check a text every so many seconds until the next token arrives, which is `enough`.
@@ -133,7 +128,6 @@ class Service:
         if reason is not None:
             reason = f"a text while other requests arrived: {reason}"
             raise FailureError(Failure("incorrect", "sustain", reason))
-        self.channel.send(events.Ready())
 
     def diagnose(self) -> None:
         """Profile a few calls of each shape.
@@ -155,7 +149,6 @@ class Service:
             )
             if found is not None:
                 self.channel.send(found)
-        self.channel.send(events.Ready())
 
     def try_new_shapes(self, *, short: bool) -> None:
         """Try shapes that were not built, for `MAX_SECONDS` at most; the others are skipped.

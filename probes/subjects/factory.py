@@ -9,7 +9,6 @@ dictionaries, tuples and lists, and values that are not tensors.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import pathlib
 import sys
@@ -22,6 +21,7 @@ import numpy as np
 import torch
 
 from probes.adapter import ModelError
+from probes.module_file import load_module
 from probes.protocol import Request
 from probes.subjects import adjustments, higher_precision
 from probes.subjects.call_inputs import ExampleLike, are_different_tensors, flatten
@@ -151,13 +151,7 @@ def import_module_or_file(name: str) -> types.ModuleType:
             ) from problem
     path = pathlib.Path(name).resolve()
     sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(name)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_module(path.stem, path)
 
 
 def check_returned(

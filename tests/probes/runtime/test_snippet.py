@@ -58,12 +58,13 @@ def test_arrays_are_found_in_what_stacks_return(output: Callable[[Any], Any]) ->
 
 
 def judge(other: list[Any], eager: float = 1e-7, dtype: str = "float32") -> Any:
-    """Compare with `VALUES` of the baseline."""
+    """Return what is wrong compared with `VALUES` of the baseline."""
     baseline: Any = types.SimpleNamespace(makes_text=False, result=VALUES, arrays=lambda: [VALUES])
     request: Any = types.SimpleNamespace(
         options={"allowed": [eager]}, accuracy=ACCURACY, dtype=dtype
     )
-    return snippet.compare(baseline, other, request)
+    problem, _ = snippet.compare(baseline, other, request)
+    return problem
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,12 @@ def test_outputs_may_differ_by_what_rounding_and_eager_allow(dtype: str) -> None
     allowed = (rules.eager_times + 1) * eager + rules.share_of_rms * scale
     assert judge([VALUES + 0.99 * allowed], eager, dtype) is None
     assert "1.01 times" in judge([VALUES + 1.01 * allowed], eager, dtype)
+
+
+def test_errors_are_relative_to_the_size_of_an_output() -> None:
+    assert snippet.relative_error(VALUES * 1.25, VALUES) == pytest.approx(0.25)
+    assert snippet.relative_error(VALUES, np.zeros_like(VALUES)) == 0
+    assert snippet.relative_error(np.array([1, 2, 3, 5]), np.array([1, 2, 3, 4])) == 0.25
 
 
 def test_integers_are_judged_by_the_share_that_differs() -> None:
