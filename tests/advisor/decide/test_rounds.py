@@ -44,6 +44,8 @@ def raced_in_groups(*groups: tuple[str, ...]) -> RunState:
         ([("a", "b"), ("b", "c")], "a", {BASELINE: 8, "b": 8}),
         ([("b", "c"), ("a",)], "a", {BASELINE: 8, "b": 4}),
         ([("a",), ("b",)], "a", {BASELINE: 8}),
+        # Eliminated in the earlier group, the best of the later one.
+        ([("a", "b"), ("b",)], "a", {BASELINE: 8}),
     ],
 )
 def test_an_arm_counts_as_in_the_last_group_that_it_raced_in(
