@@ -104,10 +104,12 @@ class Subject(Protocol):
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
         """Call the model several times; raise `ModelError` if a call changes a later one."""
 
-    def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterable[list[Any]]]:
+    def reference(
+        self, input_sets: list[list[Any]], *, quick: bool = False
+    ) -> tuple[str, Iterable[list[Any]]]:
         """Return the name of a more precise reference, such as `float64`, and its outputs.
 
-        The outputs are numpy arrays, one list for each input set.
+        The outputs are numpy arrays, one list for each input set. A `quick` one may be less precise.
         """
 
     def flops(self, inputs: list[Any]) -> int | None:

@@ -68,6 +68,9 @@ NATIVE = "native"
 #: Argument of the token `new-shapes`.
 SHORT = "short"
 
+#: Option of a reference worker that computes in float32 at most: float64 took too long.
+QUICK_REFERENCE = "quick_reference"
+
 #: Environment variable with the control directory. All descendants of a worker inherit it, and the
 #: watchdog and the supervisor find them by it.
 MARK_VARIABLE = "P3_ADVISOR_WORKER"

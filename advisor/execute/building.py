@@ -31,6 +31,9 @@ WORKERS_OF_REFERENCE, COPIES_OF_WEIGHTS = 2, 4
 #: With this many times the memory free, the builds on a GPU start before the first calls of the
 #: baseline show how much it needs.
 TIMES_BEFORE_FIRST_CALLS = 4
+#: Share of the time of a run in which the reference outputs of one shape are computed. After it
+#: they are computed again in float32 at most.
+REFERENCE_SHARE = 0.15
 #: Constraint that needs the peak memory of each build, which only a build that runs alone shows.
 MEMORY = "memory"
 
@@ -63,8 +66,14 @@ def build_group(
         if not session.is_warmed_up(arm.id)
         and (session.is_running(arm.id) or not session.has_started(arm.id))
     ]
-    if at_once == 1 or not _fits_beside_reference(context, builds):
+    reference_first = at_once == 1 or not _fits_beside_reference(context, builds)
+    if reference_first:
         yield from recorder.record_each(session.finish_reference())
+    if _was_slow(recorder.state):
+        yield from recorder.record_each(_start_reference(context))
+        session.compute_reference()
+        if reference_first:
+            yield from recorder.record_each(session.finish_reference())
     if not has_reference(recorder.state) and not session.is_running(REFERENCE):
         raise baseline_error(recorder.state, REFERENCE)
     if at_once == 1:
@@ -112,7 +121,7 @@ def _prepare(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]
     awaited = None
     if context.question.device != "cpu" and context.builds_at_once > 1:
         awaited = {REFERENCE}
-    yield from recorder.record_each(_start(session, recorder.state, arms, awaited))
+    yield from recorder.record_each(_start(context, arms, awaited))
     # The memory check must run while no worker has used the device.
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.check_memory())
@@ -128,8 +137,10 @@ def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[Logge
     """End the builds for which no time is left, and report the arms that were not reached."""
     reason = f"not built: the {context.seconds:g} s of the run were over"
     failure = Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
-    arms = plan_of(context.state).arms
-    yield from drop_unbuilt(context, builds, {arm.id: failure for arm in arms})
+    plan, session = plan_of(context.state), context.session
+    yield from drop_unbuilt(context, builds, {arm.id: failure for arm in plan.arms})
+    if not session.is_running(plan.baseline.id):
+        yield from context.recorder.record_each(session.drop(REFERENCE, failure))
 
 
 def drop_unbuilt(
@@ -178,14 +189,32 @@ def builds_at_once(header: Header) -> int:
 
 
 def _start(
-    session: Session, state: RunState, arms: Sequence[Arm], awaited: Collection[str] | None
+    context: RaceContext, arms: Sequence[Arm], awaited: Collection[str] | None
 ) -> Iterator[RunEvent]:
     """Start the reference worker if its outputs are missing, and the arms that do not run."""
-    if not has_reference(state):
-        yield from session.start_reference(
-            plan_of(state).baseline, next_process_number(state, REFERENCE)
-        )
-    yield from _start_arms(session, state, arms, awaited)
+    if not has_reference(context.state):
+        yield from _start_reference(context)
+    yield from _start_arms(context.session, context.state, arms, awaited)
+
+
+def _start_reference(context: RaceContext) -> Iterator[RunEvent]:
+    """Start the reference worker: a quick one after one that was killed because it was slow.
+
+    Without it no output can be checked, and no arm is timed.
+    """
+    state, is_quick = context.state, _was_slow(context.state)
+    yield from context.session.start_reference(
+        plan_of(state).baseline,
+        next_process_number(state, REFERENCE),
+        math.inf if is_quick else REFERENCE_SHARE * context.seconds,
+        quick=is_quick,
+    )
+
+
+def _was_slow(state: RunState) -> bool:
+    """Return whether the last reference worker was killed because it was slow, the first time."""
+    slow = [each.failed_with("timed-out") for each in state.processes.get(REFERENCE, ())]
+    return sum(slow) == 1 and slow[-1]
 
 
 def _start_arms(
@@ -264,6 +293,11 @@ def _build_side_by_side(
     )
     pause = RacePause(context, builds, [arm.id for arm in early], presets)
     yield from recorder.record_each(session.build_side_by_side(builds, queue.choose, pause.is_due))
+    if _was_slow(recorder.state):
+        yield from recorder.record_each(_start_reference(context))
+        session.compute_reference()
+        go_on = session.build_side_by_side(builds, queue.choose, pause.is_due)
+        yield from recorder.record_each(go_on)
     if not has_reference(recorder.state) and not session.is_running(REFERENCE):
         raise baseline_error(recorder.state, REFERENCE)
     if not session.is_running(baseline.id):

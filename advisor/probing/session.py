@@ -6,6 +6,7 @@ next.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -68,9 +69,20 @@ class Session(WorkerPool):
         self._conditions: dict[str, Conditions] = {}
         self._computes_reference = False
 
-    def start_reference(self, arm: Arm, process: int) -> Iterator[RunEvent]:
-        """Start the reference worker, which runs the workflow of `arm`, and let it import."""
-        yield from self.spawn(msgspec.structs.replace(arm, id=REFERENCE), process)
+    def start_reference(
+        self, arm: Arm, process: int, seconds: float = math.inf, *, quick: bool = False
+    ) -> Iterator[RunEvent]:
+        """Start the reference worker, which runs the workflow of `arm`, and let it import.
+
+        It is killed if the outputs of one shape take longer than `seconds`. A `quick` one computes
+        in float32 at most.
+        """
+        options = {protocol.QUICK_REFERENCE: True} if quick else {}
+        reference = msgspec.structs.replace(arm, id=REFERENCE, options=arm.options | options)
+        yield from self.spawn(reference, process)
+        self._computes_reference = False
+        if self.is_running(REFERENCE):
+            self.workers[REFERENCE].correctness_seconds = seconds
 
     def create_models(self) -> Iterator[RunEvent]:
         """Wait until the reference worker has written weights and inputs.
@@ -79,7 +91,7 @@ class Session(WorkerPool):
         forgotten when half of the memory that was free is taken: the model is a large one.
         """
         create: list[str] = []
-        self._compute_reference()
+        self.compute_reference()
         is_half_taken = self.headroom.watch_half()
         while not self.is_ready_or_ended(REFERENCE):
             for arm in self.running():
@@ -92,7 +104,7 @@ class Session(WorkerPool):
                     if not self.workers[arm].has_created:
                         yield from self.forget(arm)
 
-    def _compute_reference(self) -> None:
+    def compute_reference(self) -> None:
         """Let the reference worker load, write inputs and outputs, and end."""
         for token in ("build", "outputs"):
             self.send(REFERENCE, token)
@@ -102,7 +114,7 @@ class Session(WorkerPool):
         """Wait until the reference worker has ended."""
         if self.is_running(REFERENCE):
             if not self._computes_reference:
-                self._compute_reference()
+                self.compute_reference()
             self.supervisor.go_on([self.workers[REFERENCE]])
             yield from self.run_until(lambda: not self.is_running(REFERENCE))
 

@@ -131,6 +131,8 @@ class Worker:
     #: Deadline of one build.
     max_build_seconds: float
     build_limit: BuildLimit = NO_LIMIT
+    #: A limit of each phase in which it computes or checks outputs.
+    correctness_seconds: float = NEVER
     #: Deadline of one shape that was not built.
     new_shape_seconds: float = NEVER
     #: Seconds of all builds so far.
@@ -237,7 +239,7 @@ class Worker:
             "import": deadlines.imports,
             "load": deadlines.load,
             "build": min(self.max_build_seconds, self.remaining_build_seconds),
-            "correctness": deadlines.correctness,
+            "correctness": min(deadlines.correctness, self.correctness_seconds),
             "warmup": deadlines.warmup,
             "measure": deadlines.visit,
             "sustain": deadlines.sustain,

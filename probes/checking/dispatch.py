@@ -80,7 +80,7 @@ def make_reference(
         text_reference.save_reference(file, name, inputs, runs)
         return
     findings = subject.examine_calls(inputs)
-    name, exact = subject.reference(inputs)
+    name, exact = subject.reference(inputs, quick=protocol.QUICK_REFERENCE in request.options)
     produced = run_program(workflow, program, device_inputs)
     reference = array_reference.create_reference(
         name,

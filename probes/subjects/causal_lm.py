@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from probes.adapter import ModelError, UnsupportedError
 from probes.checking.text_reference import ReferenceRun, rows_with_logprobs
 from probes.partial_file import replace_when_complete
-from probes.protocol import Request
+from probes.protocol import QUICK_REFERENCE, Request
 from probes.subjects import checkpoint, transformers_model
 from probes.subjects.outputs import count_flops
 from probes.subjects.torch_subject import MAX_FLOAT64_PARAMETERS
@@ -67,7 +67,8 @@ class CausalLm(checkpoint.EngineSubject):
 
         For example, the grouped matrix products of mixtures of experts have none.
         """
-        if self.parameters <= MAX_FLOAT64_PARAMETERS:
+        is_quick = QUICK_REFERENCE in self.request.options
+        if self.parameters <= MAX_FLOAT64_PARAMETERS and not is_quick:
             precise = TextGeneration(copy.deepcopy(self.model).to(torch.float64), self.request)
             try:
                 precise.first_token(prompts)

@@ -237,7 +237,12 @@ class OnnxSubject:
                 reason, f"use --batch-sizes {only}, or export it with a dynamic batch dimension"
             )
 
-    def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
+    def reference(
+        self,
+        input_sets: list[list[Any]],
+        *,
+        quick: bool = False,  # noqa: ARG002
+    ) -> tuple[str, Iterator[list[Any]]]:
         return "onnxruntime without optimisation", map(self._run, input_sets)
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:

@@ -193,13 +193,15 @@ class TorchSubject:
     def run(self, inputs: list[Any]) -> list[Any]:
         return collect(self.module(*self.tensors(inputs)))
 
-    def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
+    def reference(
+        self, input_sets: list[list[Any]], *, quick: bool = False
+    ) -> tuple[str, Iterator[list[Any]]]:
         """Return the name of the higher precision, and an iterator over its outputs.
 
         The iterator computes the outputs of one input set at a time. A module that can only be
         called in its own precision is its own reference.
         """
-        fits = self.parameters <= MAX_FLOAT64_PARAMETERS
+        fits = self.parameters <= MAX_FLOAT64_PARAMETERS and not quick
         higher = [torch.float64, torch.float32] if fits else [torch.float32]
         self._precision = found = higher_precision.find(
             higher_precision.candidates(higher, self._own),

@@ -15,6 +15,7 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
+from advisor.domain.plan import REFERENCE
 from advisor.domain.recommendation import Decision
 from advisor.domain.run_events import (
     Finished,
@@ -29,7 +30,7 @@ from advisor.errors import BuildsAreGoneError, UserError
 from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.store.runs import Run
-from probes.wire.events import Prepared
+from probes.wire.events import PhaseStarted, Prepared
 
 pytestmark = pytest.mark.slow
 
@@ -95,6 +96,27 @@ def test_the_arm_that_was_not_reached_says_so(limited: LimitedRun) -> None:
     assert limited.answer.recommendation is not None
     assert limited.answer.recommendation.decision is not None
     assert limited.answer.recommendation.decision.outstanding == (HANGING,)
+
+
+def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
+    module_context: Context,
+) -> None:
+    clock = JumpingClock()
+    environment = {**module_context.environment, "P3_ADVISOR_FAKE_REFERENCE_SECONDS": "3600"}
+    context = dataclasses.replace(module_context, clock=clock, environment=environment)
+    run = prepare(Answers(model="demo", workflows="quick", budget="100s", gpu="cpu"), context)
+    for event in execute(run, context):
+        for report, phase in sessions.reports_of([event], PhaseStarted):
+            is_first = not run.state().processes[REFERENCE][0].outcome
+            if report.arm == REFERENCE and phase.shape and is_first:
+                clock.ahead_seconds += 16
+    slow, quick = run.state().processes[REFERENCE]
+    assert sessions.expect_failure(slow.outcome, "timed-out").phase == "correctness"
+    assert quick.completed
+    answer = decide(run)
+    assert answer.recommendation is not None
+    (entry,) = (each for each in answer.results.measurements if each.arm == "quick")
+    assert {each.reference for each in entry.correctness} == {"float32"}
 
 
 @pytest.mark.parametrize(("last", "sizes"), [(RepetitionStarted, [1, 1, 2, 2]), (RaceClosed, None)])

@@ -108,6 +108,8 @@ def test_a_language_model_generates_and_has_a_reference(
         (tokens,) = program.collect(program(prompts))
         name, runs = subject.reference_runs(program, [prompts])
         (run,) = runs
+        subject.request.options[protocol.QUICK_REFERENCE] = True
+        assert subject.reference_runs(program, [prompts])[0] == "float32"
     assert tokens.shape == run.tokens.shape == (BATCH, NEW)
     assert name == precision
     assert subject.info.cache_bytes_per_token == cache

@@ -72,6 +72,7 @@ def test_nested_inputs_are_taken(file: pathlib.Path) -> None:
         name, exact = subject.reference([inputs])
         assert [output.shape for output in subject.run(inputs)] == [(3, 4)]
         assert [output.shape for output in next(exact)] == [(3, 4)]
+        assert subject.reference([inputs], quick=True)[0] == "float32"
     assert name == "float64"
     assert all(each.nested for each in subject.describe_inputs())
 

@@ -37,10 +37,11 @@ class Subject:
     def examine_calls(self, input_sets):
         return Findings()
 
-    def reference(self, input_sets):
-        return "float64", (
-            [inputs[0].astype("float64") @ self.matrix.astype("float64")] for inputs in input_sets
-        )
+    def reference(self, input_sets, *, quick=False):
+        name = "float32" if quick else "float64"
+        if not quick:
+            time.sleep(float(os.environ.get("P3_ADVISOR_FAKE_REFERENCE_SECONDS", "0")))
+        return name, ([inputs[0].astype(name) @ self.matrix.astype(name)] for inputs in input_sets)
 
     def flops(self, inputs):
         return 2 * inputs[0].shape[0] * 64
