@@ -109,7 +109,7 @@ class Subject(Protocol):
     ) -> tuple[str, Iterable[list[Any]]]:
         """Return the name of a more precise reference, such as `float64`, and its outputs.
 
-        The outputs are numpy arrays, one list for each input set. A `quick` one may be less precise.
+        The outputs are numpy arrays, one list for each input set. `quick` allows less precision.
         """
 
     def flops(self, inputs: list[Any]) -> int | None:
