@@ -175,7 +175,7 @@ def _rounded_up(share: float) -> str:
 def _verdict(comparison: Comparison) -> list[str]:
     share = format_share(comparison.threshold, decimals=None)
     slower, undecided = _name(comparison.regressions), _name(comparison.undecided)
-    lines = [f"Fails now: {each.arm} ({each.status})." for each in comparison.failed]
+    lines = [f"Fails now: {each.arm} ({each.status}: {each.reason})." for each in comparison.failed]
     has_speedups = any(change.shape is not None for change in comparison.changes)
     if slower:
         relative = ", relative to the baseline" if has_speedups else ""
