@@ -7,7 +7,8 @@ import os
 import pathlib
 import subprocess
 import sys
-from typing import Any
+import types
+from typing import TYPE_CHECKING, Any, cast
 
 import builders
 import built_answers
@@ -25,11 +26,16 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
 from advisor.errors import VerificationError
+from advisor.probing.snippets import Pair, Settings
 from advisor.report import improvement
 from advisor.report.improvement import Tried
 from advisor.store.store import Store
 from probes.wire.events import Loaded
 from probes.wire.outcome import Outcome
+
+if TYPE_CHECKING:
+    from advisor.probing.run_config import RunConfig
+    from advisor.report.verification import Prepared
 
 EAGER = builders.BASELINE
 FLOAT32 = Loaded(
@@ -136,6 +142,47 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     assert "torch.cond" in told[2]
     assert unknown in told[3]
     assert not improvement.render_breaks(built_answers.answer())
+
+
+def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(
+        arm=builders.arm("compiled"),
+        config=cast("RunConfig", None),
+        allowed=[1e-7],
+        seconds=1.0,
+        one_by_one=False,
+    )
+    other, changed = (
+        cast("Prepared", types.SimpleNamespace(snippet=name, settings=settings))
+        for name in ("other", "changed")
+    )
+    asked: list[Any] = []
+
+    def run_pair(*arguments: Any) -> Pair:
+        asked[:] = arguments
+        return Pair(
+            problem=None,
+            error=4e-3,
+            graph_breaks={"net.py:14: x": 1},
+            rounds=(((0.4,), (0.1,)),),
+            versions={},
+        )
+
+    monkeypatch.setattr(improvement, "run_pair", run_pair)
+    precision = Variant(name="bfloat16", title="bfloat16", lines="x")
+    found = improvement.measure(precision, other, changed)
+    assert asked[:2] == ["other", "changed"]
+    assert asked[2].allowed == [improvement.ANY_ERROR]
+    assert (found.speedup and found.speedup.value, found.error) == (pytest.approx(4.0), 4e-3)
+    assert found.graph_breaks is None
+    against = msgspec.structs.replace(precision, graph_breaks={})
+    found = improvement.measure(against, other, changed)
+    assert asked[2].allowed == [1e-7]
+    assert found.graph_breaks == {"net.py:14: x": 1}
+    unchecked = dataclasses.replace(settings, allowed=None)
+    changed = cast("Prepared", types.SimpleNamespace(snippet="changed", settings=unchecked))
+    assert improvement.measure(against, other, changed).failure
+    assert improvement.measure(precision, other, changed).failure is None
 
 
 def test_settings_are_told_if_they_gain() -> None:
