@@ -89,8 +89,9 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     gain = f"{speed.value:.2f}x" if is_same else f"{speed.low:.2f}x to {speed.high:.2f}x"
     if variant.graph_breaks is not None:
         before = len(answer.measurements[arm].facts.get("graph_breaks", {}))
-        places = f"{len(variant.graph_breaks)} places instead of {before}"
-        return f"{code} has graph breaks at {places}, and is {gain} as fast, outputs as before."
+        left = len(variant.graph_breaks)
+        breaks = f"{left} graph break{'' if left == 1 else 's'} instead of {before}"
+        return f"{code} has {breaks}, and is {gain} as fast, outputs as before."
     error = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
     return f"{code} is {gain} as fast as {baseline} in float32, {error}."
 

@@ -9,7 +9,7 @@ import dataclasses
 import difflib
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -112,6 +112,11 @@ def improve(
                 found = measure(variant, compose(answer.results.baseline, lines=lines), changed)
             else:
                 found = measure(variant, own, changed)
+            # A break can hide those that follow it.
+            if more := lines_against(found.graph_breaks or {}, variant.lines):
+                longer = msgspec.structs.replace(variant, lines=f"{variant.lines}\n{more}")
+                variants.append((arm, longer))
+                continue
             recorder.record(VariantMeasured(arm=arm, variant=found))
             yield Tried(arm=arm, variant=found, diff=diff(own, changed))
 
@@ -150,13 +155,9 @@ def find_variants(answer: Answer, state: RunState) -> list[tuple[str, Variant]]:
     if answer.question.task != "forward" or isinstance(answer.question.model, OnnxModel):
         return []
     broken, causes = find_breaks(answer)
-    lines = [each.lines.strip() for each in causes.values() if each and each.lines]
-    settings = Variant(
-        name="graph-breaks",
-        title="settings against graph breaks",
-        lines="\n".join(dict.fromkeys(lines)),
-        graph_breaks={},
-    )
+    lines = lines_against(causes)
+    title = "settings against graph breaks"
+    settings = Variant(name="graph-breaks", title=title, lines=lines, graph_breaks={})
     return [*_find_precisions(answer, state, rules), *([(broken, settings)] if lines else [])]
 
 
@@ -178,14 +179,24 @@ def _find_precisions(
 
 def find_breaks(answer: Answer) -> tuple[str, dict[str, BreakCause | None]]:
     """Return the fastest arm whose graph breaks, and the causes by place and Dynamo's reason."""
-    causes = load().graph_break.values()
     for arm in _by_speed(answer):
         if breaks := arm.measured.facts.get("graph_breaks"):
-            return arm.arm, {
-                each: next((cause for cause in causes if re.search(cause.pattern, each)), None)
-                for each in breaks
-            }
+            return arm.arm, explain_breaks(breaks)
     return "", {}
+
+
+def explain_breaks(reasons: Iterable[str]) -> dict[str, BreakCause | None]:
+    causes = load().graph_break.values()
+    return {
+        each: next((cause for cause in causes if re.search(cause.pattern, each)), None)
+        for each in reasons
+    }
+
+
+def lines_against(reasons: Iterable[str], known: str = "") -> str:
+    """Return the lines that mend breaks with these reasons, without those that are `known`."""
+    found = [each.lines.strip() for each in explain_breaks(reasons).values() if each]
+    return "\n".join(dict.fromkeys(each for each in found if each and each not in known))
 
 
 def _by_speed(answer: Answer) -> list[RankedArm]:

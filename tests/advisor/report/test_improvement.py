@@ -137,6 +137,10 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     assert arm == "compiled"
     assert variant.lines == "torch._dynamo.config.capture_scalar_outputs = True"
     assert improvement.find_variants(with_breaks(branch, unknown), state()) == []
+    hidden = ["x: Dynamo does not know how to trace builtin operator `print` with argument"]
+    more = improvement.lines_against([*hidden, *BREAKS], variant.lines)
+    assert more == "torch._dynamo.config.reorderable_logging_functions.add(print)"
+    assert not improvement.lines_against(BREAKS, variant.lines)
     told = improvement.render_breaks(with_breaks(*BREAKS)).splitlines()
     assert "net.py:12: the value of a tensor" in told[1]
     assert "torch.cond" in told[2]
