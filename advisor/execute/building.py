@@ -107,7 +107,7 @@ def _fits_beside_reference(context: RaceContext, builds: SideBySideBuilds, times
     if loaded is None or loaded.parameter_bytes is None:
         return False
     workers = builds.builds_at_once + WORKERS_OF_REFERENCE
-    return context.session.has_memory_for(
+    return context.session.headroom.has_free(
         times * workers * COPIES_OF_WEIGHTS * loaded.parameter_bytes
     )
 

@@ -182,7 +182,7 @@ def _race_and_measure_further(races: RaceContext, header: Header) -> Iterator[Lo
     """
     arms = plan_of(races.state).arms
     repeated = repetitions.likely_arms(arms) if races.question.budget.repeats else ()
-    builds = races.session.side_by_side(min(races.builds_at_once, len(arms)), repeated)
+    builds = SideBySideBuilds(races.session, min(races.builds_at_once, len(arms)), repeated)
     while True:
         yield from _race_groups(races, header, builds)
         yield from races.recorder.record_each(races.session.finish_reference())

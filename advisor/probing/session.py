@@ -147,13 +147,6 @@ class Session(WorkerPool):
             lambda: not any(awaited is None or arm in awaited for arm in self.importing())
         )
 
-    def side_by_side(self, builds_at_once: int, repeated: Iterable[Arm] = ()) -> SideBySideBuilds:
-        """Return the builds of a run, of which as many run at the same time.
-
-        Workers for the repetition of the arms in `repeated` import meanwhile.
-        """
-        return SideBySideBuilds(self, builds_at_once, repeated)
-
     def build_side_by_side(
         self, builds: SideBySideBuilds, choose: ChooseBuild, shall_pause: Callable[[], bool]
     ) -> Iterator[RunEvent]:
@@ -327,10 +320,6 @@ class Session(WorkerPool):
     def has_memory_headroom(self, running_builds: int = 0) -> bool:
         """Return whether there is memory for one more worker next to the running builds."""
         return self.headroom.fits_another_worker(running_builds)
-
-    def has_memory_for(self, size: int) -> bool:
-        """Return whether so many bytes are free; True where memory cannot be read."""
-        return self.headroom.has_free(size)
 
     def check(self, arms: Collection[str]) -> Iterator[RunEvent]:
         """Let running workers check their outputs once more, at the same time.

@@ -27,7 +27,7 @@ from advisor.domain.run_events import BuildStarted, DeviceMemory, RunEvent, Work
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.session import Session
-from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares
+from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares, SideBySideBuilds
 from advisor.probing.termination import process_tree
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
@@ -41,9 +41,8 @@ FAILING = builders.arm("misbehaving/raises", options={"fault": "raises"})
 
 def build_all(session: Session, *builds: NextBuild, at_once: int = 2) -> list[RunEvent]:
     """Build these arms side by side, in this order."""
-    return list(
-        session.build_side_by_side(session.side_by_side(at_once), taking(builds), lambda: False)
-    )
+    side_by_side = SideBySideBuilds(session, at_once)
+    return list(session.build_side_by_side(side_by_side, taking(builds), lambda: False))
 
 
 def taking(builds: Iterable[NextBuild]) -> ChooseBuild:
@@ -110,7 +109,7 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(
     session: Session,
 ) -> None:
     start_workers(session)
-    builds = session.side_by_side(2)
+    builds = SideBySideBuilds(session, 2)
     choose = taking([NextBuild(SLOW, process=0)])
 
     def pauses() -> bool:
@@ -136,7 +135,7 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(
 
 def test_workers_of_a_repetition_import_while_processors_are_free(session: Session) -> None:
     start_workers(session)
-    builds = session.side_by_side(2, repeated=[QUICK])
+    builds = SideBySideBuilds(session, 2, repeated=[QUICK])
     choose = taking([NextBuild(QUICK, process=0), NextBuild(SLOW, process=0)])
     standbys = session.standbys
     received = list(
@@ -171,7 +170,7 @@ def test_a_standby_of_another_process_is_ended(session: Session) -> None:
 
 def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> None:
     start_workers(session)
-    builds = session.side_by_side(1)
+    builds = SideBySideBuilds(session, 1)
 
     def pauses() -> bool:
         """Pause when `prepared` is in the file of events and the supervisor has not read it."""
@@ -189,7 +188,7 @@ def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> N
 
 def test_a_build_is_suspended_before_it_has_imported_and_can_be_ended(session: Session) -> None:
     start_workers(session)
-    builds = session.side_by_side(1)
+    builds = SideBySideBuilds(session, 1)
     found = session.workers
 
     def has_started() -> bool:
@@ -289,7 +288,7 @@ def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
         start_workers(session)
         choose = taking([NextBuild(QUICK, process=0), NextBuild(ALIKE, process=0)])
         found: list[set[int]] = []
-        for each in session.build_side_by_side(session.side_by_side(2), choose, lambda: False):
+        for each in session.build_side_by_side(SideBySideBuilds(session, 2), choose, lambda: False):
             if isinstance(each, BuildStarted):
                 worker = session.workers[each.arm]
                 processors = os.sched_getaffinity(worker.popen.pid)
