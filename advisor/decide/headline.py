@@ -99,7 +99,7 @@ def _instruction(facts: AdvisedAnswer, scope: str) -> str:
 def _certainty(facts: AdvisedAnswer, *, is_brief: bool = False) -> str:
     word = facts.decision.word
     if word is None:
-        return f"Nothing was compared: it is the only workflow {_why_alone(facts)}. {_speed(facts)}"
+        return f"No other workflow {_why_alone(facts)}. {_speed(facts)}"
     sentences = [
         f"{word}{_why_not_clear(facts)}.",
         _speed(facts),
@@ -113,20 +113,16 @@ def _certainty(facts: AdvisedAnswer, *, is_brief: bool = False) -> str:
 
 
 def _why_alone(facts: AdvisedAnswer) -> str:
+    """Name the workflows whose arms failed, with the status of the first."""
     if any(arm.workflow != facts.scored.workflow for arm in facts.answer.scores):
-        return "that meets the constraints"
-    return f"with a result{_failed(facts)}{_left_out(facts)}"
-
-
-def _failed(facts: AdvisedAnswer) -> str:
-    """Name the workflows whose arms failed, with the status of the first; empty for none."""
+        return "meets the constraints"
     failed = {
         arm.workflow: f"{facts.titles.get(arm.workflow, arm.title)}: {arm.status}"
         for arm in reversed(facts.answer.unmeasured)
-        if arm.option is not None and arm.status != "skipped"
+        if arm.option is not None and arm.status not in {"skipped", "excluded"}
     }
     named = ", ".join(list(failed.values())[:MOST_NAMED])
-    return f" ({named})" if named else ""
+    return f"has a result{f' ({named})' if named else ''}{_left_out(facts)}"
 
 
 def _left_out(facts: AdvisedAnswer) -> str:
