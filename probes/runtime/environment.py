@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import metadata
 
-from probes.wire.events import Environment
+from probes.wire.facts import Environment
 
 #: Ends of the names of files that can be imported.
 MODULES = (".py", ".so", ".pyd")
