@@ -32,9 +32,10 @@ def code_of(run: Run, arm: str) -> str:
 
 
 @async_test
-async def test_c_prints_the_code_of_the_arm(
+async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_waits_for_a_run(
     tui_context: Context,
     recorded: Run,
+    tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -46,8 +47,24 @@ async def test_c_prints_the_code_of_the_arm(
         monkeypatch.setattr("builtins.input", lambda _: "")
         await pilot.press("c")
         assert app.screen is results
-    script = code_of(recorded, results.answer.document.recommendation.arm)
-    assert script in capfd.readouterr().out
+        script = code_of(recorded, results.answer.document.recommendation.arm)
+        assert script in capfd.readouterr().out
+        monkeypatch.setattr(app.run_controller, "refuse_if_busy", lambda: True)
+        await pilot.press("v")
+        await pilot.pause()
+        assert app.screen is results
+        await pilot.press("w", "right")
+        await wait_for(pilot, lambda: results.is_explored)
+        await pilot.press("e")
+        field = (await wait_for_screen(pilot, LineDialog)).query_one(Input)
+        assert field.value.endswith("-explored.html")
+        file = tmp_path / "report.md"
+        field.value = str(file)
+        await pilot.press("enter")
+        await wait_for(pilot, file.exists)
+        assert results.answer.document.recommendation is not None
+        assert results.answer.document.recommendation.arm in file.read_text()
+        await wait_for_screen(pilot, ResultsScreen)
 
 
 @pytest.mark.parametrize("status", [0, 1])
@@ -73,37 +90,3 @@ async def test_a_command_runs_in_the_terminal_after_a_confirmation(
                 assert asked.exists() is is_asked
     assert asked.read_text() == "['-c', 'verify', 'a b']"
     assert results == ([1] if status == 0 else [])
-
-
-@async_test
-async def test_v_does_not_run_while_a_run_goes_on(
-    tui_context: Context, recorded: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = replay_app(tui_context, recorded)
-    async with running_app(app) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
-        monkeypatch.setattr(app.run_controller, "refuse_if_busy", lambda: True)
-        await pilot.press("v")
-        await pilot.pause()
-        assert isinstance(app.screen, ResultsScreen)
-
-
-@async_test
-async def test_e_writes_a_report_of_the_answer_that_is_shown(
-    tui_context: Context, recorded: Run, tmp_path: pathlib.Path
-) -> None:
-    async with running_app(replay_app(tui_context, recorded)) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press("w", "right")
-        await wait_for(pilot, lambda: results.is_explored)
-        await pilot.press("e")
-        dialog = await wait_for_screen(pilot, LineDialog)
-        field = dialog.query_one(Input)
-        assert field.value.endswith("-explored.html")
-        file = tmp_path / "report.md"
-        field.value = str(file)
-        await pilot.press("enter")
-        await wait_for(pilot, file.exists)
-        assert results.answer.document.recommendation is not None
-        assert results.answer.document.recommendation.arm in file.read_text()
-        await wait_for_screen(pilot, ResultsScreen)

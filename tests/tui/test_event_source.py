@@ -6,10 +6,7 @@ import pathlib
 import time
 from collections.abc import Callable
 
-import builders
-import msgspec
 import pytest
-from onscreen import async_test, running_app, screen_text, wait_for_screen
 from recorded_runs import make_run
 
 from advisor.ask.answers import Answers
@@ -19,17 +16,12 @@ from advisor.context import Context
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import (
     Finished,
-    LoggedEvent,
     WorkerEnded,
     WorkerReported,
 )
 from advisor.execute.drafts import prepare
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.tui.app import AdvisorApp
-from advisor.tui.help_dialog import HelpDialog
-from advisor.tui.launch import LaunchOptions
-from advisor.tui.screens.live import LiveScreen
 from advisor.tui.session import (
     EventFileTail,
     HostProcess,
@@ -120,32 +112,3 @@ def test_a_detached_run_continues_to_its_end(
     session.refresh()
     assert session.is_finished
     assert not host.is_running or host._process.wait(10) == 0
-
-
-@pytest.mark.slow
-@async_test
-async def test_the_screen_responds_after_ten_thousand_events_at_once(
-    run: Run, tui_context: Context
-) -> None:
-    last = run.events()[-3]
-    visits = builders.visits([0.004] * 10_000, first_round=7)
-    with (run.directory / "events.jsonl").open("rb") as file:
-        lines = file.read().splitlines(keepends=True)
-    flood = [
-        LoggedEvent(
-            seq=last.seq + number,
-            at=last.at,
-            run_event=WorkerReported(arm="compiled", process=0, worker_event=visit),
-        )
-        for number, visit in enumerate(visits)
-    ]
-    (run.directory / "events.jsonl").write_bytes(
-        b"".join(lines[:-6]) + b"".join(msgspec.json.encode(event) + b"\n" for event in flood)
-    )
-    app = AdvisorApp(LaunchOptions(), tui_context)
-    async with running_app(app) as pilot:
-        app.run_controller.show(RunSession.for_run(run))
-        await wait_for_screen(pilot, LiveScreen)
-        assert f"{len(visits) + 7}"[:4] in screen_text(pilot)
-        await pilot.press("question_mark")
-        await wait_for_screen(pilot, HelpDialog)

@@ -23,7 +23,6 @@ from onscreen import (
     go_to_step,
     replay_app,
     running_app,
-    screen_text,
     wait_for,
     wait_for_screen,
     wait_for_text,
@@ -41,6 +40,7 @@ from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog, load_dialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 from advisor.tui.session import RunSession
@@ -210,30 +210,7 @@ async def test_questions_help_history_and_comparison(
 
 
 @async_test
-async def test_home(
-    finished: Run,
-    unfinished: Run,
-    tui_context: Context,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    update: bool,
-) -> None:
-    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.gpu_machine())
-    monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5))
-    assert finished.directory.parent == unfinished.directory.parent
-    store = Store(finished.directory.parents[1])
-    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
-    async with running_app(app) as pilot:
-        await wait_for(pilot, lambda: app.machine is not None)
-        await wait_for_text(pilot, "2.29x")
-        await compare("home", pilot, update=update)
-        await app.push_screen(load_dialog(("cpu-busy", "gpu-processes")))
-        await wait_for_screen(pilot, ChoiceDialog)
-        await compare("busy-machine", pilot, update=update)
-
-
-@async_test
-async def test_home_without_runs(
+async def test_home_without_runs_and_with_them(
     tui_context: Context,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -242,12 +219,20 @@ async def test_home_without_runs(
 ) -> None:
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.gpu_machine())
     monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5))
-    context = dataclasses.replace(tui_context, store=Store(tmp_path))
-    app = AdvisorApp(LaunchOptions(), context)
+    store = Store(tmp_path)
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
     async with running_app(app) as pilot:
+        home = await wait_for_screen(pilot, HomeScreen)
         await wait_for(pilot, lambda: app.machine is not None)
         await compare("home-empty", pilot, update=update)
-        assert "Continue" not in screen_text(pilot)
+        for is_finished in (True, False):
+            make_run(store, finished=is_finished)
+        home.read_runs()
+        await wait_for_text(pilot, "2.29x")
+        await compare("home", pilot, update=update)
+        await app.push_screen(load_dialog(("cpu-busy", "gpu-processes")))
+        await wait_for_screen(pilot, ChoiceDialog)
+        await compare("busy-machine", pilot, update=update)
 
 
 @pytest.mark.slow
@@ -264,6 +249,9 @@ async def test_a_gpu_that_is_not_attached(
         await pilot.press("ctrl+r")
         await wait_for_screen(pilot, AbsentGpuScreen)
         await compare("absent-imported", pilot, update=update)
+        await check_screen_at(pilot, SMALLEST)
+        await pilot.press("r")
+        await wait_for_screen(pilot, ResultsScreen)
 
 
 @async_test

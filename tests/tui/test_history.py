@@ -26,7 +26,7 @@ from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog
-from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen, SecondRunTable
+from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.runs import list_items
 from advisor.tui.session import HostProcess
@@ -129,23 +129,6 @@ async def test_the_footer_offers_only_keys_with_an_effect(
         assert {"enter", "space", "c"} <= offered(app).keys()
         await pilot.press("up", "space")
         assert {"t", "d", "n"} <= offered(app).keys()
-
-
-@async_test
-async def test_the_second_run_of_a_comparison_can_only_be_chosen(
-    store: Store, tui_context: Context
-) -> None:
-    run = make_run(store, finished=True)
-    make_run(store, finished=False)
-    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
-    async with running_app(app) as pilot:
-        await app.push_screen(HistoryScreen(marked=run.directory.name))
-        screen = await wait_for_screen(pilot, HistoryScreen)
-        await wait_for(pilot, lambda: screen.query_one(Table).row_count == 2)
-        assert offered(app)["enter"] == SecondRunTable.COMPARE
-        assert not {"r", "space", "c", "t", "d", "n", "f"} & offered(app).keys()
-        await pilot.press("enter")
-        assert app.screen is screen, "a run is not compared with itself"
 
 
 def test_a_run_that_failed_before_a_measurement_is_marked(store: Store) -> None:

@@ -20,7 +20,6 @@ from onscreen import (
 )
 from recorded_runs import make_run
 
-from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
 from advisor.tui.app import AdvisorApp
@@ -37,45 +36,28 @@ EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 @async_test
 async def test_the_first_screen_lists_answers_and_opens_them(context: Context) -> None:
     run = make_run(context.store, finished=True)
-    make_run(context.store, finished=False)
-    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+    unfinished = make_run(context.store, finished=False)
+    shipped = Context(environment=context.environment, store=context.store)
+    async with running_app(AdvisorApp(LaunchOptions(), shipped)) as pilot:
         home = await wait_for_screen(pilot, HomeScreen)
-        await wait_for_text(pilot, "2.29x C")
+        with unfinished.writer():
+            home.read_runs()
+            await wait_for_text(pilot, "running")
+            unfinished.control.set_paused(paused=True)
+            home.read_runs()
+            await wait_for_text(pilot, "paused")
         await wait_for_text(pilot, "stopped")
+        await wait_for_text(pilot, "2.29x C")
+        assert screen_text(pilot).index("stopped") > screen_text(pilot).index("compiled")
         assert TRADE_OFF[:20] in await check_screen_at(pilot, SMALLEST)
         home.query_one(Table).move_cursor_to(run.directory.name)
         await pilot.press("enter")
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("escape")
         await wait_for_screen(pilot, HomeScreen)
-
-
-@async_test
-async def test_a_run_that_is_going_on_is_listed_first_with_its_state(context: Context) -> None:
-    run = make_run(context.store, finished=False)
-    make_run(context.store, finished=True)
-    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
-        home = await wait_for_screen(pilot, HomeScreen)
-        with run.writer():
-            home.read_runs()
-            await wait_for_text(pilot, "running")
-            run.control.set_paused(paused=True)
-            home.read_runs()
-            await wait_for_text(pilot, "paused")
-        await wait_for_text(pilot, "stopped")
-        assert screen_text(pilot).index("stopped") > screen_text(pilot).index("compiled")
-
-
-@async_test
-async def test_the_recorded_run_of_the_program_opens_without_a_stored_run(
-    context: Context,
-) -> None:
-    shipped = Context(environment=context.environment, store=context.store)
-    async with running_app(AdvisorApp(LaunchOptions(), shipped)) as pilot:
-        await wait_for_screen(pilot, HomeScreen)
-        await pilot.press("G", "enter")
+        await pilot.press("G", "enter")  # the recorded run of the program
         screen = await wait_for_screen(pilot, ResultsScreen)
-        assert screen.answer.document.recommendation is not None
+        assert screen.answer.document.machine.gpus
 
 
 def test_the_recorded_runs_of_the_program_are_kept_runs() -> None:
@@ -105,17 +87,6 @@ async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(
         await pilot.press("n")
         assert await wait_for_screen(pilot, SetupScreen) is setup
         assert "demo/gpt2" in screen_text(pilot)
-
-
-@async_test
-async def test_options_of_the_command_line_lead_to_the_questions_or_to_a_run(
-    context: Context,
-) -> None:
-    run = make_run(context.store, finished=True)
-    async with running_app(AdvisorApp(LaunchOptions(open=str(run.directory)), context)) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
-    async with running_app(AdvisorApp(LaunchOptions(answers=Answers(gpu="cpu")), context)) as pilot:
-        await wait_for_screen(pilot, SetupScreen)
 
 
 def test_an_arm_that_leads_an_open_decision_is_marked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import builders
@@ -10,7 +11,6 @@ from onscreen import (
     async_test,
     go_to_step,
     key_hints,
-    replay_app,
     running_app,
     screen_text,
     settle,
@@ -22,10 +22,12 @@ from recorded_runs import make_run
 from textual.widgets import Input
 
 from advisor.ask.answers import Answers
+from advisor.ask.devices import VISIBLE_DEVICES
 from advisor.cli import plain_prompts
 from advisor.context import Context
 from advisor.domain.run_events import Finished
 from advisor.execute.drafts import prepare
+from advisor.report import answer
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
@@ -34,7 +36,7 @@ from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.session import HostProcess, RunSession
+from advisor.tui.session import HostProcess
 from advisor.tui.steps.form import Choice
 from advisor.tui.steps.plan import PlanStep
 from advisor.tui.table import Table
@@ -109,6 +111,9 @@ async def test_no_plan_of_earlier_answers_is_shown(context: Context) -> None:
     async with running_app(app) as pilot:
         setup = await go_to_step(pilot, 3)
         await wait_for_text(pilot, "[x] quick")
+        await wait_for_text(pilot, "excluded: ")
+        await pilot.press("down", "space")
+        assert "[ ]" in screen_text(pilot)
         await pilot.press("escape", "escape")
         await wait_for(pilot, lambda: setup.step_index == 1)
         app.answers = Answers(gpu="cpu", workflows="unknown-workflow")
@@ -123,17 +128,20 @@ async def test_no_plan_of_earlier_answers_is_shown(context: Context) -> None:
 
 
 @async_test
-async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu(
+async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu_and_the_default_one(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = builders.gpu_machine(builders.gpu())
+    machine = builders.gpu_machine(builders.gpu(), builders.gpu(index=1, uuid="GPU-1"))
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
+    environment = {**context.environment, VISIBLE_DEVICES: "1"}
+    context = dataclasses.replace(context, environment=environment)
     async with running_app(asking_app(context, gpu="")) as pilot:
         setup = await go_to_step(pilot, 1)
         await wait_for_text(pilot, machine.cpu.model)
+        device = setup.query_one("#device", Choice)
+        assert device.chosen == "1", "the one that CUDA sees"
         absent = setup.query_one("#absent_gpu", Input)
         absent.value = "RTX 4090"
-        device = setup.query_one("#device", Choice)
         device.focus()
         await pilot.press("right")
         await settle(pilot)
@@ -239,10 +247,11 @@ async def test_a_run_that_is_going_on_is_not_called_stopped_in_the_history(
 
 
 @async_test
-async def test_details_scroll_at_once_and_q_means_quit(tui_context: Context, recorded: Run) -> None:
-    app = replay_app(tui_context, recorded)
+async def test_details_scroll_at_once_and_q_means_quit_with_the_answer(context: Context) -> None:
+    run = make_run(context.store, finished=True)
+    app = AdvisorApp(LaunchOptions(open=str(run.directory)), context)
     async with running_app(app) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
+        results = await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("enter")
         detail = await wait_for_screen(pilot, DetailScreen)
         before = screen_text(pilot)
@@ -252,18 +261,8 @@ async def test_details_scroll_at_once_and_q_means_quit(tui_context: Context, rec
         assert detail.focused is not None
         await pilot.press("q")
         await wait_for(pilot, lambda: app.return_value == 0)
-
-
-@async_test
-async def test_the_enlarged_log_keeps_the_processes(context: Context) -> None:
-    session = RunSession.for_run(make_run(context.store, finished=False))
-    app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        app.run_controller.show(session)
-        await wait_for_screen(pilot, LiveScreen)
-        await pilot.press("l")
-        await settle(pilot)
-        assert "compiled" in screen_text(pilot)
+    assert answer.headline(results.original.document) in app.exit_message()
+    assert app.exit_message().endswith(f"p3-advisor show {run.directory.name}")
 
 
 @pytest.mark.parametrize(("typed", "chosen"), [("", "3"), ("2", "b"), ("c", "c"), ("9\na", "a")])

@@ -12,7 +12,7 @@ from recorded_runs import make_run
 from advisor.context import Context
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.history import HistoryScreen, SecondRunTable
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.table import Table
 
@@ -65,8 +65,14 @@ async def test_b_in_the_results_asks_for_the_second_run_and_compares_with_enter(
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("b")
         history = await wait_for_screen(pilot, HistoryScreen)
-        await wait_for(pilot, lambda: history.query_one(Table).row_count == 2)
-        history.query_one(Table).move_cursor_to(second.directory.name)
+        table = history.query_one(Table)
+        await wait_for(pilot, lambda: table.row_count == 2)
+        table.move_cursor_to(first.directory.name)
+        assert history.active_bindings["enter"].binding.description == SecondRunTable.COMPARE
+        assert not {"r", "space", "c", "t", "d", "n", "f"} & history.active_bindings.keys()
+        await pilot.press("enter")
+        assert app.screen is history, "a run is not compared with itself"
+        table.move_cursor_to(second.directory.name)
         await pilot.press("enter")
     before, after = capfd.readouterr().out.splitlines()[:2]
     assert first.directory.name in before

@@ -95,19 +95,6 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
             await wait_for(pilot, lambda pane=pane: screen.focused_part == pane)  # type: ignore[misc]
 
 
-@async_test
-async def test_the_weights_are_disclosed_as_they_count(
-    tui_context: Context, sample_run: Run
-) -> None:
-    async with running_app(replay_app(tui_context, sample_run), (120, 40)) as pilot:
-        screen = await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press("2")
-        await settle(pilot)
-        weights = [getattr(screen.answer.priorities, name) for name in FURTHER_CRITERIA]
-        shown = screen_text(pilot)
-        assert all(f"{each:g} %" in shown for each in (*weights, 100 - sum(weights)))
-
-
 def test_intervals_share_one_axis_with_the_baseline_at_one() -> None:
     slow, fast = Interval(value=0.02, low=0.01, high=0.03), Interval(value=8.0, low=7.0, high=9.0)
     eager = Interval(value=1.0, low=1.0, high=1.0)
@@ -133,25 +120,19 @@ def test_an_axis_is_drawn_for_every_speed_up(value: float) -> None:
 
 
 @async_test
-async def test_all_lines_of_an_answer_are_reachable(context: Context) -> None:
-    async with running_app(AdvisorApp(LaunchOptions(), context), (60, 16)) as pilot:
-        screen = await open_document(pilot, EVIDENCE / "cpu-demo.json")
-        lines = short_answer_lines(screen.answer.document)
-        assert lines[0].split()[0] in screen_text(pilot)
-        await pilot.press("up")
-        assert screen.focused_part == ANSWER
-        await pilot.press("end")
-        await wait_for_text(pilot, lines[-1].split()[-1])
-
-
-@async_test
-async def test_an_answer_with_hidden_lines_has_a_scroll_bar(context: Context) -> None:
+async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(context: Context) -> None:
     async with running_app(AdvisorApp(LaunchOptions(), context), SMALLEST) as pilot:
         screen = await open_document(pilot, EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json")
         panel = screen.query_one(AnswerPanel)
         assert panel.max_scroll_y > 0
         assert panel.scrollbars_enabled == (True, False)
         assert panel.vertical_scrollbar.size.width == 1
+        lines = short_answer_lines(screen.answer.document)
+        assert lines[0].split()[0] in screen_text(pilot)
+        await pilot.press("up")
+        assert screen.focused_part == ANSWER
+        await pilot.press("end")
+        await wait_for_text(pilot, lines[-1].split()[-1])
 
 
 def test_the_title_of_a_server_has_its_task_and_no_batch_sizes() -> None:
@@ -182,6 +163,10 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
             shown = screen.query_one(f"#text-{pane}", Markdown)
             expected = render_pane(screen.answer.document, pane)
             await wait_for(pilot, lambda: shown.source == expected)  # noqa: B023 - waits at once
+        await pilot.press("2")
+        weights = [getattr(screen.answer.priorities, name) for name in FURTHER_CRITERIA]
+        text = await settle(pilot)
+        assert all(f"{each:g} %" in text for each in (*weights, 100 - sum(weights)))
         await pilot.press("u", "1")
         why = screen.query_one("#text-why", Markdown)
         await wait_for(pilot, lambda: why.source == render_pane(screen.original.document, "why"))

@@ -23,7 +23,7 @@ from advisor.decide.decision import decide
 from advisor.domain.answer import encode
 from advisor.domain.run_events import Finished, LoggedEvent, RaceOpened, Resumed
 from advisor.execute.drafts import arms_to_retry, prepare
-from advisor.report import answer, recipe_text
+from advisor.report import recipe_text
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.actions import render_answer
@@ -180,21 +180,6 @@ def test_the_extension_selects_the_format_of_an_export(
     written = render_answer(answer, extension).lower()
     assert content in written
     assert ("the script" in written) == (extension == ".html")
-
-
-@async_test
-async def test_the_exit_message_is_the_last_answer_with_the_command_that_shows_it(
-    tui_context: Context, tmp_path: pathlib.Path
-) -> None:
-    run = make_run(Store(tmp_path), finished=True)
-    app = AdvisorApp(LaunchOptions(open=str(run.directory)), tui_context)
-    async with running_app(app) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press("q")
-        await wait_for(pilot, lambda: app.return_value == 0)
-    exit_message = app.exit_message()
-    assert answer.headline(results.original.document) in exit_message
-    assert exit_message.endswith(f"p3-advisor show {run.directory.name}")
 
 
 @async_test

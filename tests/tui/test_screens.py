@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import pathlib
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from onscreen import (
 from textual.widgets import Input, Static, TabbedContent
 
 from advisor.ask.answers import Answers
-from advisor.ask.devices import CPU, VISIBLE_DEVICES
+from advisor.ask.devices import CPU
 from advisor.ask.task import FIRST_ITL, FIRST_TTFT
 from advisor.cli import plain_prompts
 from advisor.context import Context
@@ -55,35 +54,6 @@ def app_with(
         context,
         start_host=host,
     )
-
-
-@async_test
-async def test_the_questions_end_with_a_plan_that_gives_a_reason_for_every_exclusion(
-    tui_context: Context,
-) -> None:
-    async with running_app(app_with(tui_context, workflows="quick,alike")) as pilot:
-        assert "demo" in screen_text(pilot)
-        setup = await go_to_step(pilot, 3)
-        await wait_for_text(pilot, "[x] quick")
-        await wait_for_text(pilot, "excluded: ")
-        await pilot.press("down", "space")
-        assert "[ ]" in screen_text(pilot)
-        await pilot.press("escape")
-        await wait_for(pilot, lambda: setup.step_index == 2)
-
-
-@async_test
-async def test_the_default_device_respects_cuda_visible_devices(
-    tui_context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine = builders.gpu_machine(builders.gpu(), builders.gpu(index=1, uuid="GPU-1"))
-    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
-    environment = {**tui_context.environment, VISIBLE_DEVICES: "1"}
-    context = dataclasses.replace(tui_context, environment=environment)
-    async with running_app(app_with(context, gpu="")) as pilot:
-        setup = await go_to_step(pilot, 1)
-        await wait_for_text(pilot, machine.cpu.model)
-        assert setup.query_one("#device", Choice).chosen == "1"
 
 
 @async_test
@@ -187,20 +157,15 @@ async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Cont
 
 
 @async_test
-async def test_a_model_given_on_the_command_line_is_kept(tui_context: Context) -> None:
-    app = app_with(tui_context, model="package.module:factory")
+async def test_weights_always_sum_to_100_and_quantised_weights_have_a_class(
+    tui_context: Context,
+) -> None:
+    app = app_with(tui_context, require="accuracy<=1e-2")
     async with running_app(app) as pilot:
-        for _ in range(2):
-            setup = await go_to_step(pilot, 1)
-            assert app.answers.model == "package.module:factory"
-            await pilot.press("escape")
-            await wait_for(pilot, lambda setup=setup: setup.step_index == 0)  # type: ignore[misc]
-
-
-@async_test
-async def test_weights_always_sum_to_100_and_a_preset_sets_them(tui_context: Context) -> None:
-    async with running_app(app_with(tui_context)) as pilot:
-        setup = await go_to_step(pilot, 2)
+        setup = await go_to_step(pilot, 1)
+        setup.query_one("#quantised").focus()
+        await pilot.press("right")
+        await go_to_step(pilot, 2)
         for keys in (
             ["right"] * 3,
             ["shift+left"],
@@ -213,18 +178,6 @@ async def test_weights_always_sum_to_100_and_a_preset_sets_them(tui_context: Con
             await pilot.pause()
             assert sum(bar.weight for bar in setup.query(WeightBar)) == 100
         assert setup.query_one("#preset", Choice).chosen == "balanced"
-
-
-@async_test
-async def test_quantised_weights_and_their_class_are_chosen_on_the_screens(
-    tui_context: Context,
-) -> None:
-    app = app_with(tui_context, require="accuracy<=1e-2")
-    async with running_app(app) as pilot:
-        setup = await go_to_step(pilot, 1)
-        setup.query_one("#quantised").focus()
-        await pilot.press("right")
-        setup = await go_to_step(pilot, 2)
         setup.query_one("#required-accuracy").focus()
         await pilot.press("right", "right")
         await pilot.pause()
@@ -351,12 +304,20 @@ async def test_dialogs_without_a_golden_fit_the_smallest_terminal(tui_context: C
 
 
 @async_test
-async def test_a_notice_replaces_the_screen_in_a_small_terminal(tui_context: Context) -> None:
-    async with running_app(app_with(tui_context), (50, 12)) as pilot:
+async def test_a_notice_replaces_the_screen_in_a_small_terminal_and_the_answers_are_kept(
+    tui_context: Context,
+) -> None:
+    app = app_with(tui_context, model="package.module:factory")
+    async with running_app(app, (50, 12)) as pilot:
         await wait_for_text(pilot, "60x16")
-        assert pilot.app.screen.has_class("-too-small")
+        assert app.screen.has_class("-too-small")
         await pilot.resize_terminal(80, 24)
         await wait_for_text(pilot, "Which model")
+        for _ in range(2):
+            setup = await go_to_step(pilot, 1)
+            assert app.answers.model == "package.module:factory"
+            await pilot.press("escape")
+            await wait_for(pilot, lambda setup=setup: setup.step_index == 0)  # type: ignore[misc]
 
 
 @async_test

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import psutil
 import pytest
@@ -37,7 +37,7 @@ COLOUR_SEQUENCE = re.compile(
 )
 
 
-class Terminal:
+class Terminal(contextlib.AbstractContextManager["Terminal"]):
     """A program on a new pseudo-terminal."""
 
     def __init__(
@@ -100,23 +100,12 @@ class Terminal:
             return bool(new)
         return True
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         os.close(self._fd)
-
-
-@contextlib.contextmanager
-def terminal(
-    *arguments: str, home: pathlib.Path, command: Sequence[str] = (str(COMMAND),), **variables: str
-) -> Iterator[Terminal]:
-    screen = Terminal(*arguments, home=home, command=command, **variables)
-    try:
-        yield screen
-    finally:
-        screen.close()
 
 
 def processes_of(home: pathlib.Path) -> list[psutil.Process]:
@@ -135,20 +124,9 @@ def processes_of(home: pathlib.Path) -> list[psutil.Process]:
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    options = (
-        "--gpu",
-        "cpu",
-        "--workflows",
-        "pytorch-eager",
-        "--batch-sizes",
-        "1",
-        "--budget",
-        "3",
-        "--priority",
-    )
-    with terminal(
-        "ask", "--tui", *options, "performance=50,productivity=30,portability=20", home=home
-    ) as screen:
+    options = ["--gpu", "cpu", "--workflows", "pytorch-eager", "--batch-sizes", "1"]
+    options += ["--budget", "3", "--priority", "performance=50,productivity=30,portability=20"]
+    with Terminal("ask", "--tui", *options, home=home) as screen:
         screen.wait_for(b"Which model")
         screen.start_run()
         screen.wait_for(b"Evidence", timeout_seconds=900)  # three processes import torch
@@ -203,7 +181,7 @@ def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:
 def test_a_signal_during_a_run_leaves_no_process(
     number: signal.Signals, home: pathlib.Path
 ) -> None:
-    with terminal("ask", "--tui", "--gpu", "cpu", "--budget", "60", home=home) as screen:
+    with Terminal("ask", "--tui", "--gpu", "cpu", "--budget", "60", home=home) as screen:
         screen.wait_for(b"Which model")
         time.sleep(0.5)
         screen.start_run()
@@ -235,7 +213,7 @@ def test_a_run_continues_while_the_program_is_suspended(
         str(fake_rubric),
         str(home),
     )
-    with terminal(
+    with Terminal(
         "gpu=cpu", "workflows=quick", "batch_sizes=1", "budget=30", home=home, command=command
     ) as screen:
         screen.wait_for(b"Which model")
@@ -280,7 +258,7 @@ main()
 def test_a_command_has_the_terminal_and_ctrl_c_ends_it_alone(recorded: Run) -> None:
     command = sys.executable, "-c", WITH_ENDLESS_COMMAND
     directory = recorded.directory
-    with terminal(
+    with Terminal(
         "ask", "--tui", "--open", directory.name, home=directory.parents[1], command=command
     ) as screen:
         screen.wait_for(b"Evidence")
@@ -304,7 +282,7 @@ def test_a_command_has_the_terminal_and_ctrl_c_ends_it_alone(recorded: Run) -> N
 def test_d_prints_the_checks_of_the_machine_and_the_exit_restores_the_terminal(
     home: pathlib.Path,
 ) -> None:
-    with terminal(home=home) as screen:
+    with Terminal(home=home) as screen:
         screen.wait_for(b"recommends one")
         since = len(screen.out)
         screen.press(b"d")
@@ -321,7 +299,7 @@ def test_d_prints_the_checks_of_the_machine_and_the_exit_restores_the_terminal(
 
 
 def test_with_no_color_no_colour_is_drawn(sample_run: Run, home: pathlib.Path) -> None:
-    with terminal(
+    with Terminal(
         "--replay", str(sample_run.directory), "--speed", "1000", home=home, NO_COLOR="1"
     ) as screen:
         screen.wait_for(b"Evidence")

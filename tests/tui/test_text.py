@@ -106,6 +106,7 @@ async def test_the_output_of_a_stack_is_shown_without_markup(
         await wait_for_text(pilot, "its log ends: [/ oh")
         await pilot.press("l")
         await wait_for_text(pilot, "last line")
+        assert "compiled" in screen_text(pilot), "the enlarged log keeps the processes"
 
 
 def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Path) -> None:
@@ -159,16 +160,10 @@ def test_durations_and_long_names_are_shortened() -> None:
     )
 
 
-@async_test
-async def test_the_live_screen_tells_what_the_run_has_done(
-    tui_context: Context, recorded: Run
-) -> None:
-    app = replay_app(tui_context, recorded)
-    async with running_app(app) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
-        session = app.run_controller.session
-        assert session is not None
-        lines = session.follower.timeline
+def test_the_timeline_tells_what_the_run_has_done(recorded: Run) -> None:
+    session = RunSession.for_run(recorded)
+    session.refresh()
+    lines = session.follower.timeline
     assert "arms to measure" in lines[0]
     assert any("misbehaving/segfault: crashed" in line for line in lines), "with its reason"
     assert "finished after" in lines[-1]

@@ -57,8 +57,19 @@ def test_a_workflow_has_arms_a_usable_device_and_facts_that_rules_compare(
 ) -> None:
     assert workflow.tasks
     assert workflow.arms
+    assert workflow.has_probe == (workflow.not_measured is None)
     if workflow.has_probe:
         assert set(workflow.devices) - set(workflow.refused), "every device is refused"
+    assert {
+        *(workflow.arm_devices.keys() | workflow.arm_tasks.keys()),
+        *(workflow.arm_declared.keys() | workflow.arm_on_request.keys()),
+    } <= {*workflow.arms}
+    for entry in workflow.declared_where:
+        assert entry.arm is None or entry.arm in workflow.arms
+        assert entry.task is None or entry.task in workflow.tasks
+        assert entry.device is None or entry.device in workflow.devices
+        assert entry.input_format is None or entry.input_format in workflow.input_formats
+        assert entry.task or entry.device or entry.input_format
     declared = workflow.declared
     assert type(declared.lines_changed.value) is int
     assert type(declared.vendors.value) is int
@@ -80,11 +91,6 @@ def test_workflows_are_in_build_order_with_the_baseline_first() -> None:
     orders = [workflow.build_order for workflow in SHIPPED.workflows]
     assert orders == sorted(orders)
     assert SHIPPED.workflows[0].id == BASELINE
-
-
-@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
-def test_a_workflow_has_a_module_or_the_reason_why_it_has_none(workflow: Workflow) -> None:
-    assert workflow.has_probe == (workflow.not_measured is None)
 
 
 def test_verifications_are_read_from_verified_toml(rubric: pathlib.Path) -> None:
@@ -237,17 +243,6 @@ def test_integrations_use_no_undefined_names(
     assert answer.returncode == 0, answer.stdout
 
 
-def test_arm_tables_name_existing_arms() -> None:
-    for workflow in builders.shipped_catalogue().workflows:
-        named = (
-            workflow.arm_devices,
-            workflow.arm_tasks,
-            workflow.arm_declared,
-            workflow.arm_on_request,
-        )
-        assert {arm for table in named for arm in table} <= {*workflow.arms}, workflow.id
-
-
 def test_facts_that_differ_by_task_and_device_apply_to_the_question() -> None:
     known = {workflow.id: workflow for workflow in SHIPPED.workflows}
     openvino = known["openvino"]
@@ -275,16 +270,6 @@ def test_an_onnx_file_needs_no_export_step() -> None:
             chosen = workflow.for_question(asked)
             assert chosen.declared.export_step.value is False, workflow.id
             assert workflow.for_question(builders.question()).declared.export_step.value is True
-
-
-def test_facts_for_a_task_name_existing_arms_tasks_and_devices() -> None:
-    for workflow in SHIPPED.workflows:
-        for entry in workflow.declared_where:
-            assert entry.arm is None or entry.arm in workflow.arms
-            assert entry.task is None or entry.task in workflow.tasks
-            assert entry.device is None or entry.device in workflow.devices
-            assert entry.input_format is None or entry.input_format in workflow.input_formats
-            assert entry.task or entry.device or entry.input_format
 
 
 def test_facts_of_an_arm_and_those_for_a_question_hold_together() -> None:

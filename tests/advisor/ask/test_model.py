@@ -148,15 +148,6 @@ def test_a_directory_without_weights_gets_random_ones(
     )
 
 
-def test_weights_from_overrides_the_weights_of_the_directory(
-    working_directory: pathlib.Path,
-) -> None:
-    directory = make_model(working_directory / "model", "model.safetensors")
-    assert parse("model", weights_from="random") == TransformersModel(
-        name=str(directory), weights="random"
-    )
-
-
 def test_a_directory_of_weights_is_named_by_its_absolute_path(
     working_directory: pathlib.Path,
 ) -> None:

@@ -96,16 +96,6 @@ def test_a_home_that_is_not_writable_is_an_error(
     )
 
 
-def test_without_arguments_and_terminal_the_short_help_is_printed(
-    tmp_path: pathlib.Path, run_program: RunProgram
-) -> None:
-    answer = run_program(directory=tmp_path)
-    assert answer.returncode == 2
-    assert answer.stdout == ""
-    assert "--json" in answer.stderr
-    assert "\x1b" not in answer.stderr
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -145,12 +145,6 @@ def test_explain_shows_the_facts_behind_a_tier(finished_run: str, run_program: R
     assert run_program("explain", finished_run, "quick", "beauty").returncode == 2
 
 
-def test_an_absent_gpu_without_a_stored_run_is_refused(run_program: RunProgram) -> None:
-    answer = run_program("--json", "--gpu", "RTX 4090")
-    assert answer.returncode == 3
-    assert "RTX 4090" in answer.stderr
-
-
 def test_an_imported_answer_without_a_recommendation_has_the_problem(
     home: pathlib.Path, run_program: RunProgram
 ) -> None:

@@ -264,17 +264,6 @@ def test_an_interrupted_fleet_is_resumed_with_the_missing_runs(
     assert context.store.find(f"{interrupted.request.fleet_id}-0002-1").events()
 
 
-def test_completed_runs_are_not_repeated(
-    cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recommend(context)
-    first_tasks = cluster.tasks
-    capsys.readouterr()
-    assert fleets.resume_fleet(context.store.fleets.find("latest"), context, "json") == 0
-    assert cluster.tasks is first_tasks
-    assert " x H200" not in capsys.readouterr().err
-
-
 def test_resuming_needs_only_the_devices_of_the_missing_runs(
     cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,11 +286,16 @@ def test_resuming_needs_only_the_devices_of_the_missing_runs(
     ]
 
 
-def test_an_assignment_whose_run_is_deleted_is_repeated(
+def test_an_assignment_whose_run_is_deleted_is_repeated_and_no_other_one(
     cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recommend(context)
+    first_tasks = cluster.tasks
     whole = context.store.fleets.find("latest")
+    capsys.readouterr()
+    assert fleets.resume_fleet(whole, context, "json") == 0
+    assert cluster.tasks is first_tasks
+    assert " x H200" not in capsys.readouterr().err
     shutil.rmtree(context.store.find(whole.answered[1].attempts[-1].run_id).directory)
     capsys.readouterr()
     assert fleets.resume_fleet(whole, context, "json") == 0

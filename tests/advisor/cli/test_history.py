@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 import os
 import pathlib
@@ -21,6 +22,18 @@ from advisor.store.runs import ENTRY, Run
 from advisor.store.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def stored(recorded: pathlib.Path, tmp_path: pathlib.Path) -> Run:
+    """A copy of the recorded run in a home of the test's own."""
+    return Run(shutil.copytree(recorded, tmp_path / "home" / "runs" / recorded.name))
+
+
+@pytest.fixture
+def run_here(run_cli: RunCli, stored: Run) -> RunCli:
+    """Run commands with the home of `stored`."""
+    return functools.partial(run_cli, home=stored.directory.parents[1])
 
 
 def test_an_exported_run_is_imported_as_evidence(
@@ -47,43 +60,38 @@ def test_an_exported_run_is_imported_as_evidence(
 
 
 def test_a_recipe_that_a_confined_model_may_have_written_is_marked(
-    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+    run_here: RunCli, stored: Run
 ) -> None:
-    run = shutil.copytree(recorded, tmp_path / "home" / "runs" / recorded.name)
-    header = json.loads((run / "run.json").read_text())
+    file = stored.directory / "run.json"
+    header = json.loads(file.read_text())
     for sandboxed in (False, True):
         header["question"]["sandbox"] = sandboxed
-        (run / "run.json").write_text(json.dumps(header))
-        recipe = run_cli("recipe", "--workflow", "pytorch-eager", home=tmp_path / "home")
+        file.write_text(json.dumps(header))
+        recipe = run_here("recipe", "--workflow", "pytorch-eager")
         assert (recipe.returncode, "sandbox" in recipe.stderr) == (0, sandboxed)
 
 
 def test_an_export_to_standard_output_is_unchanged(
-    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+    run_here: RunCli, stored: Run, tmp_path: pathlib.Path
 ) -> None:
-    home = tmp_path / "home"
-    directory = shutil.copytree(recorded, home / "runs" / recorded.name)
-    header = json.loads((directory / "run.json").read_text())
+    file = stored.directory / "run.json"
+    header = json.loads(file.read_text())
     header["machine"]["cpu"]["model"] = "hidden\u202e characters"
-    (directory / "run.json").write_text(json.dumps(header, ensure_ascii=False))
-    (tmp_path / "piped.p3run").write_text(
-        run_cli("export-run", recorded.name, "-o", "-", home=home).stdout
-    )
-    imported = run_cli("import-run", "piped.p3run", home=tmp_path / "other")
+    file.write_text(json.dumps(header, ensure_ascii=False))
+    (tmp_path / "piped.p3run").write_text(run_here("export-run", "-o", "-").stdout)
+    imported = run_here("import-run", "piped.p3run", home=tmp_path / "other")
     assert imported.returncode == 0, imported.stderr
 
 
 def test_a_run_can_be_annotated_and_deleted(
-    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+    run_here: RunCli, stored: Run, recorded: pathlib.Path
 ) -> None:
-    home = tmp_path / "home"
     name = recorded.name
-    directory = shutil.copytree(recorded, home / "runs" / name)
-    assert run_cli("note", name, "before the\nupgrade", home=home).returncode == 0
-    assert "before the upgrade" in run_cli("history", home=home).stdout
-    assert run_cli("delete", name, home=home).stdout == f"{name}\n"
-    assert not directory.exists()
-    assert run_cli("delete", str(recorded), home=home).returncode == 2
+    assert run_here("note", name, "before the\nupgrade").returncode == 0
+    assert "before the upgrade" in run_here("history").stdout
+    assert run_here("delete", name).stdout == f"{name}\n"
+    assert not stored.directory.exists()
+    assert run_here("delete", str(recorded)).returncode == 2
     assert recorded.exists()
 
 
@@ -103,111 +111,90 @@ def test_delete_asks_on_a_terminal(
 
 
 def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
-    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+    run_here: RunCli, stored: Run
 ) -> None:
-    home, failed = tmp_path / "home", "20991231-235959-0000"
-    shutil.copytree(recorded, home / "runs" / recorded.name)
-    with Store(home).create(builders.header(run_id=failed)).writer() as writer:
+    store, failed = Store(stored.directory.parents[1]), "20991231-235959-0000"
+    with store.create(builders.header(run_id=failed)).writer() as writer:
         writer.append(builders.events(Planned(plan=builders.plan()))[0])
-    newest, useful = run_cli("history", home=home).stdout.splitlines()[1:]
+    newest, useful = run_here("history").stdout.splitlines()[1:]
     assert failed in newest
     assert "stopped, no measurement" in newest
     assert "no measurement" not in useful
-    assert json.loads(run_cli("show", "--json", home=home).stdout)["run_id"] == recorded.name
-    recipe = run_cli("recipe", "--workflow", "pytorch-eager", home=home)
+    assert json.loads(run_here("show", "--json").stdout)["run_id"] == stored.directory.name
+    recipe = run_here("recipe", "--workflow", "pytorch-eager")
     assert recipe.returncode == 0, recipe.stderr
 
 
-def test_the_history_has_the_answer_of_each_finished_run(
-    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    home, stopped, failed = tmp_path / "home", "20991231-000000-0000", "20991231-000000-0001"
-    run = shutil.copytree(recorded, home / "runs" / recorded.name)
+def test_the_history_has_the_answer_of_each_finished_run(run_here: RunCli, stored: Run) -> None:
+    name, stopped, failed = stored.directory.name, "20991231-000000-0000", "20991231-000000-0001"
+    store = Store(stored.directory.parents[1])
     for run_id, ends in ((stopped, ()), (failed, (Finished(),))):
-        with Store(home).create(builders.header(run_id=run_id)).writer() as writer:
+        with store.create(builders.header(run_id=run_id)).writer() as writer:
             for event in builders.events(Planned(plan=builders.plan()), *ends):
                 writer.append(event)
-    advice = json.loads(run_cli("show", recorded.name, "--json").stdout)["recommendation"]
+    advice = json.loads(run_here("show", name, "--json").stdout)["recommendation"]
     word = advice["decision"]["word"]
-    listed = {row["run_id"]: row for row in json.loads(history(run_cli, home, "--json"))}
-    answer = listed[recorded.name]["answer"]
+    listed = {row["run_id"]: row for row in json.loads(run_here("history", "--json").stdout)}
+    answer = listed[name]["answer"]
     assert (answer["arm"], answer["decision_word"]) == (advice["arm"], word)
     assert listed[stopped]["answer"] is None
     assert listed[failed]["answer"]["arm"] is None
     assert listed[failed]["answer"]["headline"]
-    failed_line, stopped_line, line = history(run_cli, home).splitlines()[1:]
+    failed_line, stopped_line, line = run_here("history").stdout.splitlines()[1:]
     assert f" {advice['arm']} " in line
-    created = dt.datetime.fromisoformat(listed[recorded.name]["created"]).astimezone()
+    created = dt.datetime.fromisoformat(listed[name]["created"]).astimezone()
     assert f"  {created:%Y-%m-%d %H:%M}  " in line
     assert line.endswith(f" {word}")
     assert "no answer" in failed_line
     assert "no answer" not in stopped_line
-    other = run_cli("decide", run.name, "--require", "speedup>=1000", home=home)
+    other = run_here("decide", name, "--require", "speedup>=1000")
     assert other.returncode != 0, "other constraints have another answer"
-    assert history(run_cli, home).splitlines()[3] == line
+    assert run_here("history").stdout.splitlines()[3] == line
 
 
-def test_the_history_names_the_runs_that_cannot_be_read(
-    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    home, damaged = tmp_path / "home", "20991231-000000-0000"
-    shutil.copytree(recorded, home / "runs" / recorded.name)
-    assert run_cli("history", home=home).stderr == ""
-    shutil.copytree(recorded, home / "runs" / damaged)
-    (home / "runs" / damaged / "run.json").write_text("{")
-    listed = run_cli("history", "--json", home=home)
-    assert [row["run_id"] for row in json.loads(listed.stdout)] == [recorded.name]
-    assert (listed.returncode, damaged in listed.stderr) == (0, True)
+def test_the_history_names_the_runs_that_cannot_be_read(run_here: RunCli, stored: Run) -> None:
+    assert run_here("history").stderr == ""
+    damaged = stored.directory.with_name("20991231-000000-0000")
+    shutil.copytree(stored.directory, damaged)
+    (damaged / "run.json").write_text("{")
+    listed = run_here("history", "--json")
+    assert [row["run_id"] for row in json.loads(listed.stdout)] == [stored.directory.name]
+    assert (listed.returncode, damaged.name in listed.stderr) == (0, True)
 
 
-def test_the_history_decides_on_a_run_only_once(
-    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    home = tmp_path / "home"
-    run = shutil.copytree(recorded, home / "runs" / recorded.name)
-    (answer,) = [row["answer"] for row in json.loads(history(run_cli, home, "--json"))]
-    kept = run / ENTRY
+def test_the_history_decides_on_a_run_only_once(run_here: RunCli, stored: Run) -> None:
+    (answer,) = [row["answer"] for row in json.loads(run_here("history", "--json").stdout)]
+    kept = stored.directory / ENTRY
     kept.write_text(kept.read_text().replace(answer["arm"], "kept-arm"))
-    assert "kept-arm" in history(run_cli, home)
-
-
-def history(run_cli: RunCli, home: pathlib.Path, *flags: str) -> str:
-    return run_cli("history", *flags, home=home).stdout
+    assert "kept-arm" in run_here("history").stdout
 
 
 def test_the_history_distinguishes_runs_that_are_being_measured(
-    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+    run_here: RunCli, stored: Run
 ) -> None:
-    home = tmp_path / "home"
-    run = Run(shutil.copytree(recorded, home / "runs" / recorded.name))
-    with run.writer():
-        assert "running" in run_cli("history", home=home).stdout
-        run.control.set_paused(paused=True)
-        assert "paused" in run_cli("history", home=home).stdout
-        run.control.set_paused(paused=False)
-    listed = run_cli("history", home=home).stdout
+    with stored.writer():
+        assert "running" in run_here("history").stdout
+        stored.control.set_paused(paused=True)
+        assert "paused" in run_here("history").stdout
+        stored.control.set_paused(paused=False)
+    listed = run_here("history").stdout
     assert "finished" in listed
     assert "running" not in listed
 
 
-def test_a_document_states_that_its_run_is_in_progress(
-    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    home = tmp_path / "home"
-    run = Run(shutil.copytree(recorded, home / "runs" / recorded.name))
-
+def test_a_document_states_that_its_run_is_in_progress(run_here: RunCli, stored: Run) -> None:
     def states() -> tuple[bool, bool]:
-        shown = json.loads(run_cli("show", "--json", home=home).stdout)
+        shown = json.loads(run_here("show", "--json").stdout)
         return shown["finished"], shown["in_progress"]
 
-    with run.writer():
+    with stored.writer():
         assert states() == (True, False), "nothing is left to measure"
-    events = (run.directory / "events.jsonl").read_bytes().splitlines(keepends=True)
-    (run.directory / "events.jsonl").write_bytes(b"".join(events[:-1]))
+    file = stored.directory / "events.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
     assert states() == (False, False)
-    with run.writer():
+    with stored.writer():
         assert states() == (False, True)
-        assert "in progress" in run_cli("show", home=home).stderr
+        assert "in progress" in run_here("show").stderr
 
 
 def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path) -> None:

@@ -34,29 +34,17 @@ def find_answer(context: Context, **changes: Any) -> Answer:
     )
 
 
-def test_the_answer_has_the_provenance_and_no_rating_counts_as_measured(
-    context: Context,
-) -> None:
+def test_the_answer_names_its_origin_and_counts_less_than_a_measurement(context: Context) -> None:
     recorded_runs.make_gpu_run(context.store)
     answer = find_answer(context)
     jsonschema.validate(json.loads(encode(answer)), schemas.generate("run"))
     assert answer.evidence == "imported"
     assert '"measured"' not in encode(answer)
-
-
-def test_the_text_report_names_the_origin_and_the_age(context: Context) -> None:
-    recorded_runs.make_gpu_run(context.store)
-    answer = find_answer(context)
     text, summary = text_report.render(answer), answer.provenance
     assert f"Imported: {summary}" in text.splitlines()[:5]
     for fact in ("20 days ago", recorded_runs.GPU_NAME, "driver 580.65"):
         assert fact in summary
     assert "(measured)" not in text
-
-
-def test_the_trust_of_an_imported_answer_is_limited(context: Context) -> None:
-    recorded_runs.make_gpu_run(context.store)
-    answer = find_answer(context)
     recommendation = builders.known(answer.recommendation)
     assert recommendation.trust >= absent_gpu.BEST_TRUST
     assert recommendation.trust_reasons[0] == answer.provenance

@@ -199,16 +199,11 @@ def test_an_answer_decided_again_is_the_answer_of_the_run_decided_so(
     assert again == read_back(decide(run, **changes))
 
 
-def decided(home: pathlib.Path, **changes: Any) -> tuple[Answer, Answer]:
-    """Return the answer of a run, and the same one decided again."""
-    stored = recorded_runs.make_run(Store(home), finished=True)
-    answer = read_back(decide(stored))
-    return answer, decide_again(answer, stored.header().catalogue, **changes)
-
-
 def test_other_weights_change_scores_and_advice_but_no_figure(home: pathlib.Path) -> None:
     weights = builders.priorities(0, 0, 100)
-    before, after = decided(home, priorities=weights)
+    stored = recorded_runs.make_run(Store(home), finished=True)
+    before = read_back(decide(stored))
+    after = decide_again(before, stored.header().catalogue, priorities=weights)
     assert after.question.priorities == weights
     assert before.question.priorities != weights
     assert after.results == before.results
@@ -218,19 +213,16 @@ def test_other_weights_change_scores_and_advice_but_no_figure(home: pathlib.Path
     assert after.recommendation != before.recommendation
 
 
-def test_a_constraint_that_nothing_meets_leaves_a_problem(home: pathlib.Path) -> None:
-    _, after = decided(home, constraints=(Constraint(criterion="speedup", at_least=1000.0),))
-    assert after.recommendation is None
-    assert after.problem is not None
-    assert after.problem.name == "nothing-viable"
-    assert after.headline[0].text == f"No recommendation: {after.problem.what}"
-
-
-def test_a_constraint_that_was_the_obstacle_can_be_lifted(home: pathlib.Path) -> None:
+def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(
+    home: pathlib.Path,
+) -> None:
     required = (Constraint(criterion="speedup", at_least=1000.0),)
     stored = recorded_runs.make_run(Store(home), finished=True)
     barred = read_back(decide(stored, constraints=required))
     assert barred.recommendation is None
+    assert barred.problem is not None
+    assert barred.problem.name == "nothing-viable"
+    assert barred.headline[0].text == f"No recommendation: {barred.problem.what}"
     free = decide_again(barred, stored.header().catalogue, constraints=())
     assert free.problem is None
     assert free == read_back(decide(stored))

@@ -240,11 +240,6 @@ def test_two_runs_of_the_same_arm_differ_by_no_more_than_their_errors_allow(proc
     assert statistics.fmean(outside) <= 0.05
 
 
-def test_the_same_times_have_the_same_error() -> None:
-    run = disturbed_run(random.Random(3))
-    assert fastest_calls.level_difference(*run) == fastest_calls.level_difference(*run)
-
-
 Rounds = dict[int, dict[str, BlockTimed]]
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -14,10 +13,8 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
-from built_answers import recommend_for
 from golden_files import Expect
 
-from advisor.decide import scoring
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import (
     BuildSeconds,
@@ -27,17 +24,9 @@ from advisor.domain.measurement import (
     MemoryBytes,
     Throughput,
 )
-from advisor.domain.question import Question
-from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import Results
 from advisor.domain.workflow import Environment
 
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
-
-
-def error_fields(action: Callable[[], object]) -> list[str]:
-    problem = builders.error_of(action)
-    return [problem.name, problem.what, problem.next_step] if problem else []
 
 
 def measured(
@@ -145,32 +134,3 @@ def test_tiers_and_recommendations_match_their_golden_files(
     advice = msgspec.to_builtins(answer.recommendation)
     headline = {"headline": built_answers.headline(answer)}
     expect(f"advice-{case}-{noise:g}", headline | advice)
-
-
-def test_an_error_without_a_viable_arm_names_its_reason_and_a_next_step(
-    expect: Expect,
-) -> None:
-    barred = builders.question(
-        constraints=(
-            Constraint(criterion="performance", at_least=3),
-            Constraint(criterion="input_flexibility", at_least=3),
-        ),
-        priorities=builders.priorities(),
-    )
-    strict = msgspec.structs.replace(
-        barred, constraints=(*barred.constraints, Constraint(criterion="productivity", at_least=3))
-    )
-    few = builders.results(MEASURED[0], MEASURED[1])
-
-    def advise(found: Results, asked: Question) -> Recommendation:
-        scored = scoring.score_arms(found, asked, KNOWN)
-        return recommend_for(found, scored, builders.header(question=asked))
-
-    expect(
-        "advice-nothing",
-        {
-            "barred": error_fields(lambda: advise(few, barred)),
-            "strict": error_fields(lambda: advise(few, strict)),
-            "nothing": error_fields(lambda: advise(builders.results(), barred)),
-        },
-    )

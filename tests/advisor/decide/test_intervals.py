@@ -74,33 +74,29 @@ def test_a_smaller_failure_probability_never_narrows_the_interval(
     assert wide.low <= narrow.low <= narrow.value <= narrow.high <= wide.high
 
 
-def test_the_geometric_mean_of_one_sample_has_the_paired_interval() -> None:
-    sample = [0.1, 0.25, 0.2, 0.4]
-    assert geometric_mean_interval([sample], 0.95) == pytest.approx(paired_interval(sample, 0.025))
+SAMPLE = [0.1, 0.25, 0.2, 0.4]
+#: Squared standard errors 1/3 and 5/3: 4 / ((1/9) / 2 + (25/9) / 3) = 4.08 degrees of freedom,
+#: rounded down to 4.
+WELCH_SATTERTHWAITE = 2.776445 * math.sqrt(2) / 2
 
 
-def test_samples_have_the_same_weight_whatever_their_size() -> None:
-    estimate = geometric_mean_interval([[0.0, 0.0], [1.0] * 10], 0.95)
-    assert estimate.value == pytest.approx(0.5)
-
-
-def test_unequal_variances_use_welch_satterthwaite_degrees_of_freedom() -> None:
-    # Squared standard errors 1/3 and 5/3: 4 / ((1/9) / 2 + (25/9) / 3) = 4.08 degrees of freedom,
-    # rounded down to 4.
-    half = 2.776445 * math.sqrt(2) / 2
-    assert geometric_mean_interval([[1, 2, 3], [10, 12, 14, 16]], 0.95) == pytest.approx(
-        (7.5 - half, 7.5, 7.5 + half), abs=1e-6
-    )
-
-
-def test_a_sample_of_one_value_gives_infinite_bounds() -> None:
-    assert geometric_mean_interval([[0.1, 0.2], [0.3]], 0.95) == pytest.approx(
-        (-math.inf, 0.225, math.inf)
-    )
-
-
-def test_samples_without_spread_give_an_interval_of_zero_width() -> None:
-    assert geometric_mean_interval([[0.5, 0.5], [0.25, 0.25, 0.25]], 0.95) == (0.375, 0.375, 0.375)
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        ([SAMPLE], paired_interval(SAMPLE, 0.025)),
+        ([[0.5] * 2, [0.25] * 10], (0.375, 0.375, 0.375)),
+        ([[0.1, 0.2], [0.3]], (-math.inf, 0.225, math.inf)),
+        (
+            [[1, 2, 3], [10, 12, 14, 16]],
+            (7.5 - WELCH_SATTERTHWAITE, 7.5, 7.5 + WELCH_SATTERTHWAITE),
+        ),
+    ],
+    ids=["one", "without spread", "a single value", "unequal variances"],
+)
+def test_samples_have_the_same_weight_and_their_common_error(
+    samples: list[list[float]], expected: tuple[float, float, float]
+) -> None:
+    assert geometric_mean_interval(samples, 0.95) == pytest.approx(expected, abs=1e-6)
 
 
 @given(

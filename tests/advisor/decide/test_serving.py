@@ -264,8 +264,7 @@ FAST = process(blocks=ladder(1.0))
 
 
 def state_of_two(slow: ProcessState, fast: ProcessState = FAST) -> RunState:
-    plan = Plan(arms=(builders.arm("slow"), builders.arm("fast")), excluded=())
-    return RunState(plan=plan, processes={"slow": (slow,), "fast": (fast,)})
+    return RunState(plan=PLAN, processes={"slow": (slow,), "fast": (fast,)})
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,7 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
             Constraint(criterion="speedup", at_least=50),
             Constraint(criterion="memory", at_most=2**20),
             Constraint(criterion="ttft", at_most=0.1),
+            Constraint(criterion="performance", at_least=3),
         )
     )
     results = builders.results(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import builders
 import built_answers
 import msgspec
 import pytest
 from golden_files import Expect
+from report_runs import with_measurement
 
 from advisor.domain.rubric import PublishedData
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
-from advisor.report import explanation
+from advisor.report import explanation, markdown, shortcomings
+from advisor.tui.screens.results_panes import render_pane
+from probes.wire.events import NewShapeResult
+from probes.wire.shape import Shape
 
 ANSWER = built_answers.answer()
 PUBLISHED = builders.shipped_catalogue().published
@@ -30,6 +36,26 @@ def test_an_arm_is_explained_from_its_calls_to_its_score(
 ) -> None:
     text = explanation.render(ANSWER, arm, criterion, PUBLISHED)
     expect(f"explanation-{name}", text.splitlines())
+
+
+def test_shapes_that_were_not_built_are_explained_and_in_the_pane_of_the_reasons() -> None:
+    stalled = NewShapeResult(
+        shape=Shape(3),
+        outcome="stalled",
+        first_call_seconds=2.5,
+        steady_seconds=0.01,
+        reason=None,
+    )
+    refused = dataclasses.replace(
+        stalled, shape=Shape(1, 48), outcome="refused", reason="it takes [b]fixed[/b] lengths"
+    )
+    answer = with_measurement(ANSWER, "compiled", new_shape_results=(stalled, refused))
+    explained = explanation.render(answer, "compiled", "", PUBLISHED)
+    pane = render_pane(answer, "why")
+    for each in (stalled, refused):
+        line = shortcomings.describe_new_shape(each)
+        assert line in explained
+        assert markdown.escape(line) in pane
 
 
 def test_published_figures_of_the_same_model_and_workflow_are_listed() -> None:

@@ -13,7 +13,6 @@ import junitparser
 import msgspec
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from pyarrow import parquet as reader
 from report_runs import advice_of, with_measurement, with_results, with_score
 
 from advisor.domain.answer import Answer
@@ -29,14 +28,6 @@ def three_arms() -> Answer:
     failed = builders.unmeasured("failed", status="crashed", reason=HOSTILE)
     absent = builders.unmeasured("absent", reason=HOSTILE)
     return msgspec.structs.replace(made, scores=made.scores[:1], unmeasured=(failed, absent))
-
-
-def test_parquet_has_the_rows_of_the_csv() -> None:
-    run = three_arms()
-    found = reader.read_table(io.BytesIO(answer_files.to_parquet(run))).to_pylist()
-    expected = [{name: row.get(name) for name in figures.COLUMNS} for row in figures.rows(run)]
-    assert found == expected
-    assert found[1]["reason"] == HOSTILE
 
 
 def test_junit_has_a_case_for_each_arm() -> None:

@@ -44,13 +44,8 @@ def test_the_cheapest_of_two_priced_kinds_is_named(finished_run: Answer) -> None
     named = lines_only_in(made, msgspec.structs.replace(made, cheapest={}))
     assert "L40S" in "".join(named)
     assert "H200" not in "".join(named)
-
-
-def test_a_single_price_names_no_cheapest_kind(finished_run: Answer) -> None:
-    made = fleet_matrix.compose(
-        record(answered("H200", "a"), answered("L40S", "b")),
-        {"a": priced(finished_run, 0.5), "b": finished_run},
-    )
+    single = {**documents, "b": finished_run}
+    made = fleet_matrix.compose(record(answered("H200", "a"), answered("L40S", "b")), single)
     assert made.cheapest == {}
 
 
@@ -62,15 +57,18 @@ def test_a_cell_has_the_recommendation_of_its_run(finished_run: Answer) -> None:
     assert cell.throughput is not None
 
 
-def test_figures_of_an_abandoned_race_are_not_an_answer(
-    finished_run: Answer,
-) -> None:
+def test_figures_of_an_abandoned_race_are_not_an_answer(finished_run: Answer) -> None:
     given_up = record(answered("H200", "lost", "a", reason=LOST))
-    made = fleet_matrix.compose(given_up, {"a": priced(finished_run, 0.5)})
+    documents = {"a": priced(finished_run, 0.5)}
+    made = fleet_matrix.compose(given_up, documents)
     (cell,) = made.cells
     assert cell.answer == AnswerSummary()
     assert (cell.throughput, cell.cost, cell.run_id) == (None, None, "a")
     assert "answered at attempt" not in fleet_matrix.render(made)
+    assert LOST in fleet_matrix.render(made)
+    assert msgspec.json.decode(encode(made))["cells"][0]["reason"] == LOST
+    (row,) = fleet_matrix.fleet_rows(given_up, documents)
+    assert (row["run_id"], row["problem"], row.get("arm")) == ("a", LOST, None)
 
 
 def test_a_result_with_a_missing_or_unfinished_run_has_a_reason_and_a_next_step(
@@ -89,13 +87,6 @@ def test_a_result_with_a_missing_or_unfinished_run_has_a_reason_and_a_next_step(
     )
     whole = record(answered("H200", "a"))
     assert fleet_matrix.flag_unusable_results(whole, {"a": finished_run}).answered == whole.answered
-
-
-def test_a_cell_without_an_answer_has_its_reason() -> None:
-    made = fleet_matrix.compose(record(answered("H200", reason=LOST)), {})
-    assert made.cells[0].answer.arm is None
-    assert LOST in fleet_matrix.render(made)
-    assert msgspec.json.decode(encode(made))["cells"][0]["reason"] == LOST
 
 
 def test_the_cheapest_kind_has_the_lowest_price_of_all_servers_for_the_asked_rate(
@@ -154,20 +145,6 @@ def test_every_workflow_and_every_result_without_a_run_has_a_row(
     assert (crashed["status"], crashed.get("seconds_median")) == ("crashed", None)
     assert [(row["model"], row["problem"]) for row in rows if "arm" not in row] == [
         ("lost", "its node was lost")
-    ]
-
-
-def test_an_abandoned_race_has_no_figures(fleet: FleetRecord, finished_run: Answer) -> None:
-    whole, lost = fleet.answered
-    given_up = msgspec.structs.replace(whole, reason="its node was lost")
-    rows = list(
-        fleet_matrix.fleet_rows(
-            msgspec.structs.replace(fleet, answered=(given_up, lost)), {"a": finished_run}
-        )
-    )
-    assert [(row["model"], row["run_id"], row["problem"], row.get("arm")) for row in rows] == [
-        ("demo", "a", "its node was lost", None),
-        ("lost", None, "its node was lost", None),
     ]
 
 

@@ -48,31 +48,19 @@ def of_json(made: Answer) -> str:
     return "\n".join(line["text"] for line in encoded["headline"])
 
 
-OUTPUTS = pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page, of_json])
 Reader = Callable[[Answer], str]
 
 
-def with_headline(*lines: str) -> Answer:
-    return built_answers.answer(
-        headline=tuple(HeadlineLine(part="answer", text=line) for line in lines)
-    )
-
-
-@OUTPUTS
-@pytest.mark.parametrize("count", [3, 4])
+@pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page, of_json])
+@pytest.mark.parametrize("finished", [True, False])
 def test_every_output_begins_with_all_lines_of_the_headline(
-    first_lines: Reader, count: int
+    first_lines: Reader, *, finished: bool
 ) -> None:
-    shown = first_lines(with_headline(*LINES[:count]))
-    assert all(line in shown for line in LINES[:count])
-    places = [shown.index(line) for line in LINES[:count]]
-    assert places == sorted(places)
-
-
-@OUTPUTS
-def test_the_lines_of_an_unfinished_run_are_among_the_first(first_lines: Reader) -> None:
-    shown = first_lines(msgspec.structs.replace(with_headline(*LINES), finished=False))
+    headline = tuple(HeadlineLine(part="answer", text=line) for line in LINES)
+    shown = first_lines(built_answers.answer(headline=headline, finished=finished))
     assert all(line in shown for line in LINES)
+    places = [shown.index(line) for line in LINES]
+    assert places == sorted(places)
 
 
 def test_a_lead_that_passes_to_the_answer_is_no_change_of_the_answer() -> None:

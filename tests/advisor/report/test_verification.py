@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import types
+from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -77,27 +78,27 @@ def measured(
     )
 
 
-def verify(
-    monkeypatch: pytest.MonkeyPatch,
-    context: Context,
-    run: Any = None,
-    machine: Machine | None = None,
-) -> Verification:
-    monkeypatch.setattr(verification, "run_pair", (machine or Machine()).run_pair)
-    run = run or measured()
-    cells = (cell(shape=Shape(1), speedup=SPEEDUP),)
-    answer = msgspec.structs.replace(
-        with_measurement(built_answers.answer(), "compiled", cells=cells),
-        question=run.header().question,
-    )
-    return verification.verify(
-        answer, run, "compiled", tolerance=0.05, seconds=1.0, context=context
-    )
+Verify = Callable[..., Verification]
 
 
 @pytest.fixture
-def context(home: pathlib.Path) -> Context:
-    return Context(environment={}, store=Store(home))
+def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
+    """Return a function that verifies a run on a machine."""
+
+    def verify(run: Any = None, machine: Machine | None = None) -> Verification:
+        monkeypatch.setattr(verification, "run_pair", (machine or Machine()).run_pair)
+        run = run or measured()
+        cells = (cell(shape=Shape(1), speedup=SPEEDUP),)
+        answer = msgspec.structs.replace(
+            with_measurement(built_answers.answer(), "compiled", cells=cells),
+            question=run.header().question,
+        )
+        context = Context(environment={}, store=Store(home))
+        return verification.verify(
+            answer, run, "compiled", tolerance=0.05, seconds=1.0, context=context
+        )
+
+    return verify
 
 
 @pytest.mark.parametrize(
@@ -115,11 +116,10 @@ def test_outputs_and_the_speed_up_are_judged(
     problem: str | None,
     result: verification.Result,
     holds: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    context: Context,
+    verify: Verify,
 ) -> None:
     machine = Machine(((seconds, 0.2),) * 5, problem)
-    found = verify(monkeypatch, context, machine=machine)
+    found = verify(machine=machine)
     assert (found.result, found.holds, found.problem) == (result, holds, problem)
     reached = found.speedup_reached and found.speedup_reached.value
     assert reached == (None if problem else pytest.approx(0.2 / seconds))
@@ -131,32 +131,28 @@ def test_outputs_and_the_speed_up_are_judged(
     assert msgspec.json.decode(encode(found), type=Verification) == found
 
 
-def test_a_change_of_speed_of_the_machine_cancels(
-    monkeypatch: pytest.MonkeyPatch, context: Context
-) -> None:
+def test_a_change_of_speed_of_the_machine_cancels(verify: Verify) -> None:
     rounds = tuple((0.1 * slow, 0.2 * slow) for slow in (1.0, 3.0, 1.0, 2.0, 5.0))
-    assert verify(monkeypatch, context, machine=Machine(rounds)).result == "holds"
+    assert verify(machine=Machine(rounds)).result == "holds"
 
 
 @pytest.mark.parametrize(("typical", "result"), [(18.0, "holds"), (1.0, "slower")])
 def test_the_fastest_calls_decide_too_where_most_were_disturbed(
-    typical: float, result: str, monkeypatch: pytest.MonkeyPatch, context: Context
+    typical: float, result: str, verify: Verify
 ) -> None:
     disturbed = ((0.1, 0.1 * typical),) * 9
     fastest = (0.1, 0.2) if result == "holds" else (0.1, 0.1)
-    found = verify(monkeypatch, context, machine=Machine((*disturbed, fastest)))
+    found = verify(machine=Machine((*disturbed, fastest)))
     assert found.result == result
     assert found.speedup_reached is not None
     assert found.speedup_reached.low == pytest.approx(min(typical, fastest[1] / fastest[0]))
     assert found.speedup_reached.high == pytest.approx(max(typical, fastest[1] / fastest[0]))
 
 
-def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(
-    monkeypatch: pytest.MonkeyPatch, context: Context
-) -> None:
+def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(verify: Verify) -> None:
     machine = Machine()
     own = {"python": "/own/python", "quantiser": "/quantise/bin/python"}
-    verify(monkeypatch, context, measured(arm_changes=own), machine)
+    verify(measured(arm_changes=own), machine)
     first, second, settings = machine.asked
     assert (first.python, second.python) == ("/own/python", "")
     assert str(first.folders["llm-compressor"]) == "/quantise"
@@ -164,28 +160,22 @@ def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(
     assert settings.allowed == (1e-7,)
 
 
-def test_random_weights_are_made_by_one_version_of_the_library(
-    monkeypatch: pytest.MonkeyPatch, context: Context
-) -> None:
+def test_random_weights_are_made_by_one_version_of_the_library(verify: Verify) -> None:
     model = TransformersModel(name="org/llama", weights="random")
     lines = LINES.replace("output = model(*inputs)", "tokens = model.generate(prompts)")
     machine = Machine()
     own = {"python": "/own/python"}
     run = measured(lines, arm_changes=own, model=model, task="generate")
-    verify(monkeypatch, context, run, machine)
+    verify(run, machine)
     assert {each.python for each in machine.asked[:2]} == {"/own/python"}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(
-    device: str, monkeypatch: pytest.MonkeyPatch, context: Context
-) -> None:
+def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(device: str, verify: Verify) -> None:
     model = TransformersModel(name="org/llama", weights="hub")
     lines = "import engine\n\n# Each call:\ntokens = engine.run(CHECKPOINT, prompts)\n"
     machine = Machine()
-    verify(
-        monkeypatch, context, measured(lines, model=model, task="generate", device=device), machine
-    )
+    verify(measured(lines, model=model, task="generate", device=device), machine)
     assert machine.asked[2].one_by_one == (device == "cuda")
 
 
@@ -201,20 +191,17 @@ def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(
 def test_what_no_snippet_repeats_here_is_a_user_error(
     run: Any,
     error: type[UserError],
-    monkeypatch: pytest.MonkeyPatch,
-    context: Context,
+    verify: Verify,
 ) -> None:
     machine = Machine()
     with pytest.raises(error) as problem:
-        verify(monkeypatch, context, run, machine)
+        verify(run, machine)
     assert problem.value.next_step
     assert not machine.asked
 
 
-def test_the_code_of_an_imported_run_is_not_executed(
-    monkeypatch: pytest.MonkeyPatch, context: Context
-) -> None:
+def test_the_code_of_an_imported_run_is_not_executed(verify: Verify) -> None:
     machine = Machine()
     with pytest.raises(RunIsImportedError):
-        verify(monkeypatch, context, measured(imported=True), machine)
+        verify(measured(imported=True), machine)
     assert not machine.asked
