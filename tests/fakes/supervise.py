@@ -19,18 +19,7 @@ from probes.wire.events import Imported, Ready
 
 script, directory = map(pathlib.Path, sys.argv[1:])
 environment = {**os.environ, **json.loads((directory / "environment.json").read_text())}
-PHASES = (
-    "start",
-    "imports",
-    "load",
-    "correctness",
-    "warmup",
-    "visit",
-    "sustain",
-    "diagnose",
-    "done",
-)
-deadlines = Deadlines(**dict.fromkeys(PHASES, 600.0))
+deadlines = Deadlines(**dict.fromkeys(Deadlines.__struct_fields__, 600.0))
 with Supervisor(deadlines) as supervisor:
     for number, request in enumerate(
         msgspec.json.decode(sys.stdin.buffer.readline(), type=list[protocol.Request])

@@ -6,19 +6,12 @@ import dataclasses
 import os
 import pathlib
 import shlex
-import sys
-from collections.abc import Iterator
 
 import msgspec
 import pytest
 import workers
 from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, events, worker_request
-from sessions import expect_failure
-from worker_scripts import DEADLINES, Clock, messages_until_end
 
-from advisor.ask import rubric_files
-from advisor.probing.supervisor import Supervisor
-from advisor.probing.worker_process import Worker
 from advisor.report.recipes.snippet import EACH_CALL, imported_packages
 from probes.wire.events import RecipeFacts
 
@@ -98,66 +91,6 @@ def test_an_unknown_architecture_is_unsupported_before_the_engine_loads(
     answer = ask(workflow, tmp_path, "hangs", "OddForCausalLM")
     assert answer.failure["status"] == "unsupported"
     assert "OddForCausalLM" in answer.failure["reason"]
-
-
-def test_an_engine_without_memory_ends_as_out_of_memory(tmp_path: pathlib.Path) -> None:
-    assert ask("vllm", tmp_path, "out-of-memory").failure["status"] == "out-of-memory"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def supervisor(clock: Clock) -> Iterator[Supervisor]:
-    with Supervisor(DEADLINES, clock=clock) as supervisor:
-        yield supervisor
-
-
-def start(
-    supervisor: Supervisor, directory: pathlib.Path, fault: str, mark: dict[str, str]
-) -> Worker:
-    worker = supervisor.start(
-        worker_request("vllm", directory, fault),
-        directory / "control",
-        process=0,
-        interpreter=sys.executable,
-        script=rubric_files.probes_directory() / "worker.py",
-        environment={**mark, "PYTHONPATH": str(ENGINES)},
-        max_build_seconds=30,
-    )
-    assert isinstance(worker, Worker)
-    supervisor.send(worker, "build")
-    return worker
-
-
-def test_the_processes_of_an_engine_that_dies_at_its_start_are_killed(
-    supervisor: Supervisor, tmp_path: pathlib.Path
-) -> None:
-    with workers.mark_processes("engine-dies") as mark:
-        crashed = messages_until_end(supervisor, start(supervisor, tmp_path, "dies", mark))[-1]
-        failure = expect_failure(crashed, "crashed")
-        assert (failure.phase, failure.signal) == ("build", "SIGKILL")
-        workers.wait_until(lambda: not workers.find_marked("engine-dies"))
-
-
-def test_an_engine_that_hangs_at_its_start_is_killed_at_its_deadline_with_its_processes(
-    supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
-) -> None:
-    with workers.mark_processes("engine-hangs") as mark:
-        worker = start(supervisor, tmp_path, "hangs", mark)
-        workers.wait_until(
-            lambda: any(
-                process.name() == "sleep" for process in workers.find_marked("engine-hangs")
-            )
-        )
-        list(supervisor.poll(timeout=0.0))
-        clock.now += 31
-        timed_out = messages_until_end(supervisor, worker)[-1]
-        failure = expect_failure(timed_out, "timed-out")
-        assert failure.phase == "build"
-        workers.wait_until(lambda: not workers.find_marked("engine-hangs"))
 
 
 def test_a_quantised_engine_is_proven_by_the_types_of_its_weights(tmp_path: pathlib.Path) -> None:

@@ -217,16 +217,6 @@ def test_output_of_the_stack_goes_to_the_log_and_not_to_the_notifications(
     assert answer.status == 0
 
 
-def test_a_request_of_another_version_fails_with_both_versions(tmp_path: pathlib.Path) -> None:
-    version = protocol.VERSION - 1
-    request = workers.make_request(tmp_path / "no-such-file.py", tmp_path, version=version)
-    answer = workers.run_worker(request, tmp_path / "control", "")
-    assert answer.failure["status"] == "unsupported"
-    assert f"version {protocol.VERSION}, " in answer.failure["reason"]
-    assert f"version {version}" in answer.failure["reason"]
-    assert answer.events == []
-
-
 @pytest.mark.parametrize(
     ("own", "asked", "supported", "kind", "status"),
     [

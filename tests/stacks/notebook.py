@@ -60,9 +60,7 @@ def make() -> nbformat.NotebookNode:
         cell["id"] = f"cell-{number}"
     return nbformat.v4.new_notebook(
         cells=cells,
-        metadata={
-            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
-        },
+        metadata={"kernelspec": KERNEL},
     )
 
 

@@ -96,63 +96,7 @@ for dtype in ("bfloat16", "float32"):
     workflow.settings(dataclasses.replace(request, device="cuda", dtype=dtype))
     results["precision"].append(updates.get("jax_default_matmul_precision"))
 """
-#: ONNX Runtime with a free batch and length, called with sizes that were not exported; and
 #: `torch.compile` as users write it, for several batch sizes.
-UNSEEN = """
-import dataclasses
-import numpy
-from probes.subjects.loaded_model import LoadedModel, NormalValues, RandomIntegers
-from probes.subjects.torch_subject import TorchSubject
-from probes.workflows import onnxruntime_cpu
-
-
-class Embedded(torch.nn.Module):
-    def __init__(self, fixed):
-        super().__init__()
-        self.table, self.fixed = torch.nn.Embedding(50, 8), fixed
-
-    def forward(self, tokens):
-        values = self.table(tokens)
-        return values.reshape(-1, 16, 8) if self.fixed else values.cumsum(dim=1)
-
-
-tokens = RandomIntegers((16,), 0, 50)
-models = {
-    "tokens": (Embedded(fixed=False), tokens, 16),
-    "fixed length": (Embedded(fixed=True), tokens, 16),
-    "images": (torch.nn.Conv2d(3, 4, 3), NormalValues((3, 8, 8), torch.float32), 1),
-}
-for name, (module, argument, length) in models.items():
-    subject = TorchSubject(
-        LoadedModel(
-            module=module.eval(),
-            arguments=(argument,),
-            weights="random",
-            shares_weights=False,
-            unit="samples" if name == "images" else "tokens",
-            units_per_sample=length,
-        ),
-        request,
-    )
-    asked = dataclasses.replace(
-        request,
-        dtype="float32",
-        input_tokens=16,
-        scratch_directory=str(directory / name),
-        options={"feeding": "host", "dynamic": True},
-    )
-    with torch.inference_mode():
-        for size in (1, 4):
-            program = onnxruntime_cpu.build(subject, subject.inputs(size, 0), asked)
-        inputs = subject.inputs(5, 1)
-        if name == "tokens":
-            inputs = [array[:, :11] for array in inputs]
-        outputs = program.collect(program(program.feed(inputs)))
-        results[name] = [
-            list(outputs[0].shape),
-            bool(numpy.allclose(outputs[0], subject.run(inputs)[0], atol=1e-5)),
-        ]
-"""
 COMPILED = """
 import dataclasses
 import torch._inductor.compile_fx
@@ -301,16 +245,6 @@ def test_a_range_has_at_least_two_batch_sizes_and_is_optimised_for_the_largest_m
         "opt_shape=(4",
         "max_shape=(5",
     ]
-
-
-def test_a_dynamic_session_serves_batches_and_lengths_that_were_not_exported(
-    run_script: RunScript,
-) -> None:
-    assert run_script(UNSEEN) == {
-        "tokens": [[5, 11, 8], True],
-        "fixed length": [[5, 16, 8], True],
-        "images": [[5, 4, 6, 6], True],
-    }
 
 
 def test_inductor_compiles_a_dynamic_batch_at_the_second_size_unless_it_is_static(

@@ -203,15 +203,6 @@ def generated():
 
 record("text", generated)
 
-
-def native():
-    from probes.stacks import torchao_weights
-    from probes.subjects.by_request import open_torch_subject
-
-    return torchao_weights.engagement(open_torch_subject(request).module, 1.0, "").share
-
-
-record("native", native)
 """
 
 
@@ -225,7 +216,6 @@ def test_torchao_stores_quantised_weights_and_runs_them_compiled(run_script: Run
     # The pass over the prompt is not compiled.
     assert results["text"]["share"] == 0.75
     assert set(results["text"]["weights"]) == {"Int8Tensor int8"}
-    assert results["native"] == 0.0
 
 
 ENGINE = """

@@ -198,19 +198,6 @@ def test_the_asked_rate_needs_several_servers(measured: Run, answer: Answer) -> 
     assert len([title for title in titles if f"{ASKED_RATE:g}" in title]) == 1
 
 
-def test_all_arms_get_the_same_trace(measured: Run) -> None:
-    """The n-th block of each arm has the same intervals, scaled by its rate."""
-    state = measured.state()
-    firsts = [
-        next(each.load_blocks[0] for each in state.processes[arm] if each.load_blocks)
-        for arm in CAPACITY
-    ]
-    slow, fast = ([request.at * block.rate for request in block.requests] for block in firsts)
-    # The first fifth of a block does not count, which is longer where the rate is higher.
-    common = [at for at in slow if at >= fast[0]]
-    assert fast[: len(common)] == pytest.approx(common)
-
-
 def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(measured: Run) -> None:
     for arm in CAPACITY:
         for process in measured.state().processes[arm]:

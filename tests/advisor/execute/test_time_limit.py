@@ -172,15 +172,6 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
             exhaust(execute(run, context))
 
 
-def test_the_limit_for_opening_the_model_is_stored_with_the_run(
-    fake_context: Callable[[], Context],
-) -> None:
-    run = prepare(Answers(max_load_seconds=7.0), fake_context())
-    assert run.header().catalogue.presets.deadlines.load == 7.0
-    default = prepare(Answers(), fake_context())
-    assert default.header().catalogue.presets.deadlines.load > 7.0
-
-
 def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
     fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,6 +110,13 @@ def test_an_arm_without_a_failure_completes(run: Run, arm: str) -> None:
     assert last_outcome(run, arm) == Outcome()
 
 
+def test_the_load_of_the_machine_is_recorded_before_its_workers(run: Run, answer: Answer) -> None:
+    kinds = [type(event.run_event).__name__ for event in run.events()]
+    assert kinds.index("QuietChecked") < kinds.index("WorkerSpawned")
+    assert answer.load_check is not None
+    assert answer.load_check.load.usable_processors >= 1
+
+
 def test_only_arms_without_a_failure_have_measurements(answer: Answer) -> None:
     assert {measurement.arm for measurement in answer.results.measurements} == {
         "pytorch-eager",

@@ -15,7 +15,6 @@ from typing import Any
 
 import psutil
 import pytest
-import recorded_runs
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
@@ -28,7 +27,6 @@ from advisor.fleet import node
 from advisor.fleet.head import is_reachable
 from advisor.fleet.node import Ended, Publish, Task
 from advisor.fleet.run_fleet import ClusterEvent, Progress, run_fleet
-from advisor.store.runs import Run
 from advisor.store.store import Store
 
 ray = pytest.importorskip("ray", reason="a cluster needs Ray: the extra `fleet`")
@@ -76,22 +74,6 @@ def lose_the_first(
     return run_assignment(task, name, gpu, publish if here == driver else publish_and_hang)
 
 
-def replay(
-    header: Header,
-    events: tuple[LoggedEvent, ...],
-    task: Task,
-    name: str,
-    gpu: str,
-    publish: Publish,
-) -> Ended:
-    """Publish recorded events as if they were measured now."""
-    del name, gpu
-    publish(header)
-    for event in events:
-        publish(event)
-    return Ended(number=task.number, events=events)
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A head without processors, a node with one processor, and a node that claims two GPUs."""
@@ -120,11 +102,6 @@ def cluster() -> Iterator[Any]:
         made.shutdown()
 
 
-@pytest.fixture
-def recorded(tmp_path: pathlib.Path) -> Run:
-    return recorded_runs.make_run(Store(tmp_path / "single"), finished=True)
-
-
 def request(*models: str, kind: str = "cpu") -> FleetRequest:
     return FleetRequest(
         fleet_id="20261121-120000-f1ee",
@@ -142,34 +119,10 @@ def worker_commands(probes: pathlib.Path) -> list[list[str]]:
     ]
 
 
-def run_to_end(
-    cluster: Any, request: FleetRequest, store: Store, *functions: Callable[..., Any]
-) -> list[ClusterEvent]:
-    joined = RayCluster(cluster.address, *functions)
-    try:
-        return list(run_fleet(request, ANSWERS, joined, store))
-    finally:
-        joined.close()
-
-
 def results_by_model(events: list[ClusterEvent]) -> dict[str, AssignmentResult]:
     return {
         event.assignment.model: event for event in events if isinstance(event, AssignmentResult)
     }
-
-
-def test_a_fleet_decides_as_a_single_machine_from_the_same_events(
-    cluster: Any, recorded: Run, home: pathlib.Path
-) -> None:
-    replay_recorded = functools.partial(replay, recorded.header(), tuple(recorded.events()))
-    results = results_by_model(
-        run_to_end(cluster, request("demo", "other", "third"), Store(home), replay_recorded)
-    )
-    assert set(results) == {"demo", "other", "third"}
-    alone = decide(recorded)
-    for one in results.values():
-        there = decide(Store(home).find(one.attempts[-1].run_id))
-        assert (there.recommendation, there.results) == (alone.recommendation, alone.results)
 
 
 def test_a_cancelled_fleet_leaves_no_process(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from sessions import QUICK, expect_failure, outcomes_by_arm, start_workers
+from sessions import QUICK, outcomes_by_arm, start_workers
 
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
@@ -54,17 +54,3 @@ def test_the_clock_of_a_paused_run_is_not_compared(run_config: RunConfig) -> Non
             assert not outcomes_by_arm(session.visit("quick", Shape(2), number))
             time.sleep(0.1)
         assert session.last_visit("quick") is not None
-
-
-def test_a_worker_whose_clock_differs_is_ended(session: Session) -> None:
-    """Our own clock runs at ten times its speed."""
-    session.supervisor._monotonic = lambda: 10 * time.monotonic()
-    start_workers(session, QUICK)
-    list(session.build("quick"))
-    ended: dict[str, object] = {}
-    for number in (1, 2):
-        ended |= outcomes_by_arm(session.visit("quick", Shape(2), number))
-        time.sleep(0.3)
-        if ended:
-            break
-    expect_failure(ended["quick"], "incorrect")

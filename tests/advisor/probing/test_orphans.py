@@ -20,7 +20,7 @@ from worker_scripts import DEADLINES, WAIT, Clock, messages_until_end, next_mess
 from advisor.probing import termination
 from advisor.probing.supervisor import Supervisor
 from probes import protocol
-from probes.wire.events import Engagement, PhaseStarted, Ready
+from probes.wire.events import PhaseStarted, Ready
 
 pytestmark = pytest.mark.slow
 
@@ -53,57 +53,24 @@ def environment(tmp_path: pathlib.Path) -> Iterator[dict[str, str]]:
         yield environment
 
 
-@pytest.mark.parametrize(
-    ("child", "end"),
-    [
-        pytest.param(IN_ITS_GROUP, HANGS, id="its group, timed out"),
-        pytest.param(IN_ITS_GROUP, KILLED, id="its group, crashed"),
-        pytest.param(IN_ITS_GROUP, COMPLETED, id="its group, completed"),
-        pytest.param(IN_ITS_OWN_SESSION, HANGS, id="a session, timed out"),
-        pytest.param(IN_ITS_OWN_SESSION, KILLED, id="a session, crashed"),
-        pytest.param(IN_ITS_OWN_SESSION, COMPLETED, id="a session, completed"),
-    ],
-)
+@pytest.mark.parametrize("end", [HANGS, KILLED, COMPLETED])
 def test_nothing_that_a_worker_started_outlives_it(
-    child: str,
     end: str,
     supervisor: Supervisor,
     clock: Clock,
     tmp_path: pathlib.Path,
     environment: dict[str, str],
 ) -> None:
+    children = f"{IN_ITS_GROUP}\n{IN_ITS_OWN_SESSION}\n"
     worker = start(
-        supervisor, tmp_path, f"{child}\nenter_phase('import')\n{WAIT}{end}\n", environment
+        supervisor, tmp_path, f"{children}enter_phase('import')\n{WAIT}{end}\n", environment
     )
     next_message(supervisor, PhaseStarted)
-    wait_for_marked(tmp_path, 2)
+    wait_for_marked(tmp_path, 3)
     supervisor.send(worker, "build")
     clock.now += 1000 if end == HANGS else 0
     messages_until_end(supervisor, worker)
     workers.wait_until(lambda: not workers.find_marked(str(tmp_path)), seconds=2.0)
-
-
-#: Starts one child in its own session and one in another, both with an empty environment, as after
-#: a process has overwritten it with a title.
-TITLED = """
-children = [
-    subprocess.Popen(['sleep', '3600'], env={}, start_new_session=new_session)
-    for new_session in (False, True)
-]
-pids = ' '.join(str(child.pid) for child in children)
-send_event('engagement', share=1.0, proof=pids, facts={})
-"""
-
-
-def test_processes_without_the_mark_are_killed_with_their_worker(
-    supervisor: Supervisor, tmp_path: pathlib.Path, environment: dict[str, str]
-) -> None:
-    worker = start(supervisor, tmp_path, f"{TITLED}{HANGS}\n", environment)
-    titled = [int(pid) for pid in next_message(supervisor, Engagement).proof.split()]
-    tree = termination.process_tree(worker.directory)
-    assert set(titled) < {process.pid for process in tree}
-    supervisor.kill(worker)
-    workers.wait_until(lambda: not any(map(workers.is_running, titled)))
 
 
 def test_sharing_the_session_of_the_advisor_makes_no_worker_process(tmp_path: pathlib.Path) -> None:

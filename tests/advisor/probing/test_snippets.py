@@ -106,16 +106,12 @@ def test_snippets_with_the_same_weights_agree_on_the_inputs_of_the_first(one_by_
     pair = run(slower, one_by_one=one_by_one, tell=told.append)
     assert len(told) == 3
     assert pair.problem is None
+    assert pair.error is not None
+    assert pair.error < 1e-6
     assert len(pair.rounds) >= 5
     assert all(min(own) > 0.005 for own, _ in pair.rounds)
     assert min(min(other) for _, other in pair.rounds) < 0.005
     assert "torch" in pair.versions
-
-
-def test_wrong_outputs_are_a_problem() -> None:
-    pair = run(LOADING + CALL.format("1.01 * model(*inputs)"))
-    assert "times the allowed error" in str(pair.problem)
-    assert not pair.rounds
 
 
 def test_the_error_of_another_precision_is_told_for_the_same_inputs() -> None:
@@ -126,17 +122,6 @@ def test_the_error_of_another_precision_is_told_for_the_same_inputs() -> None:
     assert pair.error is not None
     assert 1e-4 < pair.error < 1e-1
     assert pair.rounds
-    same = run(EAGER)
-    assert same.error is not None
-    assert same.error < 1e-6
-
-
-def test_outputs_that_are_not_finite_are_a_problem_whichever_comes_first() -> None:
-    right, wrong = "model(*inputs)", "model(*inputs) * float('nan')"
-    for outputs in (f"({right}, {wrong})", f"({wrong}, {right})"):
-        both = EAGER.replace("model(*inputs)\n", "(model(*inputs), model(*inputs))\n")
-        pair = run(LOADING + CALL.format(outputs), both, allowed=[1e9, 1e9])
-        assert "not finite" in str(pair.problem)
 
 
 def test_a_text_is_read_by_the_baseline() -> None:

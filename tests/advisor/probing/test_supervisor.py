@@ -310,34 +310,6 @@ def test_a_missing_log_counts_as_empty(tmp_path: pathlib.Path) -> None:
     assert worker_failures.failure_reason(tmp_path / "log") == worker_failures.EMPTY_LOG
 
 
-def test_the_reason_of_a_real_crash_is_its_python_frame(
-    supervisor: Supervisor, tmp_path: pathlib.Path
-) -> None:
-    source = """
-import ctypes, faulthandler
-faulthandler.enable()
-def compile_it():
-    ctypes.PyDLL(None).abort()
-compile_it()
-"""
-    worker = start(supervisor, tmp_path, source)
-    (crashed,) = messages_until_end(supervisor, worker)
-    failure = expect_failure(crashed, "crashed")
-    assert failure.signal == "SIGABRT"
-    assert "in compile_it" in failure.reason
-
-
-def test_a_worker_whose_control_directory_is_removed_is_ended_at_once(
-    supervisor: Supervisor, tmp_path: pathlib.Path
-) -> None:
-    source = "import shutil\nshutil.rmtree(directory)\nnotify()\ntime.sleep(3600)\n"
-    worker = start(supervisor, tmp_path, source)
-    (crashed,) = messages_until_end(supervisor, worker)
-    failure = expect_failure(crashed, "crashed")
-    assert str(worker.directory) in failure.reason
-    assert worker.popen.returncode == -signal.SIGKILL
-
-
 # Deadlines
 
 

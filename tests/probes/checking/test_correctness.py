@@ -286,20 +286,14 @@ def test_an_output_with_masked_logits_is_compared_elsewhere(value: float) -> Non
 
 
 @pytest.mark.parametrize("columns", [(), (3,), (3, 6), (3, 5, 6)], ids=str)
-def test_masked_logits_at_other_places_are_wrong(columns: tuple[int, ...]) -> None:
-    target = outputs(0)
-    reference = make_reference([[mask(target, 3, 5)]])
-    produced = [[mask(target, *columns)]]
-    assert check(reference, produced, rules()) == ("incorrect", "not-finite")
-
-
-@pytest.mark.parametrize("columns", [(), (3,), (3, 6), (3, 5, 6)], ids=str)
-@pytest.mark.parametrize("value", [float(np.finfo("float32").min), -1e9])
-def test_mask_constants_at_other_places_are_wrong(value: float, columns: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("value", [-math.inf, float(np.finfo("float32").min), -1e9])
+def test_masked_logits_at_other_places_are_wrong(value: float, columns: tuple[int, ...]) -> None:
     target = outputs(0)
     reference = make_reference([[mask(target, 3, 5, value=value)]])
     produced = [[mask(target, *columns, value=value)]]
-    assert check(reference, produced, rules())[0] == "incorrect"
+    verdict, fault = check(reference, produced, rules())
+    assert verdict == "incorrect"
+    assert fault == "not-finite" or math.isfinite(value)
 
 
 def test_a_model_that_does_not_compute_numbers_is_refused() -> None:
@@ -467,11 +461,3 @@ def test_the_record_states_each_figure() -> None:
     assert found.worst_element == pytest.approx(2e-3 / scale)
     assert found.cosine == pytest.approx(1 - 2e-6, abs=1e-6)
     assert (found.top1, found.top1_eager) == (1.0, 1.0)
-
-
-def test_outputs_whose_shape_depends_on_the_values_are_compared() -> None:
-    expected = [[outputs(number, (20 + number, 3))] for number in range(4)]
-    reference = make_reference(expected)
-    assert check(reference, expected) == ("exact", "")
-    wrong = [[output + 1.0] for (output,) in expected]
-    assert check(reference, wrong)[0] == "incorrect"

@@ -121,15 +121,16 @@ def llama(place: pathlib.Path) -> dict[str, str]:
 
 
 @pytest.mark.stack
-def test_text_of_a_prompt_that_was_not_built_is_served(
-    stack_server: ForkServer, tmp_path: pathlib.Path
+@pytest.mark.parametrize("task", [protocol.FORWARD, protocol.GENERATE])
+def test_a_batch_size_and_a_length_that_were_not_built_are_served(
+    task: str, stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
     _, answer = measure_eager(
         stack_server,
         tmp_path,
         "build\nnew-shapes short\n",
-        subject=llama(tmp_path),
-        task=protocol.GENERATE,
+        subject=llama(tmp_path) if task == protocol.GENERATE else BLOCK,
+        task=task,
         batch_sizes=[1],
         input_tokens=8,
         output_tokens=5,

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import pathlib
 import subprocess
 import sys
-from typing import get_args
 
 import pytest
-import workers
 
 from advisor.ask import rubric_files
 from probes.runtime import memory
-from probes.wire.outcome import Phase
 
 MEBIBYTE = 1 << 20
 ROOT = rubric_files.probes_directory().parent
@@ -51,24 +47,3 @@ def test_without_a_driver_nothing_is_held(
     monkeypatch.setattr(memory, "DRIVER", "libnobody-has-this.so.1")
     with memory.hold(MEBIBYTE, "cuda"):
         pass
-
-
-def test_the_reference_worker_holds_and_releases_memory_before_it_measures_peaks(
-    fake_probes: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    request = workers.make_request(
-        fake_probes / "workflows" / "pytorch_eager.py", tmp_path, role="reference", batch_sizes=[2]
-    )
-    answer = workers.run_worker(
-        request,
-        tmp_path / "control",
-        f"allocate {MEBIBYTE}\nallocate 0\npeaks\nbuild\noutputs\n",
-        probes=fake_probes,
-    )
-    assert answer.failure is None, answer.log
-    assert sum(event["event"] == "ready" for event in answer.events) == 4
-    phases = [event["phase"] for event in answer.events if event["event"] == "phase_started"]
-    assert set(phases) <= {*get_args(Phase)}
-    first, last = phases.index("measure"), len(phases) - phases[::-1].index("measure")
-    assert phases[first:last] == ["measure"] * 3, "two allocations and the peaks"
-    assert set(phases[last:]) == {"load", "correctness"}, "the model and its outputs follow"

@@ -74,6 +74,16 @@ def test_wrong_outputs_are_a_problem(other: list[Any]) -> None:
     assert judge(other)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_outputs_that_are_not_finite_are_a_problem_whichever_comes_first(order: int) -> None:
+    both: Any = types.SimpleNamespace(makes_text=False, arrays=lambda: [VALUES, VALUES])
+    request: Any = types.SimpleNamespace(
+        options={"allowed": [1e9, 1e9]}, accuracy=ACCURACY, dtype="float32"
+    )
+    problem, _ = snippet.compare(both, [VALUES, VALUES * np.nan][::order], request)
+    assert "not finite" in str(problem)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "native"])
 def test_outputs_may_differ_by_what_rounding_and_eager_allow(dtype: str) -> None:
     rules = workers.rules("float32")

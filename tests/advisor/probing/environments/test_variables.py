@@ -80,13 +80,14 @@ def test_telemetry_is_switched_off() -> None:
     assert {made[name] for name in switches} == {"1"}
 
 
-@pytest.mark.parametrize(("offline", "expected"), [(True, "1"), (False, None)])
-def test_the_hub_is_offline_on_request(offline: bool, expected: str | None) -> None:
-    assert environment(offline=offline).get("HF_HUB_OFFLINE") == expected
-
-
-def test_an_inherited_offline_switch_stays() -> None:
-    assert environment({"HF_HUB_OFFLINE": "1"}, offline=False)["HF_HUB_OFFLINE"] == "1"
+@pytest.mark.parametrize(
+    ("inherited", "offline", "expected"),
+    [({}, True, "1"), ({}, False, None), ({"HF_HUB_OFFLINE": "1"}, False, "1")],
+)
+def test_the_hub_is_offline_on_request(
+    inherited: dict[str, str], *, offline: bool, expected: str | None
+) -> None:
+    assert environment(inherited, offline=offline).get("HF_HUB_OFFLINE") == expected
 
 
 def test_a_worker_writes_no_bytecode_into_the_interpreter() -> None:
