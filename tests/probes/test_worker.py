@@ -223,8 +223,6 @@ def test_output_of_the_stack_goes_to_the_log_and_not_to_the_notifications(
         ("bfloat16", "native", ["float32", "float16"], "factory", "unsupported"),
         ("bfloat16", "native", ["float32", "float16"], "exported", "unsupported"),
         ("float16", "native", ["float32", "float16"], "factory", "completed"),
-        # The catalogue describes no such precision.
-        ("float64", "native", ["float32", "float16"], "factory", "completed"),
         # It is not known which ones it supports.
         ("bfloat16", "native", [], "factory", "completed"),
         # The advisor has checked the precision to which a model is cast.

@@ -144,25 +144,6 @@ def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Ses
     assert most == 2
 
 
-def test_only_the_arm_that_crashes_in_a_visit_ends(session: Session) -> None:
-    crashing = builders.arm("misbehaving", options={"fault": "crash-in-visit"})
-    start_workers(session, QUICK, crashing)
-    for arm in (QUICK, crashing):
-        list(session.build(arm.id))
-    received: list[RunEvent] = []
-    while session.is_running(crashing.id):
-        received += session.visit(crashing.id, Shape(2), 1)
-    (outcome,) = outcomes_by_arm(received).values()
-    failure = expect_failure(outcome, "crashed")
-    assert failure.signal == "SIGSEGV"
-    assert session.last_visit(crashing.id) is None, (
-        "the result of an earlier visit is not this one's"
-    )
-    list(session.visit(QUICK.id, Shape(2), 1))
-    assert session.last_visit(QUICK.id) is not None
-    assert outcomes_by_arm(session.stop()) == {QUICK.id: Outcome()}
-
-
 def test_a_model_that_cannot_be_opened_ends_the_reference(session: Session) -> None:
     bad = builders.arm("misbehaving", options={"fault": "model-error"})
     received = [
@@ -341,17 +322,6 @@ def test_the_request_of_a_worker_has_the_question(session: Session, run_config: 
         "reference",
     )
     assert request["shared_directory"] == read_request(run_config, REFERENCE, 0)["shared_directory"]
-
-
-def test_processes_of_an_arm_share_caches_and_no_control_directory(
-    session: Session, run_config: RunConfig
-) -> None:
-    start_workers(session, QUICK)
-    list(session.stop())
-    list(session.start([(QUICK, 1)]))
-    first, second = (read_request(run_config, QUICK.id, process) for process in (0, 1))
-    assert (run_config.arms_directory / QUICK.id / "0" / "response.json").exists()
-    assert first["scratch_directory"] == second["scratch_directory"]
 
 
 def test_files_of_an_interrupted_process_are_not_read(

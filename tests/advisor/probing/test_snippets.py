@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -62,11 +60,6 @@ if __name__ == "__main__":
     tokens = [[(prompt[-1] + step) % 10 for step in ahead] for prompt in prompts.tolist()]
 """
 START_CHILD = "import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session={})\n"
-#: An advisor that runs snippets, so that a test can kill it.
-ADVISOR = """
-import test_snippets
-test_snippets.run({!r})
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -166,23 +159,6 @@ def test_a_snippet_beyond_its_timeout_is_killed_with_its_children() -> None:
         with pytest.raises(VerificationError, match="exceeded its deadline"):
             run(text, asked={"max_build_seconds": 1.0}, environment=environment)
         workers.wait_until(lambda: not workers.find_marked("snippet"))
-
-
-def test_an_advisor_that_is_killed_leaves_no_snippet(tmp_path: pathlib.Path) -> None:
-    reached = tmp_path / "reached"
-    text = START_CHILD.format("True")
-    text += (
-        f"import pathlib, time\npathlib.Path({str(reached)!r}).touch()\ntime.sleep(3600)\n" + EAGER
-    )
-    with workers.mark_processes("snippet") as marked:
-        paths = os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])
-        environment = {**marked, "PYTHONPATH": paths}
-        code = ADVISOR.format(text)
-        with subprocess.Popen([sys.executable, "-c", code], env=environment) as advisor:
-            workers.wait_until(reached.exists)
-            advisor.kill()
-            advisor.wait()
-            workers.wait_until(lambda: not workers.find_marked("snippet"))
 
 
 def test_a_sandboxed_snippet_writes_next_to_itself_only(tmp_path: pathlib.Path) -> None:

@@ -61,11 +61,6 @@ def waiting_bytes(descriptor: int) -> int:
     return count[0]
 
 
-def test_a_token_is_split_into_words(channel: Channel, stdin: BinaryIO) -> None:
-    stdin.write(b"visit 16 3\n")
-    assert channel.read_token() == ["visit", "16", "3"]
-
-
 def test_tokens_that_arrive_together_are_read_one_by_one(channel: Channel, stdin: BinaryIO) -> None:
     stdin.write(b"build\nvisit 1 1\nstop\n")
     assert [channel.read_token() for _ in range(3)] == [["build"], ["visit", "1", "1"], ["stop"]]

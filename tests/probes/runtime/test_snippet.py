@@ -76,7 +76,9 @@ def test_wrong_outputs_are_a_problem(other: list[Any]) -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_outputs_that_are_not_finite_are_a_problem_whichever_comes_first(order: int) -> None:
-    both: Any = types.SimpleNamespace(makes_text=False, arrays=lambda: [VALUES, VALUES])
+    both: Any = types.SimpleNamespace(
+        makes_text=False, result=VALUES, arrays=lambda: [VALUES, VALUES]
+    )
     request: Any = types.SimpleNamespace(
         options={"allowed": [1e9, 1e9]}, accuracy=ACCURACY, dtype="float32"
     )

@@ -124,15 +124,6 @@ def test_a_layer_in_a_precision_without_kernels_has_a_next_step(tmp_path: pathli
     assert "--dtype float32" in (found.fix or "")
 
 
-@pytest.mark.stack
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_a_message_without_a_node_is_the_reason(tmp_path: pathlib.Path) -> None:
-    assert onnxruntime_session.explain_missing("no such provider", tmp_path / "x.onnx") == (
-        "no such provider",
-        None,
-    )
-
-
 onnx = lazy("onnx")
 onnxruntime_quantisation = lazy("probes.stacks.onnxruntime_quantisation")
 

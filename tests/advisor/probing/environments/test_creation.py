@@ -270,30 +270,6 @@ def test_a_foreign_import_path_does_not_reach_it(
     assert health.check(directory, TINY, {"PYTHONPATH": str(foreign)}).fault is None
 
 
-def test_an_installed_package_named_probes_does_not_shadow_ours(
-    make_settings: MakeSettings, tmp_path: pathlib.Path
-) -> None:
-    write_wheel(tmp_path / "wheels", name="probes", content="raise ImportError('not ours')")
-    both = Environment(
-        kind="own", name="tiny", requirements=("tiny-stack", "probes"), imports=("tiny_stack",)
-    )
-    directory = creation.create("tiny", both, make_settings())
-    worker = pathlib.Path(__file__).parents[4] / "probes" / "worker.py"
-    script = f"""
-import runpy
-runpy.run_path({str(worker)!r})["register_package"]()
-import probes.protocol
-print(probes.protocol.VERSION)
-"""
-    result = subprocess.run(
-        [registry.interpreter_path(directory), "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (result.stdout.strip(), result.stderr) == ("1", "")
-
-
 def change_a_package(directory: pathlib.Path, variables: dict[str, str]) -> None:
     write_wheel(directory.parents[1] / "wheels", version="2.0")
     command = [uv.find_uv_bin(), "pip", "install", "-qU", "--python"]
