@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import types
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from stub_stacks import load_with_stubs
 
 from advisor.ask import rubric_files
 from probes.adapter import UnsupportedError
@@ -61,19 +60,12 @@ class Parameters(types.SimpleNamespace):
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+def program() -> Any:
     """Return the program that the probe times, with a fake library."""
     Generator.sizes = []
-    library = types.ModuleType("onnxruntime_genai")
-    vars(library).update(Generator=Generator, GeneratorParams=Parameters)
-    monkeypatch.setitem(sys.modules, "onnxruntime_genai", library)
-    monkeypatch.setitem(sys.modules, "onnxruntime", types.ModuleType("onnxruntime"))
-    file = rubric_files.probes_directory() / "workflows" / "onnxruntime_genai.py"
-    spec = importlib.util.spec_from_file_location("probe_of_genai", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    stubs = ("onnxruntime", "onnxruntime_genai", "probes.stacks.onnxruntime_quantisation")
+    module: Any = load_with_stubs("workflows/onnxruntime_genai.py", stubs)
+    module.og.Generator, module.og.GeneratorParams = Generator, Parameters
     workflows = {each.id: each for each in rubric_files.load().workflows}
     arm = workflows["onnxruntime-genai"].arms["default"]
     subject = types.SimpleNamespace(
