@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import pathlib
-
-import msgspec
 import pytest
 from forks import RunScript
-
-from advisor.ask import rubric_files
-from advisor.ask.answers import Answers
-from advisor.ask.model import parse_model
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -280,84 +272,3 @@ def test_iree_compiles_for_the_requested_device(run_script: RunScript) -> None:
     assert (results["cuda"]["target"], results["cuda"]["driver"]) == ("cuda", "cuda"), results
     assert not results["cuda"]["cuda"], "PyTorch uses no GPU memory"
     assert results["weights in an archive"] == [1.0, 1], results
-
-
-CNN = """
-import torch
-
-
-def build():
-    layers = (
-        torch.nn.Conv2d(3, 8, 3),
-        torch.nn.BatchNorm2d(8),
-        torch.nn.ReLU(),
-        torch.nn.AdaptiveAvgPool2d(1),
-        torch.nn.Flatten(),
-    )
-    return torch.nn.Sequential(*layers), torch.randn(2, 3, 16, 16)
-"""
-#: Makes a model of each kind in the folder `models`.
-MAKE_MODELS = """
-import transformers
-
-sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
-llama = transformers.LlamaConfig(vocab_size=256, num_hidden_layers=2, **sizes)
-transformers.LlamaForCausalLM(llama).save_pretrained(models / "llama")
-llama.architectures = ["LlamaForCausalLM"]
-llama.save_pretrained(models / "llama-configuration")
-bert = transformers.BertConfig(vocab_size=256, num_hidden_layers=2, **sizes)
-transformers.BertModel(bert).save_pretrained(models / "bert")
-t5 = transformers.T5Config(vocab_size=256, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
-transformers.T5ForConditionalGeneration(t5).save_pretrained(models / "t5")
-network, free = torch.nn.Linear(32, 64).eval(), ({0: torch.export.Dim("batch")},)
-torch.export.save(
-    torch.export.export(network, (torch.randn(2, 32),), dynamic_shapes=free), models / "network.pt2"
-)
-"""
-#: Opens each of the `subjects` and calls it; exports one of them for ONNX Runtime.
-OPEN_AND_EXPORT = """
-import dataclasses
-import numpy
-from probes.subjects.by_request import open_by_task
-from probes.workflows import onnxruntime_cpu
-
-torch.inference_mode().__enter__()
-for name, subject in subjects.items():
-    asked = dataclasses.replace(
-        request,
-        subject=subject,
-        dtype="native" if subject["kind"] == "exported" else "float32",
-        shared_directory=str(directory / name),
-        scratch_directory=str(directory / name),
-        batch_sizes=[2],
-        input_tokens=8,
-    )
-    (directory / name).mkdir()
-    opened = open_by_task(asked)
-    inputs = opened.inputs(2, 0)
-    outputs = opened.run(inputs)
-    results[name] = [opened.weights, outputs[0].shape[0]]
-    if name == "llama":
-        program = onnxruntime_cpu.build(opened, inputs, asked)
-        (session_outputs, *_) = program.collect(program(program.feed(inputs)))
-        results["export"] = bool(numpy.allclose(session_outputs, outputs[0], atol=1e-5))
-"""
-
-
-def test_every_kind_of_model_opens_and_a_language_model_is_exported(
-    tmp_path: pathlib.Path, run_script: RunScript
-) -> None:
-    (tmp_path / "cnn.py").write_text(CNN)
-    run_script(f"models = pathlib.Path({str(tmp_path)!r})" + MAKE_MODELS)
-    kinds = {name: tmp_path / name for name in ("llama", "bert", "t5", "llama-configuration")}
-    kinds |= {"network": tmp_path / "network.pt2", "cnn": tmp_path / "cnn.py:build"}
-    known = rubric_files.load().models
-    subjects = {
-        name: msgspec.to_builtins(parse_model(Answers(model=str(file)), known))
-        for name, file in kinds.items()
-    }
-    results = run_script(f"subjects = json.loads({json.dumps(subjects)!r})" + OPEN_AND_EXPORT)
-    assert results.pop("export")
-    assert {name: size for name, (_, size) in results.items()} == dict.fromkeys(kinds, 2)
-    assert results["llama-configuration"][0] == "seeded random"
-    assert "seeded random" not in {results[name][0] for name in kinds if "conf" not in name}

@@ -6,14 +6,17 @@ import json
 import pathlib
 from typing import Any
 
+import numpy as np
 import pytest
 import workers
 from lazy import lazy
 
+from probes import protocol
 from probes.adapter import ModelError
 
 torch = lazy("torch")
 by_request = lazy("probes.subjects.by_request")
+onnxruntime_cpu = lazy("probes.workflows.onnxruntime_cpu")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 
@@ -104,10 +107,10 @@ MODELS: dict[str, tuple[dict[str, Any], list[tuple[int, ...]], list[tuple[int, .
 }
 
 
-def open_config(config: dict[str, Any], directory: pathlib.Path, **fields: Any) -> Any:
-    """Open a model with random weights from a directory with its configuration."""
+def request_for(config: dict[str, Any], directory: pathlib.Path, **fields: Any) -> protocol.Request:
+    """Return a request for random weights of the configuration that it writes."""
     (directory / "config.json").write_text(json.dumps(config))
-    request = workers.make_request(
+    return workers.make_request(
         pathlib.Path("x.py"),
         directory,
         subject={"kind": "transformers", "name": str(directory), "weights": "random"},
@@ -115,7 +118,10 @@ def open_config(config: dict[str, Any], directory: pathlib.Path, **fields: Any) 
         dtype="float32",
         **fields,
     )
-    return by_request.open_torch_subject(request)
+
+
+def open_config(config: dict[str, Any], directory: pathlib.Path) -> Any:
+    return by_request.open_torch_subject(request_for(config, directory))
 
 
 @pytest.mark.parametrize("architecture", MODELS)
@@ -129,6 +135,17 @@ def test_a_model_gets_its_inputs_and_returns_all_outputs(
     with torch.no_grad():
         found = subject.run(drawn)
     assert [each.shape for each in found] == [(BATCH, *shape) for shape in outputs]
+
+
+def test_a_language_model_is_exported_for_onnx_runtime(tmp_path: pathlib.Path) -> None:
+    config = {"model_type": "llama", **TEXT, "architectures": ["LlamaForCausalLM"]}
+    request = request_for(config, tmp_path, options={"feeding": "host"})
+    subject = by_request.open_torch_subject(request)
+    inputs = subject.inputs(BATCH, 0)
+    with torch.inference_mode():
+        program = onnxruntime_cpu.build(subject, inputs, request)
+        (logits, *_) = program.collect(program(program.feed(inputs)))
+        assert np.allclose(logits, subject.run(inputs)[0], atol=1e-5)
 
 
 @pytest.mark.parametrize(
