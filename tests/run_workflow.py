@@ -1,0 +1,69 @@
+"""Run one workflow without a race: import, open the model, build, check outputs, prove the path.
+
+    python tests/run_workflow.py torch-compile-inductor/default --model demo --dtype float32
+
+Real workers run, as in a measurement. What each reports is a line of JSON. The exit status is 1 if
+a worker fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import pathlib
+import sys
+import tempfile
+
+import msgspec
+
+from advisor.ask.answers import Answers
+from advisor.context import Context
+from advisor.decide.rounds import plan_of
+from advisor.domain.plan import REFERENCE
+from advisor.domain.run_events import WorkerEnded, WorkerReported
+from advisor.execute.drafts import prepare
+from advisor.execute.execution import run_config_of
+from advisor.probing.session import Session
+from advisor.store.store import Store
+from probes.wire.events import PhaseStarted
+
+
+def run_arms(answers: Answers, folder: pathlib.Path) -> bool:
+    """Build and check the arms of the workflow, print the events; return whether none failed."""
+    context = Context(environment=os.environ, store=Store(folder))
+    run = prepare(answers, context)
+    plan, failed = plan_of(run.state()), False
+    arms = [arm for arm in plan.arms if arm != plan.baseline and not arm.duplicate_of]
+    with Session(run_config_of(run, run.header(), context)) as session:
+        for event in itertools.chain(
+            session.start_reference(plan.baseline, 0),
+            session.start([(arm, 0) for arm in arms]),
+            session.finish_reference(),
+            *(session.build(arm.id) for arm in arms),
+            session.stop(),
+        ):
+            if isinstance(event, WorkerEnded):
+                failed |= event.outcome.failure is not None
+                print(event.arm, msgspec.json.encode(event.outcome).decode())
+            elif isinstance(event, WorkerReported) and event.arm != REFERENCE:
+                if not isinstance(event.worker_event, PhaseStarted):
+                    print(event.arm, msgspec.json.encode(event.worker_event).decode())
+    return not failed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workflow", help="its id, or that of an arm")
+    parser.add_argument("--model", default="demo")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--gpu", default="")
+    parser.add_argument("--batch-sizes", default="4")
+    options = vars(parser.parse_args())
+    with tempfile.TemporaryDirectory() as folder:
+        answers = Answers(workflows=options.pop("workflow"), **options)
+        sys.exit(not run_arms(answers, pathlib.Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
