@@ -45,11 +45,15 @@ def run_arms(answers: Answers, folder: pathlib.Path) -> bool:
         ):
             if isinstance(event, WorkerEnded):
                 failed |= event.outcome.failure is not None
-                print(event.arm, msgspec.json.encode(event.outcome).decode())
+                tell(event.arm, event.outcome)
             elif isinstance(event, WorkerReported) and event.arm != REFERENCE:
-                if not isinstance(event.worker_event, PhaseStarted):
-                    print(event.arm, msgspec.json.encode(event.worker_event).decode())
+                tell(event.arm, event.worker_event)
     return not failed
+
+
+def tell(arm: str, report: object) -> None:
+    if not isinstance(report, PhaseStarted):
+        sys.stdout.write(f"{arm} {msgspec.json.encode(report).decode()}\n")
 
 
 def main() -> None:

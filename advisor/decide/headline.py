@@ -119,7 +119,7 @@ def _why_alone(facts: AdvisedAnswer) -> str:
     failed = {
         arm.workflow: f"{facts.titles.get(arm.workflow, arm.title)}: {arm.status}"
         for arm in reversed(facts.answer.unmeasured)
-        if arm.option is not None and arm.status not in {"skipped", "excluded"}
+        if arm.option is not None and arm.status != "excluded"
     }
     named = ", ".join(list(failed.values())[:MOST_NAMED])
     return f"has a result{f' ({named})' if named else ''}{_left_out(facts)}"
@@ -142,12 +142,12 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if found.word == "CLEAR":
         return ""
     share = format_share_of_draws(found.certainty)
-    reasons = [f"the best choice in {share} of what the measurements allow"]
+    reasons = [f"the best choice, or as good, in {share} of what the measurements allow"]
     if not found.fit and _is_baseline(facts):
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
     if not found.replicated:
-        reasons.append("timed in one process each")
+        reasons.append("an arm that may lead was timed in one process")
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
@@ -189,8 +189,8 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
     if lost is None:
         return ""
     if lost < NOTHING:
-        return "A wrong choice would cost nothing."
-    return f"A wrong choice would cost as much as {format_share(lost)} of speed."
+        return "At your weights a wrong choice would cost nothing."
+    return f"At your weights a wrong choice would cost as much as {format_share(lost)} of speed."
 
 
 def _what_settles(facts: AdvisedAnswer) -> str:
