@@ -171,7 +171,7 @@ def _parse_python(file: pathlib.Path) -> ast.Module:
         ) from problem
 
 
-PATTERN = re.compile(r"\s*([a-z_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
+PATTERN = re.compile(r"\s*([a-z0-9_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
 NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
 TIERS = {"a": 3, "b": 2, "c": 1, "3": 3, "2": 2, "1": 1}
 EXAMPLES = ", ".join(

@@ -186,7 +186,7 @@ def _best_of(facts: AdvisedAnswer, workflow: str) -> ScoredArm:
 def _wrong_choice(facts: AdvisedAnswer) -> str:
     """Return what being wrong costs at these weights."""
     lost = facts.decision.lost_speed
-    if lost is None:
+    if lost is None or facts.decision.outstanding:
         return ""
     if lost < NOTHING:
         return "At your weights a wrong choice would cost nothing."

@@ -22,6 +22,9 @@ from advisor.text_format import format_number
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 
+#: What a user can do about an arm that was not reached.
+MORE_TIME = "allow more with --budget, or measure all with --all-arms"
+
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
 #: limit must not be too strict.
 ALLOWANCE = 1.25
@@ -84,11 +87,21 @@ def skip_arm(limit: BuildLimit, expected_seconds: float | None) -> Failure:
     return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
 
 
-def limit_or_skip(state: RunState, arm: Arm, question: Question) -> BuildLimit | Failure | None:
-    """Return the limit for the builds of `arm`, or its failure if they need not start."""
+def limit_or_skip(
+    state: RunState, arm: Arm, question: Question, seconds_left: float
+) -> BuildLimit | Failure | None:
+    """Return the limit for the builds of `arm`, or its failure if they need not start.
+
+    They must be expected to end within `seconds_left`.
+    """
     limit, expected_seconds = limit_build(state, arm.id, question), arm.expected_build_seconds
     if limit is not None and is_hopeless(limit, expected_seconds):
         return skip_arm(limit, expected_seconds)
+    if expected_seconds is not None and expected_seconds > seconds_left:
+        expected = format_number(expected_seconds, digits=2)
+        left = format_number(max(seconds_left, 0.0), digits=2)
+        reason = f"not built: {expected} s expected, and {left} s were left for builds"
+        return Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
     return limit
 
 

@@ -23,14 +23,12 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
+from advisor.execute.build_limits import MORE_TIME
 from advisor.execute.recorder import Recorder
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import NextBuild
-from advisor.text_format import format_number
 from probes.wire.outcome import Failure
 
-#: What a user can do about an arm that was not reached.
-MORE_TIME = "allow more with --budget, or measure all with --all-arms"
 #: Shorter builds count as this long: importing the stack takes as much.
 LEAST_SECONDS = 5.0
 
@@ -110,12 +108,9 @@ class BuildQueue:
             if not is_running and self.session.has_started(arm.id):
                 continue  # its import failed
             state = self.recorder.state
-            limit = build_limits.limit_or_skip(state, arm, self.question)
+            limit = build_limits.limit_or_skip(state, arm, self.question, self.seconds_left())
             if isinstance(limit, Failure):
                 self.skipped.append((arm, limit))
-                continue
-            if (arm.expected_build_seconds or 0.0) > self.seconds_left():
-                self.skipped.append((arm, self._too_late(arm)))
                 continue
             seconds_left = self._expected_seconds_left(arm)
             self.started.append(arm)
@@ -136,12 +131,6 @@ class BuildQueue:
         state = self.recorder.state
         processes = state.processes.get(plan_of(state).baseline.id, ())
         return not processes or len(processes[-1].built) == len(self.question.shapes)
-
-    def _too_late(self, arm: Arm) -> Failure:
-        expected = format_number(arm.expected_build_seconds or 0.0, digits=2)
-        left = format_number(max(self.seconds_left(), 0.0), digits=2)
-        reason = f"not built: {expected} s expected, and {left} s were left for builds"
-        return Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
 
     def _expected_seconds_left(self, arm: Arm) -> float | None:
         """Return how long this build and those that run or wait are expected to take."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -18,7 +19,8 @@ from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, remaining
-from advisor.execute.build_queue import MORE_TIME, BuildQueue, has_new_arm, order_builds
+from advisor.execute.build_limits import MORE_TIME
+from advisor.execute.build_queue import BuildQueue, has_new_arm, order_builds
 from advisor.execute.pauses import RacePause, is_over
 from advisor.execute.recorder import RaceContext
 from advisor.probing.session import Session
@@ -33,7 +35,7 @@ WORKERS_OF_REFERENCE, COPIES_OF_WEIGHTS = 2, 4
 TIMES_BEFORE_FIRST_CALLS = 4
 #: Share of the time of a run in which the reference outputs of one shape are computed. After it
 #: they are computed again in float32 at most.
-REFERENCE_SHARE = 0.15
+REFERENCE_SHARE = 0.25
 #: Constraint that needs the peak memory of each build, which only a build that runs alone shows.
 MEMORY = "memory"
 
@@ -135,7 +137,7 @@ def _prepare(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]
 
 def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
     """End the builds for which no time is left, and report the arms that were not reached."""
-    reason = f"not built: the {context.seconds:g} s of the run were over"
+    reason = f"not built: the time for builds, a part of the {context.seconds:g} s, was over"
     failure = Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
     plan, session = plan_of(context.state), context.session
     yield from drop_unbuilt(context, builds, {arm.id: failure for arm in plan.arms})
@@ -202,7 +204,8 @@ def _start_reference(context: RaceContext) -> Iterator[RunEvent]:
 
     Without it no output can be checked, and no arm is timed.
     """
-    state, is_quick = context.state, _was_slow(context.state)
+    state = context.state
+    is_quick = any(_slow_references(state))
     yield from context.session.start_reference(
         plan_of(state).baseline,
         next_process_number(state, REFERENCE),
@@ -213,8 +216,12 @@ def _start_reference(context: RaceContext) -> Iterator[RunEvent]:
 
 def _was_slow(state: RunState) -> bool:
     """Return whether the last reference worker was killed because it was slow, the first time."""
-    slow = [each.failed_with("timed-out") for each in state.processes.get(REFERENCE, ())]
+    slow = _slow_references(state)
     return sum(slow) == 1 and slow[-1]
+
+
+def _slow_references(state: RunState) -> list[bool]:
+    return [each.failed_with("timed-out") for each in state.processes.get(REFERENCE, ())]
 
 
 def _start_arms(
@@ -231,6 +238,14 @@ def _start_arms(
     )
 
 
+def _seconds_left(context: RaceContext) -> float:
+    """Return the seconds that are left for builds.
+
+    Before the first race an arm to compare with is worth its time.
+    """
+    return context.races_end - context.clock() if context.state.groups else math.inf
+
+
 def _build_in_turn(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
     """Build and warm up one arm after the other within the build limits.
 
@@ -244,7 +259,8 @@ def _build_in_turn(context: RaceContext, arms: Sequence[Arm]) -> Iterator[Logged
             return
         if has_new_arm(session, recorder.state) and not session.has_memory_headroom():
             return
-        limit = build_limits.limit_or_skip(recorder.state, arm, context.question)
+        left = math.inf if arm == baseline else _seconds_left(context)
+        limit = build_limits.limit_or_skip(recorder.state, arm, context.question, left)
         if isinstance(limit, Failure):
             yield from recorder.record_each(session.drop(arm.id, limit))
             continue
@@ -287,8 +303,7 @@ def _build_side_by_side(
         others,
         builds.builds_at_once,
         list(builds.running),
-        # Before the first race an arm to compare with is worth its time.
-        lambda: context.races_end - context.clock() if context.state.groups else math.inf,
+        functools.partial(_seconds_left, context),
         starts_at_once=starts_at_once,
     )
     pause = RacePause(context, builds, [arm.id for arm in early], presets)

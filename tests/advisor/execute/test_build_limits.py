@@ -269,3 +269,13 @@ def test_an_arm_without_figures_promises_as_much_as_its_workflow(tmp_path: pathl
     found = with_expected_builds(plan, header_with_figures(), Store(tmp_path))
     largest = {arm.id: arm.largest_speedup for arm in found.arms if arm.workflow != "pytorch-eager"}
     assert largest == {"compiled": 2.0, "compiled/other": 2.0, "unknown": None}
+
+
+@pytest.mark.parametrize(("left", "is_built"), [(29.0, False), (31.0, True)])
+def test_a_build_that_cannot_end_in_time_is_left_out(left: float, is_built: bool) -> None:
+    arm = msgspec.structs.replace(builders.arm("slow"), expected_build_seconds=30.0)
+    state = builders.run_state({builders.BASELINE: builders.process(outcome=Outcome())})
+    found = build_limits.limit_or_skip(state, arm, builders.question(), left)
+    assert (found is None) == is_built
+    if isinstance(found, Failure):
+        assert found.skip_cause == "out-of-time"
