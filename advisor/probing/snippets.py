@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import pathlib
+import re
 import shutil
 import tempfile
 import time
@@ -50,6 +51,10 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     rounds: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
     #: Installed versions in the first one's interpreter, by distribution.
     versions: dict[str, str]
+
+
+#: A file that a snippet names.
+NAMED_FILE = re.compile(r'"([\w-]+\.[\w.-]+)"')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,12 +207,17 @@ def link_files(snippet: Snippet, model: Model, folder: pathlib.Path) -> None:
     )
     if not path.is_absolute():
         return
+    written = [name for name in NAMED_FILE.findall(snippet.text) if name != path.name]
+    writes_model = snippet.text.count(f'"{path.name}"') > path.is_file()
     for place in path.parent.iterdir() if path.is_file() else [path]:
-        is_named = place == path
-        if (folder / place.name).exists():
+        # A file may have others beside it, such as its external data.
+        is_of_model = place.name == path.name or place.name.startswith(f"{path.name}.")
+        is_written = any(
+            place.name == each or place.name.startswith(f"{each}.") for each in written
+        )
+        if (folder / place.name).exists() or (is_written and not is_of_model):
             continue
-        is_read = is_named and path.is_file()
-        if snippet.text.count(f'"{place.name}"') <= is_read:
+        if is_of_model and writes_model:
+            (shutil.copy if place.is_file() else shutil.copytree)(place, folder / place.name)
+        else:
             (folder / place.name).symlink_to(place)
-        elif is_named:
-            (shutil.copy if path.is_file() else shutil.copytree)(place, folder / place.name)

@@ -189,8 +189,8 @@ def test_a_snippet_finds_the_files_of_a_user_and_changes_none(
             each.unlink()
         link_files(snippet(text, folders=environment), model, folder)
         for each in folder.iterdir():
-            if each.is_file() and f'"{each.name}"' in text:
-                each.write_text("overwritten") if text.count(f'"{each.name}"') > 1 else None
+            if each.name.startswith("model.onnx") and text.count('"model.onnx"') > 1:
+                each.write_text("overwritten")
         assert {each.read_text() for each in place.iterdir()} == {"mine"}
         return {each.name for each in folder.iterdir()}
 
@@ -199,12 +199,10 @@ def test_a_snippet_finds_the_files_of_a_user_and_changes_none(
     assert linked(model, reads) == {"model.onnx", "llama.cpp", *others}
     assert linked(model, f'{reads}, "model.onnx"') == {"model.onnx", "llama.cpp", *others}
     factory = FactoryModel(name=f"{place / 'net.py'}:build")
-    assert linked(factory, '"llm-compressor/bin/python"') == {
-        "llm-compressor",
-        "model.onnx",
-        "quantised.onnx",
-        *others,
-    }
+    both = {"model.onnx", "quantised.onnx"}
+    assert linked(factory, '"llm-compressor/bin/python"') == {"llm-compressor", *both, *others}
+    # The external data of a file that it writes would be those of the user's file.
+    assert linked(factory, '"model.onnx"') == {"quantised.onnx", "net.py", "weights.pt"}
     assert linked(FactoryModel(name="package.module:build"), "") == set()
 
 
