@@ -11,7 +11,7 @@ import msgspec
 
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.results import SustainedCheck
+from advisor.domain.results import Efficiency, Platform, SustainedCheck
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults
 from probes.wire.shape import Shape
 
@@ -97,3 +97,24 @@ def served_arm(arm: str = "engine", **changes: Any) -> ServedArm:
 
 def serving(*arms: ServedArm) -> ServingResults:
     return ServingResults(arms=arms, process_deviation=0.02)
+
+
+def platform(name: str, refused: tuple[str, ...] = (), **efficiencies: float) -> Platform:
+    """Return a run on a platform; the names of workflows have `_` for `-`.
+
+    Half of the application efficiency is the architectural one.
+    """
+    return Platform(
+        name=name,
+        run=f"run-{name}",
+        created="2026-11-21T12:00:00+00:00",
+        efficiencies={
+            workflow.replace("_", "-"): Efficiency(
+                workflow=workflow.replace("_", "-"),
+                application_efficiency=value,
+                architectural_efficiency=value / 2,
+            )
+            for workflow, value in efficiencies.items()
+        },
+        refused=refused,
+    )

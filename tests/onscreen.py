@@ -15,14 +15,17 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets._footer import FooterKey
 
+from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.session import HostProcess
 
 ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])
+StartHost = Callable[[Run], HostProcess]
 SIZES = [(80, 24), (120, 40), (200, 60), (60, 16)]
 #: Where lines and keys are cut off first.
 SMALLEST = (60, 16)
@@ -125,6 +128,12 @@ def screen_text(pilot: Pilot[int]) -> str:
 def replay_app(context: Context, run: Run, **options: Any) -> AdvisorApp:
     """Return the app that plays a recorded run back in an instant."""
     return AdvisorApp(LaunchOptions(replay=str(run.directory), speed=1000.0, **options), context)
+
+
+def asking_app(context: Context, host: StartHost | None = None, **answers: Any) -> AdvisorApp:
+    """Return the app with initial answers, by default for the CPU."""
+    given = Answers(**{"gpu": "cpu", **answers})
+    return AdvisorApp(LaunchOptions(answers=given), context, start_host=host)
 
 
 def async_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

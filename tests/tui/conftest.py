@@ -95,3 +95,9 @@ def fake_host(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> Callable[
     """Return a function that starts the host process of a run of fake workflows."""
     command = (sys.executable, str(FAKES / "host.py"), str(fake_probes), str(fake_rubric))
     return lambda run: HostProcess(run, command)
+
+
+@pytest.fixture
+def waiting_host() -> Callable[[Run], HostProcess]:
+    """Return a function that starts a process in place of the host, until the test ends."""
+    return lambda run: HostProcess(run, (sys.executable, "-c", "import sys; sys.stdin.read()"))

@@ -26,11 +26,6 @@ from advisor.tui.questions import ChoiceDialog, LineDialog
 from advisor.tui.screens.results import ResultsScreen
 
 
-def code_of(run: Run, arm: str) -> str:
-    answer = decide(run)
-    return recipe_text.render_short(answer, *found_recipe.choose(answer, run, arm))
-
-
 @async_test
 async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_waits_for_a_run(
     tui_context: Context,
@@ -47,7 +42,8 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         monkeypatch.setattr("builtins.input", lambda _: "")
         await pilot.press("c")
         assert app.screen is results
-        script = code_of(recorded, results.answer.document.recommendation.arm)
+        answer, arm = decide(recorded), results.answer.document.recommendation.arm
+        script = recipe_text.render_short(answer, *found_recipe.choose(answer, recorded, arm))
         assert script in capfd.readouterr().out
         monkeypatch.setattr(app.run_controller, "refuse_if_busy", lambda: True)
         await pilot.press("v")

@@ -155,11 +155,9 @@ async def test_results_of_kept_documents(tui_context: Context, *, update: bool) 
 
 @pytest.mark.slow
 @async_test
-async def test_results_of_equal_and_of_many_arms(
-    tui_context: Context, tmp_path: pathlib.Path, *, update: bool
-) -> None:
+async def test_results_of_equal_and_of_many_arms(context: Context, *, update: bool) -> None:
     equal = {**SECONDS, "compiled": 0.0039}
-    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=Store(tmp_path)))
+    app = AdvisorApp(LaunchOptions(), context)
     workflows = [builders.workflow(name) for name in ("compiled", "exported", "broken", "absent")]
     equally_good = make_run(
         app.context.store,
@@ -211,22 +209,17 @@ async def test_questions_help_history_and_comparison(
 
 @async_test
 async def test_home_without_runs_and_with_them(
-    tui_context: Context,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    update: bool,
+    context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
 ) -> None:
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.gpu_machine())
     monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5))
-    store = Store(tmp_path)
-    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+    app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         home = await wait_for_screen(pilot, HomeScreen)
         await wait_for(pilot, lambda: app.machine is not None)
         await compare("home-empty", pilot, update=update)
         for is_finished in (True, False):
-            make_run(store, finished=is_finished)
+            make_run(context.store, finished=is_finished)
         home.read_runs()
         await wait_for_text(pilot, "2.29x")
         await compare("home", pilot, update=update)
@@ -258,8 +251,7 @@ async def test_a_gpu_that_is_not_attached(
 async def test_a_run_in_progress(unfinished: Run, tui_context: Context, *, update: bool) -> None:
     session = RunSession.for_run(unfinished)
     session.refresh()
-    rank = session.ranking_job(0.0)
-    assert rank is not None
+    rank = builders.known(session.ranking_job(0.0))
     session.set_provisional(rank())
     app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app) as pilot:
@@ -269,18 +261,15 @@ async def test_a_run_in_progress(unfinished: Run, tui_context: Context, *, updat
 
 
 @async_test
-async def test_text_generation(
-    tui_context: Context, tmp_path: pathlib.Path, *, update: bool
-) -> None:
-    store = Store(tmp_path)
-    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+async def test_text_generation(context: Context, *, update: bool) -> None:
+    app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        run = make_run(store, finished=False, generates=True)
+        run = make_run(context.store, finished=False, generates=True)
         app.run_controller.show(RunSession.for_run(run))
         await wait_for_screen(pilot, LiveScreen)
         await wait_for_text(pilot, "So far")
         await compare("generating", pilot, update=update)
-        run = make_run(store, finished=True, generates=True)
+        run = make_run(context.store, finished=True, generates=True)
         app.run_controller.open(run.directory.name)
         await wait_for_screen(pilot, ResultsScreen)
         await compare("generated", pilot, update=update)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import pathlib
-import sys
-
 import builders
-import pytest
 from onscreen import (
     SMALLEST,
+    StartHost,
     async_test,
     check_screen_at,
     key_hints,
@@ -22,34 +18,21 @@ from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.domain.run_events import Planned
-from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog
 from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.runs import list_items
-from advisor.tui.session import HostProcess
 from advisor.tui.table import Table
-
-
-@pytest.fixture
-def store(tmp_path: pathlib.Path) -> Store:
-    return Store(tmp_path / "stored")
 
 
 @async_test
 async def test_a_stopped_run_is_resumed_at_home_with_one_key(
-    store: Store, tui_context: Context
+    context: Context, waiting_host: StartHost
 ) -> None:
-    run, finished = make_run(store, finished=False), make_run(store, finished=True)
-    # The run goes on until the test ends, so the screen shows its progress all the time.
-    waiting = (sys.executable, "-c", "import sys; sys.stdin.read()")
-    app = AdvisorApp(
-        LaunchOptions(),
-        dataclasses.replace(tui_context, store=store),
-        start_host=lambda run: HostProcess(run, waiting),
-    )
+    run, finished = make_run(context.store, finished=False), make_run(context.store, finished=True)
+    app = AdvisorApp(LaunchOptions(), context, start_host=waiting_host)
     async with running_app(app) as pilot:
         table = app.screen.query_one(Table)
         await wait_for(pilot, lambda: finished.directory.name in table._cells)
@@ -62,19 +45,16 @@ async def test_a_stopped_run_is_resumed_at_home_with_one_key(
         assert shown is None, "a key that shows starts nothing"
         await pilot.press("r")
         await wait_for_screen(pilot, LiveScreen)
-        session = app.run_controller.session
-        assert session is not None
+        session = builders.known(app.run_controller.session)
         assert session.follower.run.directory == run.directory
         assert session.host is not None
 
 
 @async_test
-async def test_a_note_can_be_written_filtered_by_and_removed(
-    store: Store, tui_context: Context
-) -> None:
-    run = make_run(store, finished=True)
-    make_run(store, finished=False)
-    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+async def test_a_note_can_be_written_filtered_by_and_removed(context: Context) -> None:
+    run = make_run(context.store, finished=True)
+    make_run(context.store, finished=False)
+    app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         app.action_history()
         screen = await wait_for_screen(pilot, HistoryScreen)
@@ -104,18 +84,16 @@ def offered(app: AdvisorApp) -> dict[str, str]:
 
 
 @async_test
-async def test_the_footer_offers_only_keys_with_an_effect(
-    store: Store, tui_context: Context
-) -> None:
-    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+async def test_the_footer_offers_only_keys_with_an_effect(context: Context) -> None:
+    app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         app.action_history()
         await wait_for_screen(pilot, HistoryScreen)
         await wait_for_text(pilot, EMPTY_MESSAGE[:12])
         row_keys = {"enter", "r", "space", "c", "t", "d"}
         assert not row_keys & offered(app).keys()
-        make_run(store, finished=True)
-        make_run(store, finished=False)
+        make_run(context.store, finished=True)
+        make_run(context.store, finished=False)
         await app.pop_screen()
         app.action_history()
         screen = await wait_for_screen(pilot, HistoryScreen)
@@ -131,23 +109,23 @@ async def test_the_footer_offers_only_keys_with_an_effect(
         assert {"t", "d", "n"} <= offered(app).keys()
 
 
-def test_a_run_that_failed_before_a_measurement_is_marked(store: Store) -> None:
-    failed, stopped = "20261121-130000-0002", make_run(store, finished=False)
-    with store.create(builders.header(run_id=failed)).writer() as writer:
+def test_a_run_that_failed_before_a_measurement_is_marked(context: Context) -> None:
+    failed, stopped = "20261121-130000-0002", make_run(context.store, finished=False)
+    with context.store.create(builders.header(run_id=failed)).writer() as writer:
         writer.append(builders.events(Planned(plan=builders.plan()))[0])
-        going_on = list_items(store)[0]
-    items = {item.entry.run_id: item for item in list_items(store)}
+        going_on = list_items(context.store)[0]
+    items = {item.entry.run_id: item for item in list_items(context.store)}
     assert items[failed].progress
     assert not items[stopped.directory.name].progress
     assert not going_on.progress
 
 
 @async_test
-async def test_a_run_is_deleted_only_after_a_confirmation_and_not_while_it_is_active(
-    store: Store, tui_context: Context
+async def test_a_run_is_deleted_after_a_confirmation_and_not_while_it_is_active(
+    context: Context,
 ) -> None:
-    run, other = make_run(store, finished=True), make_run(store, finished=False)
-    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+    run, other = make_run(context.store, finished=True), make_run(context.store, finished=False)
+    app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         app.action_history()
         screen = await wait_for_screen(pilot, HistoryScreen)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import builders
 import pytest
 from onscreen import (
+    StartHost,
+    asking_app,
     async_test,
     go_to_step,
     key_hints,
@@ -28,7 +29,6 @@ from advisor.context import Context
 from advisor.domain.run_events import Finished
 from advisor.execute.drafts import prepare
 from advisor.report import answer
-from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.detail import DetailScreen
@@ -36,17 +36,9 @@ from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.session import HostProcess
 from advisor.tui.steps.form import Choice
 from advisor.tui.steps.plan import PlanStep
 from advisor.tui.table import Table
-
-StartHost = Callable[[Run], HostProcess]
-
-
-def asking_app(context: Context, host: StartHost | None = None, **answers: str) -> AdvisorApp:
-    given = Answers(**{"gpu": "cpu", **answers})  # type: ignore[arg-type]
-    return AdvisorApp(LaunchOptions(answers=given), context, start_host=host)
 
 
 @async_test
@@ -163,8 +155,7 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
     async with running_app(app) as pilot:
         await pilot.press("ctrl+r")
         await wait_for_screen(pilot, LiveScreen)
-        session = app.run_controller.session
-        assert session is not None
+        session = builders.known(app.run_controller.session)
         await pilot.press("escape")
         await wait_for_screen(pilot, HomeScreen)
         await wait_for_text(pilot, "going on: ^g")
@@ -200,8 +191,7 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
         home.query_one(Table).move_cursor_to(run.directory.name)
         await pilot.press("enter")
         live = await wait_for_screen(pilot, LiveScreen)
-        session = app.run_controller.session
-        assert session is not None
+        session = builders.known(app.run_controller.session)
         assert session.host is None
         arm = "misbehaving/escapes"
         await wait_for(pilot, lambda: session.follower.state.processes.get(arm))
@@ -211,8 +201,17 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
         live.query_one(Table).move_cursor_to(arm)
         await pilot.press("s")
         await wait_for(pilot, lambda: session.follower.state.processes[arm][-1].outcome is not None)
+        session.is_pause_requested = True
+        await pilot.resize_terminal(60, 16)
+        await wait_for_text(pilot, "Pausing after")
+        await pilot.resize_terminal(80, 24)
+        session.is_pause_requested = False
         await pilot.press("space")
         await wait_for(pilot, lambda: session.is_paused)
+        session.refresh()  # the events before the pause
+        seq = session.follower.state.seq
+        await pilot.pause(1)
+        assert session.follower.state.seq <= seq + 1
         await pilot.press("escape")
         home.read_runs()
         await wait_for_text(pilot, "paused")
@@ -228,11 +227,11 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
 
 
 @async_test
-async def test_a_run_that_is_going_on_is_not_called_stopped_in_the_history(
-    context: Context,
+async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_measures_it(
+    context: Context, waiting_host: StartHost
 ) -> None:
     run = make_run(context.store, finished=False)
-    app = AdvisorApp(LaunchOptions(), context)
+    app = AdvisorApp(LaunchOptions(), context, start_host=waiting_host)
     async with running_app(app) as pilot:
         with run.writer():
             app.action_history()
@@ -244,6 +243,11 @@ async def test_a_run_that_is_going_on_is_not_called_stopped_in_the_history(
         app.action_history()
         await wait_for_text(pilot, "stopped")
         await wait_for(pilot, lambda: "resume" in key_hints(pilot))
+        await pilot.press("r")
+        await wait_for_screen(pilot, LiveScreen)
+        session = builders.known(app.run_controller.session)
+        assert session.follower.run.directory == run.directory
+        assert session.host is not None
 
 
 @async_test

@@ -56,15 +56,13 @@ async def open_document(pilot: Pilot[int], file: pathlib.Path) -> ResultsScreen:
 async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
         screen = await open_document(pilot, DOCUMENT)
-        before = screen.answer.document.recommendation
-        assert before is not None
+        before = builders.known(screen.answer.document.recommendation)
         assert before.arm == "torch-compile-inductor/max-autotune"
         await pilot.press("w")
         bar = screen.query_one("#weight-performance", WeightBar)
         bar.post_message(WeightBar.Moved(bar, 0.0))
         await wait_for(pilot, lambda: screen.is_explored)
-        after = screen.answer.document.recommendation
-        assert after is not None
+        after = builders.known(screen.answer.document.recommendation)
         assert after.arm == "pytorch-eager"
         await pilot.press("u", "w", "enter")
         await wait_for_screen(pilot, DetailScreen)
@@ -87,8 +85,7 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
         for number, pane in enumerate(PANES, 1):
             await pilot.press(str(number))
             assert screen.focused_part == pane
-            focused = screen.focused
-            assert focused is not None
+            focused = builders.known(screen.focused)
             assert focused.region.height > 0
         for tab, pane in zip(screen.query(Tab), PANES, strict=True):
             assert await pilot.click(tab)

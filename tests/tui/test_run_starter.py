@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 
+import builders
 import pytest
 from onscreen import (
     SMALLEST,
+    StartHost,
+    asking_app,
     async_test,
     check_screen_at,
     running_app,
@@ -16,7 +18,6 @@ from onscreen import (
 )
 from textual.pilot import Pilot
 
-from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.machine import QuietProblem
 from advisor.execute.drafts import further_budget, undecided_workflows
@@ -28,9 +29,6 @@ from advisor.tui.questions import PROBLEMS, WAIT_SECONDS, ChoiceDialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
-from advisor.tui.session import HostProcess
-
-StartHost = Callable[[Run], HostProcess]
 
 
 @pytest.fixture
@@ -48,8 +46,8 @@ async def start(pilot: Pilot[int]) -> None:
 
 
 def quick_app(context: Context, host: StartHost | None = None) -> AdvisorApp:
-    answers = Answers(gpu="cpu", workflows="quick", batch_sizes="1", budget="1", all_arms=True)
-    return AdvisorApp(LaunchOptions(answers=answers), context, start_host=host)
+    answers = {"workflows": "quick", "batch_sizes": "1", "budget": "1"}
+    return asking_app(context, host, **answers, all_arms=True)
 
 
 @async_test
@@ -93,13 +91,11 @@ async def test_m_measures_the_undecided_workflows_for_longer(
     app = AdvisorApp(LaunchOptions(replay=str(stored), speed=1000.0), context, start_host=fake_host)
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
-        advice = results.original.document.recommendation
-        assert advice is not None
+        advice = builders.known(results.original.document.recommendation)
         asked = results.original.document.question
         await pilot.press("m")
         await wait_for_screen(pilot, LiveScreen)
-        session = app.run_controller.session
-        assert session is not None
+        session = builders.known(app.run_controller.session)
         question = session.follower.header.question
         assert session.follower.run.directory != stored
         assert question.workflows == undecided_workflows(advice, asked)

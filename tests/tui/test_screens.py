@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import pathlib
-from collections.abc import Callable
 
 import builders
 import msgspec
 import pytest
 from onscreen import (
     SMALLEST,
+    asking_app,
     async_test,
     check_screen_at,
     go_to_step,
@@ -33,27 +33,14 @@ from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.help_dialog import HelpDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import ChoiceDialog, Export, cancel_dialog, quit_dialog
+from advisor.tui.questions import Export, cancel_dialog, quit_dialog
 from advisor.tui.screens.detail import DetailScreen
-from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
-from advisor.tui.session import HostProcess
 from advisor.tui.steps.form import Choice
 from advisor.tui.steps.model import own_models
 from advisor.tui.steps.target import CPU_NOTES
 from advisor.tui.widgets import WeightBar
-
-
-def app_with(
-    context: Context, host: Callable[[Run], HostProcess] | None = None, **answers: str
-) -> AdvisorApp:
-    """Return the app with initial answers, by default for the CPU."""
-    return AdvisorApp(
-        LaunchOptions(answers=Answers(**{"gpu": "cpu", **answers})),  # type: ignore[arg-type]
-        context,
-        start_host=host,
-    )
 
 
 @async_test
@@ -64,7 +51,7 @@ async def test_a_cpu_build_of_torch_offers_no_gpu(
     software = msgspec.structs.replace(machine.software, torch_cuda=None)
     machine = msgspec.structs.replace(machine, software=software)
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
-    async with running_app(app_with(tui_context, gpu="")) as pilot:
+    async with running_app(asking_app(tui_context, gpu="")) as pilot:
         setup = await go_to_step(pilot, 1)
         await wait_for_text(pilot, machine.cpu.model)
         assert setup.query_one("#device", Choice).values == [CPU]
@@ -78,7 +65,7 @@ async def test_a_cpu_build_of_torch_offers_no_gpu(
 async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_one_is_chosen(
     tui_context: Context,
 ) -> None:
-    app = app_with(tui_context)
+    app = asking_app(tui_context)
     async with running_app(app) as pilot:
         app.screen.query_one("#model", Input).value = "gone.onnx"
         await pilot.press("enter")
@@ -105,7 +92,7 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
 @pytest.mark.slow
 @async_test
 async def test_text_generation_is_planned_with_its_lengths(tui_context: Context) -> None:
-    app = app_with(tui_context, task="generate", workflows="pytorch-eager")
+    app = asking_app(tui_context, task="generate", workflows="pytorch-eager")
     async with running_app(app) as pilot:
         setup = await wait_for_screen(pilot, SetupScreen)
         error = setup.query_one("#error")
@@ -129,7 +116,7 @@ async def test_text_generation_is_planned_with_its_lengths(tui_context: Context)
 @pytest.mark.slow
 @async_test
 async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Context) -> None:
-    app = app_with(tui_context, task="serve", workflows="vllm", gpu="cpu")
+    app = asking_app(tui_context, task="serve", workflows="vllm", gpu="cpu")
     async with running_app(app) as pilot:
         setup = await go_to_step(pilot, 1)
         for hidden in ("batch_sizes", "input_tokens", "output_tokens"):
@@ -160,7 +147,7 @@ async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Cont
 async def test_weights_always_sum_to_100_and_quantised_weights_have_a_class(
     tui_context: Context,
 ) -> None:
-    app = app_with(tui_context, require="accuracy<=1e-2")
+    app = asking_app(tui_context, require="accuracy<=1e-2")
     async with running_app(app) as pilot:
         setup = await go_to_step(pilot, 1)
         setup.query_one("#quantised").focus()
@@ -185,40 +172,6 @@ async def test_weights_always_sum_to_100_and_quantised_weights_have_a_class(
         assert app.answers.require == "accuracy>=2,accuracy<=1e-2"
 
 
-@pytest.mark.slow
-@async_test
-async def test_a_run_can_be_paused_continued_and_cancelled(
-    tui_context: Context, fake_host: Callable[[Run], HostProcess]
-) -> None:
-    app = app_with(tui_context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60")
-    async with running_app(app) as pilot:
-        await pilot.press("ctrl+r")
-        await wait_for_screen(pilot, LiveScreen)
-        session = app.run_controller.session
-        assert session is not None
-        await wait_for(pilot, lambda: session.follower.state.opened)
-        session.is_pause_requested = True
-        await pilot.resize_terminal(60, 16)
-        await wait_for_text(pilot, "Pausing after")
-        await pilot.resize_terminal(80, 24)
-        session.is_pause_requested = False
-        await pilot.press("space")
-        await wait_for(pilot, lambda: session.is_paused)
-        session.refresh()  # the events before the pause
-        seq = session.follower.state.seq
-        await pilot.pause(1)
-        assert session.follower.state.seq <= seq + 1
-        await pilot.press("space")
-        await wait_for(pilot, lambda: not session.is_paused)
-        await pilot.press("q")
-        await wait_for_screen(pilot, ChoiceDialog)
-        await pilot.press("escape", "x")
-        await wait_for_screen(pilot, ChoiceDialog)
-        await pilot.press("y")
-        await wait_for_screen(pilot, ResultsScreen)
-        await wait_for(pilot, lambda: not session.is_running)
-
-
 @async_test
 async def test_results_show_exclusions_and_details_and_what_other_weights_recommend(
     tui_context: Context, recorded: Run
@@ -228,14 +181,12 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         await pilot.press("x")
         await pilot.pause()
         assert "segfault: crashed" in screen_text(pilot)
-        before = screen.answer.document.recommendation
-        assert before is not None
+        before = builders.known(screen.answer.document.recommendation)
         flip = next(flip for flip in before.flips if flip.criterion == "performance")
         bar = screen.query_one("#weight-performance", WeightBar)
         bar.post_message(WeightBar.Moved(bar, 100.0 if flip.when == "more" else 0.0))
         await wait_for(pilot, lambda: screen.is_explored)
-        after = screen.answer.document.recommendation
-        assert after is not None
+        after = builders.known(screen.answer.document.recommendation)
         assert after.arm != before.arm
         assert screen.is_explored
         await pilot.press("u")
@@ -290,7 +241,7 @@ def test_the_plain_prompts_suggest_the_task_of_the_model(
 @pytest.mark.slow
 @async_test
 async def test_dialogs_without_a_golden_fit_the_smallest_terminal(tui_context: Context) -> None:
-    app = app_with(tui_context)
+    app = asking_app(tui_context)
     async with running_app(app) as pilot:
         for dialog in (
             quit_dialog("run 0000 in progress"),
@@ -307,7 +258,7 @@ async def test_dialogs_without_a_golden_fit_the_smallest_terminal(tui_context: C
 async def test_a_notice_replaces_the_screen_in_a_small_terminal_and_the_answers_are_kept(
     tui_context: Context,
 ) -> None:
-    app = app_with(tui_context, model="package.module:factory")
+    app = asking_app(tui_context, model="package.module:factory")
     async with running_app(app, (50, 12)) as pilot:
         await wait_for_text(pilot, "60x16")
         assert app.screen.has_class("-too-small")

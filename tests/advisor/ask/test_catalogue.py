@@ -91,6 +91,7 @@ def test_workflows_are_in_build_order_with_the_baseline_first() -> None:
     orders = [workflow.build_order for workflow in SHIPPED.workflows]
     assert orders == sorted(orders)
     assert SHIPPED.workflows[0].id == BASELINE
+    assert {*SHIPPED.engine_memory} <= {workflow.id for workflow in SHIPPED.workflows}
 
 
 def test_verifications_are_read_from_verified_toml(rubric: pathlib.Path) -> None:
@@ -286,11 +287,6 @@ def test_facts_of_an_arm_and_those_for_a_question_hold_together() -> None:
     )
     found = workflow.for_question(builders.question()).for_arm("tuned").declared
     assert (found.vendors.value, found.new_shapes.value) == (2, "refused")
-
-
-def test_the_memory_of_engines_is_that_of_workflows() -> None:
-    shipped = builders.shipped_catalogue()
-    assert {*shipped.engine_memory} <= {workflow.id for workflow in shipped.workflows}
 
 
 def test_the_limits_of_a_quiet_machine_are_far_above_the_loads_before_kept_runs() -> None:

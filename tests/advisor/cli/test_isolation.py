@@ -76,20 +76,13 @@ def test_commands_execute_nothing_in_the_current_directory(
     assert answer.returncode in {0, 3}, answer.stderr
 
 
-def test_detecting_an_interpreter_executes_nothing_in_the_current_directory(
-    checkout: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(checkout)
-    monkeypatch.setenv("PYTHONPATH", "/nowhere:")
-    detection.detect_interpreter(sys.executable, ["torch"])
-    assert executed(checkout) == []
-
-
-def test_reading_the_settings_of_pip_executes_nothing_in_the_current_directory(
+def test_detecting_an_interpreter_and_reading_pip_execute_nothing_in_the_current_directory(
     checkout: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(checkout)
     sources.read_pip_settings(os.environ)
+    monkeypatch.setenv("PYTHONPATH", "/nowhere:")
+    detection.detect_interpreter(sys.executable, ["torch"])
     assert executed(checkout) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+import builders
 import numpy as np
 import pytest
 import simulated_queue
@@ -68,8 +69,7 @@ def test_the_goodput_of_many_known_queues(load: Load) -> None:
 @pytest.mark.parametrize("start_rate", [0.2, 0.75, 4.5])
 def test_long_blocks_find_the_goodput_from_any_first_rate(start_rate: float) -> None:
     load = Load(5, 8000)
-    found = measure_server(3, load, start_rate)
-    assert found is not None
+    found = builders.known(measure_server(3, load, start_rate))
     assert found.value == pytest.approx(true_goodput(load.limit), rel=0.05)
     assert found.low <= found.value <= found.high
 
@@ -88,8 +88,7 @@ def test_larger_groups_of_misses_make_wider_intervals() -> None:
             LoadBlock(5.0, 90, 100, groups),
             LoadBlock(6.0, 75, 100, groups),
         ]
-        found = estimate_goodput(blocks, SHARE, 0)
-        assert found is not None
+        found = builders.known(estimate_goodput(blocks, SHARE, 0))
         return found.high / found.low
 
     assert width(1) > 1.1 * width(None)
@@ -144,8 +143,7 @@ def test_the_search_ends_where_every_rate_meets_the_limits() -> None:
         for rate in search.next_rates():
             search.record(LoadBlock(rate, 50, 50))
     assert [block.rate for block in search.blocks] == [1, 1.5, 2.5, 3.75]
-    found = estimate_goodput(search.blocks, SHARE, 0)
-    assert found is not None
+    found = builders.known(estimate_goodput(search.blocks, SHARE, 0))
     assert found.value >= 3.75
 
 

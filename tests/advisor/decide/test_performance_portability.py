@@ -9,6 +9,7 @@ import builders
 import msgspec
 import pytest
 import recorded_runs
+from built_measurements import platform
 from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from advisor.context import Context
 from advisor.decide import performance_portability, scoring
 from advisor.decide.decision import decide, evaluate
 from advisor.domain.measurement import Measurement
-from advisor.domain.results import Efficiency, Platform, Portability
+from advisor.domain.results import Platform, Portability
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import RunState
 from advisor.domain.workflow import Integration, Workflow
@@ -42,26 +43,6 @@ WORKFLOWS = (
     workflow("runtime-cuda", "runtime", "session = open('cuda')\nsession.run()\n"),
     workflow("vendor-only"),
 )
-
-
-def platform(name: str, refused: tuple[str, ...] = (), **efficiencies: float) -> Platform:
-    by_application = {
-        application.replace("_", "-"): Efficiency(
-            workflow=f"runtime-{'cpu' if name == 'CPU' else 'cuda'}"
-            if application == "runtime"
-            else application.replace("_", "-"),
-            application_efficiency=value,
-            architectural_efficiency=value / 2,
-        )
-        for application, value in efficiencies.items()
-    }
-    return Platform(
-        name=name,
-        run=f"run-{name}",
-        created="2026-11-21T12:00:00+00:00",
-        efficiencies=by_application,
-        refused=refused,
-    )
 
 
 def compared(*platforms: Platform) -> dict[str, Any]:
@@ -88,7 +69,12 @@ def test_it_is_zero_where_one_platform_is_not_supported_and_unknown_where_it_was
 
 
 def test_providers_of_one_runtime_are_one_application_with_nearly_the_same_code() -> None:
-    entry = compared(platform("CPU", runtime=1.0), platform("GPU", runtime=1.0))["runtime"]
+    platforms = []
+    for provider in ("cpu", "cuda"):
+        made = platform(provider, runtime=1.0)
+        ran = msgspec.structs.replace(made.efficiencies["runtime"], workflow=f"runtime-{provider}")
+        platforms.append(msgspec.structs.replace(made, efficiencies={"runtime": ran}))
+    entry = compared(*platforms)["runtime"]
     assert entry.performance_portability == 1
     assert entry.code_convergence == pytest.approx(1 / 3), "one of three different lines is common"
 

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Callable
 
+import builders
 import built_answers
 import msgspec
 import pytest
@@ -38,8 +39,7 @@ def of_markdown(made: Answer) -> str:
 
 
 def of_page(made: Answer) -> str:
-    header = re.search(r"<header>(.*?)</header>", page.render(made), re.DOTALL)
-    assert header is not None
+    header = builders.known(re.search(r"<header>(.*?)</header>", page.render(made), re.DOTALL))
     return html.unescape(re.sub(r"<[^>]+>", "", header[1])).replace(NO_BREAK_SPACE, " ")
 
 
@@ -77,8 +77,7 @@ def test_a_lead_that_passes_to_the_answer_is_no_change_of_the_answer() -> None:
 
 def test_texts_name_arms_by_their_titles() -> None:
     made = built_answers.answer()
-    runner_up = advice_of(made).runner_up
-    assert runner_up is not None
+    runner_up = builders.known(advice_of(made).runner_up)
     flip = Flip(criterion="performance", weight=50.0, when="more", to=runner_up)
     made = with_advice(made, flips=(flip,))
     title = made.titles[runner_up]

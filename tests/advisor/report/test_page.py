@@ -11,6 +11,7 @@ import built_answers
 import html5lib
 import msgspec
 import pytest
+from built_measurements import platform
 from report_runs import advice_of, with_advice, with_measurement, with_results, without_advice
 
 from advisor import text_format
@@ -18,7 +19,6 @@ from advisor.decide import performance_portability
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.recommendation import BreakEven, ShapeAdvice
-from advisor.domain.results import Efficiency, Platform
 from advisor.domain.workflow import Integration
 from advisor.report import markdown, page, parts
 from advisor.text_format import MISSING
@@ -76,24 +76,6 @@ KEPT_KEYS = {
 
 def two_platforms() -> Answer:
     """Return an answer with a second platform that refuses `broken` and lacks the baseline."""
-
-    def platform(name: str, refused: tuple[str, ...] = (), **shares: float) -> Platform:
-        efficiencies = {
-            workflow.replace("_", "-"): Efficiency(
-                workflow=workflow.replace("_", "-"),
-                application_efficiency=share,
-                architectural_efficiency=share / 2,
-            )
-            for workflow, share in shares.items()
-        }
-        return Platform(
-            name=name,
-            run=f"run-{name}",
-            created="2026-11-21T12:00:00+00:00",
-            efficiencies=efficiencies,
-            refused=refused,
-        )
-
     platforms = [
         platform("CPU", compiled=1.0, pytorch_eager=0.5, broken=0.25),
         platform("GPU", ("broken",), compiled=0.25),

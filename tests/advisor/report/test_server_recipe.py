@@ -80,10 +80,16 @@ def test_only_requests_for_independent_rows_share_a_call(coupled: bool | None) -
     assert limits == [8 if coupled is False else 1]
 
 
-def test_a_loop_of_generated_text_has_no_server() -> None:
-    answer = answer_to(TransformersModel(name="org/m", weights="hub"), task="generate")
-    with pytest.raises(NoRecipeError):
-        server(answer, found())
+def test_generated_text_and_a_command_that_is_none_have_no_server_and_so_no_image() -> None:
+    texts = answer_to(TransformersModel(name="org/m", weights="hub"), task="generate")
+    nested = answer_to(FactoryModel(name="nets.py:build"))
+    for render, answer, recipe in (
+        (server, texts, found()),
+        (server, answer_to(), found(serving_command="serve 'open")),
+        (dockerfile, nested, found(inputs=())),
+    ):
+        with pytest.raises(NoRecipeError):
+            render(answer, recipe)
 
 
 @pytest.mark.parametrize("name", ["org/model", "/secret/place/model", "a; touch x", "$(touch x)"])
@@ -107,11 +113,6 @@ def test_a_hostile_name_stays_in_the_comment(name: str, tmp_path: Any) -> None:
     script.write_text(server(answer, found(serving_command="true")))
     subprocess.run(["sh", script], check=True, cwd=tmp_path)
     assert [*tmp_path.iterdir()] == [script]
-
-
-def test_a_command_that_is_none_is_refused() -> None:
-    with pytest.raises(NoRecipeError):
-        server(answer_to(), found(serving_command="serve 'open"))
 
 
 @pytest.mark.parametrize("render", [server, dockerfile])
@@ -156,13 +157,6 @@ def test_the_image_of_an_engine_runs_its_command() -> None:
     assert json.loads(made["ENTRYPOINT"][0]) == ["engine", "serve", "org/m"]
     assert made["RUN"][-1].endswith("numpy==2.4.6 torch==2.13.0")
     assert "COPY" not in made
-
-
-def test_there_is_no_image_of_what_has_no_server() -> None:
-    answer = answer_to(FactoryModel(name="nets.py:build"))
-    nested = dataclasses.replace(found(), inputs=())
-    with pytest.raises(NoRecipeError):
-        dockerfile(answer, nested)
 
 
 @pytest.mark.parametrize(

@@ -193,10 +193,11 @@ def test_the_snippet_of_liger_replaces_parts_of_the_model_inside_the_forward_pas
     assert [type(each).__name__ for each in replaced] == ["LlamaForCausalLM"]
 
 
-def test_a_run_without_the_inputs_of_a_transformers_model_has_no_snippet() -> None:
+def test_a_run_without_inputs_of_a_transformers_model_or_without_lines_has_no_snippet() -> None:
     question = builders.question(model=TransformersModel(name="org/bert", weights="random"))
-    with pytest.raises(NoRecipeError):
-        compose_snippet(question, 1, INTEGRATION)
+    for asked, integration in ((question, INTEGRATION), (builders.question(), "")):
+        with pytest.raises(NoRecipeError):
+            compose_snippet(asked, 1, integration)
 
 
 @pytest.mark.parametrize("weights", ["random", "/secret/place/llama"])
@@ -444,11 +445,6 @@ def run_snippet(text: str, module_name: str = "snippet") -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": module_name}
     exec(compile(text, "snippet.py", "exec"), names)
     return names
-
-
-def test_a_run_without_the_lines_has_no_snippet() -> None:
-    with pytest.raises(NoRecipeError):
-        compose_snippet(builders.question(), 1, "")
 
 
 @pytest.mark.stack
