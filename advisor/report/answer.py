@@ -163,14 +163,19 @@ def confidence(answer: Answer) -> list[str]:
 
 
 def measure_on(answer: Answer) -> list[str]:
-    """Return the command that measures the leaders of a finished run again; none if it is clear."""
+    """Return how to go on from a finished run; nothing if its answer is clear."""
     certainty = answer.recommendation.decision if answer.recommendation else None
     is_open = certainty is not None and certainty.word == "OPEN"
     is_here = answer.finished and not (answer.imported or answer.provenance)
-    if not is_here or answer.question.load or not (is_open or unfit_notice(answer)):
+    if not is_here or answer.question.load:
         return []
-    command = f"{resume_command(answer.run_id)} --wait-for-quiet 5min"
-    return [f"{command} measures the leaders again, from the builds that exist."]
+    lines = []
+    if certainty is not None and certainty.outstanding:
+        lines.append("A longer --budget, or --all-arms, measures the arms that might lead, too.")
+    if is_open or unfit_notice(answer):
+        command = f"{resume_command(answer.run_id)} --wait-for-quiet 5min"
+        lines.append(f"{command} measures the leaders again, from the builds that exist.")
+    return lines
 
 
 def _describe_trust(advice: Recommendation) -> str:

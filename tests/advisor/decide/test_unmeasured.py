@@ -20,6 +20,7 @@ from advisor.domain.measurement import Interval
 from advisor.domain.run_state import Header, ProcessState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
+from advisor.report.answer import measure_on
 from probes.wire.outcome import Failure, Outcome
 
 CRASH = Failure("crashed", phase="build", reason="r")
@@ -214,6 +215,7 @@ def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bo
     assert found.decision.word == ("LIKELY" if is_outstanding else "CLEAR")
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
     assert ("might lead" in certainty) == is_outstanding
+    assert any("--all-arms" in line for line in measure_on(found.answer)) == is_outstanding
 
 
 def test_an_arm_whose_declared_facts_fail_a_constraint_does_not_count() -> None:
