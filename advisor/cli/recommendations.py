@@ -61,7 +61,7 @@ FleetDevices = Annotated[
     ),
 ]
 
-#: Larger changes of the speed are told.
+#: Larger changes of the speed are reported.
 LARGEST_CHANGE = 0.05
 
 app = typer.Typer(rich_markup_mode=None)

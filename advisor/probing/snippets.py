@@ -210,7 +210,7 @@ def link_files(snippet: Snippet, model: Model, folder: pathlib.Path) -> None:
     written = [name for name in NAMED_FILE.findall(snippet.text) if name != path.name]
     writes_model = snippet.text.count(f'"{path.name}"') > path.is_file()
     for place in path.parent.iterdir() if path.is_file() else [path]:
-        # A file may have others beside it, such as its external data.
+        # A file may have further ones, such as its external data.
         is_of_model = place.name == path.name or place.name.startswith(f"{path.name}.")
         is_written = any(
             place.name == each or place.name.startswith(f"{each}.") for each in written

@@ -30,7 +30,7 @@ from advisor.store.runs import Run
 
 #: By default convolutions round float32 to TF32.
 WITHOUT_TF32 = "torch.backends.cudnn.allow_tf32 = False"
-#: Allows any error: it is told.
+#: Allows any error, because the error is reported.
 ANY_ERROR = 1e9
 FLOAT32_BYTES = 4
 

@@ -269,7 +269,7 @@ def crossed_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path)
 def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
     crossed_context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Builds run out of memory, and are tried again with fewer arms beside them."""
+    """Builds run out of memory, and are tried again with fewer arms at once."""
     limit_memory(monkeypatch)
     answers = Answers(
         batch_sizes="1,2",

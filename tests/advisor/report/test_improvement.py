@@ -203,7 +203,7 @@ def test_settings_are_told_if_they_gain() -> None:
         assert not msgspec.structs.replace(variant, failure="wrong outputs").is_gain
     speedup = Interval(value=0.7, low=0.7, high=0.7)
     slower = msgspec.structs.replace(tried, speedup=speedup, graph_breaks=None)
-    assert slower.is_gain, "another precision is told in any case"
+    assert slower.is_gain, "another precision is reported in any case"
 
 
 @pytest.mark.stack
