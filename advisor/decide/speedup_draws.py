@@ -99,7 +99,8 @@ def draw_log_speedups(
     for arm, ranges in enumerate(errors.ranges):
         for shape, bounds in enumerate(ranges):
             if bounds is not None and totals[arm, shape] > 0:
-                drawn_bounds = np.where(errors_within[:, arm, shape] < 0, *bounds)
+                # At all shapes the same one of the two estimates is right.
+                drawn_bounds = np.where(normals[:, arm, 0] < 0, *bounds)
                 errors_within[:, arm, shape] = drawn_bounds - logs[arm, shape]
     within = (weights * errors_within).mean(axis=2)
     drawn: Draws = (weights * logs).mean(axis=1) + scale * (within + noise[..., -1])

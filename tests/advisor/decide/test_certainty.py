@@ -19,6 +19,7 @@ from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.recommendation import Decision
 from advisor.domain.results import Results, ScoredArm
+from probes.wire.shape import Shape
 
 QUIET, NOISY = 0.004, 0.3
 RULE = builders.shipped_catalogue().rubric.decision
@@ -230,7 +231,8 @@ def test_where_two_estimates_contradict_each_other_either_is_as_likely() -> None
     found = []
     for fastest_calls in (None, unknown):
         (cell,) = measured("busy", 0.22).cells
-        cells = (msgspec.structs.replace(cell, speedup=unknown, fastest_calls=fastest_calls),)
+        busy = msgspec.structs.replace(cell, speedup=unknown, fastest_calls=fastest_calls)
+        cells = (busy, msgspec.structs.replace(busy, shape=Shape(16)))
         entry = msgspec.structs.replace(measured("busy", 0.22), speedup=unknown, cells=cells)
         errors = speedup_errors(results(entry), ["busy"])
         logs = draw_log_speedups(errors, seed=0)
