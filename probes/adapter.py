@@ -143,6 +143,7 @@ class TextProgram:
     def __init__(self, request: Request) -> None:
         self.request = request
 
+    # Each stack defines `feed`, `generate` and `collect`.
     def feed(self, inputs: list[Any]) -> Any:
         raise NotImplementedError
 

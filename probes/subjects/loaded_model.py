@@ -39,6 +39,7 @@ class Argument:
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return random values for a batch as a numpy array, in the dtype of the host."""
+        # Each kind of argument defines it.
         raise NotImplementedError
 
 
