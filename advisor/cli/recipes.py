@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from advisor.cli.options import AsJson, Output, StoredRunName, WorkflowName, parse_share
+from advisor.cli.options import AsJson, Output, RunName, StoredRunName, WorkflowName, parse_share
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     make_context,
@@ -17,14 +17,14 @@ from advisor.cli.output import (
     print_text,
     write_output,
 )
-from advisor.errors import FormatError, OutputFileError, choose_among
+from advisor.errors import FormatError, NoRecipeError, OutputFileError, choose_among
 
 app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command(rich_help_panel="Code")
 def recipe(
-    run: StoredRunName = "latest",
+    run: RunName = "latest",
     *,
     workflow: WorkflowName = "",
     style: Annotated[
@@ -39,9 +39,9 @@ def recipe(
     ] = "snippet",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
-    """Write code that runs a workflow as it was measured."""
+    """Write code that runs a workflow as it was measured; of a file, the lines that adopt it."""
     from advisor.decide.decision import decide
-    from advisor.report import found_recipe, recipe_text
+    from advisor.report import answer_files, found_recipe, recipe_text
 
     styles = {
         "snippet": recipe_text.render_short,
@@ -52,8 +52,14 @@ def recipe(
     }
     if style not in styles:
         raise FormatError(f"unknown style {style!r}", choose_among(style, styles))
-    stored = open_store().find(run)
-    answer = decide(stored)
+    store, is_file = open_store(), answer_files.is_file(run)
+    if is_file and style != "snippet":
+        raise NoRecipeError(
+            f"{run} has the lines that adopt a workflow, and --style {style} needs its run",
+            "leave out --style, or import the run with p3-advisor import-run",
+        )
+    stored = None if is_file else store.find(run)
+    answer = decide(stored) if stored else answer_files.open_answer(run, store)
     entry, found = found_recipe.choose(answer, stored, workflow)
     text = styles[style](answer, entry, found)
     name = pathlib.Path(output).name
@@ -62,8 +68,8 @@ def recipe(
             f"a file named {name} would shadow the Python module of that name",
             "choose another name, such as recipe.py",
         )
-    if answer.imported:
-        print_status("the run comes from another machine: read the code before you run it")
+    if is_file or answer.imported:
+        print_status("it comes from a file or another machine: read the code before you run it")
     elif answer.question.sandbox:
         print_status("the model was in a sandbox and may have written this: read it before you run")
     write_output(output, text)

@@ -59,11 +59,10 @@ def report(
     names = runs or ["latest"]
     store = open_store()
     if answer_files.is_file(names[0]):
-        # It has no recipe, which needs the run itself.
-        _write_reports(answer_files.open_answer(names[0], store), selected, directory)
-        return
-    run, *elsewhere = [store.find(name) for name in names]
-    answer = decide(run, platforms=elsewhere)
+        answer, run, elsewhere = answer_files.open_answer(names[0], store), None, []
+    else:
+        run, *elsewhere = [store.find(name) for name in names]
+        answer = decide(run, platforms=elsewhere)
     recipe = recipe_text.render_recommended(answer, run) if "html" in selected else None
     others = [decide(other) for other in elsewhere] if "csv" in selected else []
     _write_reports(answer, selected, directory, others, recipe)

@@ -250,8 +250,8 @@ def import_run(
             answer = answer_files.read_answer(file)
             raise ExportFileError(
                 f"{file} is the answer of run {answer.run_id}, without its single times",
-                f"it needs no import: p3-advisor show {shlex.quote(file)}; decide, explain, "
-                "report and compare take the file too",
+                f"it needs no import: p3-advisor show {shlex.quote(file)}; recipe, decide, "
+                "explain, report and compare take the file too",
             )
         header, events = export_file.read_export(pathlib.Path(file))
         evaluate_imported(header, events, file)

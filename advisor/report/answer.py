@@ -166,7 +166,7 @@ def measure_on(answer: Answer) -> list[str]:
     """Return how to go on from a finished run; nothing if its answer is clear."""
     certainty = answer.recommendation.decision if answer.recommendation else None
     is_open = certainty is not None and certainty.word == "OPEN"
-    is_here = answer.finished and not (answer.imported or answer.provenance)
+    is_here = answer.finished and not (answer.imported or answer.provenance or answer.rerun_command)
     if not is_here or answer.question.load:
         return []
     lines = []

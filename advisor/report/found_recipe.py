@@ -24,11 +24,12 @@ from probes.wire.facts import Environment, InputFacts, StartLines
 class FoundRecipe:
     """The recipe of an arm."""
 
-    #: What the code needs, each pinned to a version, and the minor version of Python.
-    requirements: tuple[str, ...]
-    python: str
+    #: What the code needs, each pinned to a version, and the minor version of Python; empty for an
+    #: answer without its run.
+    requirements: tuple[str, ...] = ()
+    python: str = ""
     #: The interpreter that measured.
-    interpreter: str
+    interpreter: str = ""
     #: The lines that a user writes to adopt the workflow.
     integration: str = ""
     #: The inputs of a PyTorch module; see `RecipeFacts`.
@@ -46,26 +47,28 @@ class FoundRecipe:
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def choose(answer: Answer, run: Run, name: str) -> tuple[RankedArm, FoundRecipe]:
+def choose(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, FoundRecipe]:
     """Return the arm of this name, the recommended one for an empty name, with its recipe.
 
-    Raise `NoRecipeError` where there is none.
+    Without the run it has the lines of the answer. Raise `NoRecipeError` where there is none.
     """
     has_choice = bool(name) or answer.recommendation is not None
     for arm in find_arms(answer, name) if has_choice else ():
-        found = find_recipe(run, arm.arm) if isinstance(arm, RankedArm) else None
-        if isinstance(arm, RankedArm) and found is not None:
+        if not isinstance(arm, RankedArm):
+            continue
+        lines = FoundRecipe(integration=arm.measured.integration)
+        found = find_recipe(run, arm.arm) if run else lines
+        if found is not None and (run or found.integration):
             return arm, found
-    raise _no_recipe(answer, run, name)
+    raise _no_recipe(answer, name)
 
 
-def _no_recipe(answer: Answer, run: Run, name: str) -> NoRecipeError:
+def _no_recipe(answer: Answer, name: str) -> NoRecipeError:
     """Return the error for an arm without a recipe; the next step names the arms that have one."""
-    state, problem = run.state(), answer.problem
-    arms = state.plan.arms if state.plan else ()
-    available = [
-        arm.id for arm in arms if arm.duplicate_of is None and _last_process(state, arm.id)
-    ]
+    available, problem = (
+        [each.arm for each in answer.ranked if each.measured.integration],
+        answer.problem,
+    )
     what = f"no recipe is stored for {name or 'the recommended workflow'}"
     next_step = "measure it with this version"
     if not name and answer.recommendation is None:

@@ -165,13 +165,20 @@ def _files(question: Question) -> list[str]:
 
 
 def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe) -> str:
-    """Return the server that was under load, or the snippet; raise `NoRecipeError` without one."""
+    """Return the server that was under load, or the snippet; raise `NoRecipeError` without one.
+
+    Of an answer without its run, return the lines that adopt the arm.
+    """
+    if not found.python:
+        cell = snippet_cell(arm)
+        shape = cell.shape if cell else answer.question.shapes[0]
+        return f"{_docstring(answer, arm, shape, ONLY_LINES)}\n\n{found.integration}"
     if answer.question.load is not None:
         return render_server(answer, arm, found)
     return render_snippet(answer, arm, found)
 
 
-def render_recommended(answer: Answer, run: Run) -> str | None:
+def render_recommended(answer: Answer, run: Run | None) -> str | None:
     """Return the recipe of the recommended arm; None without a recommendation or a recipe."""
     if answer.recommendation is None:
         return None
@@ -187,6 +194,11 @@ PYTHON = re.compile(r"==3\.[0-9]+\.\*")
 IMPORTED = re.compile(r"^ *(?:import|from) (\w+)", re.MULTILINE)
 #: What a snippet says that builds again in every process, where a file can be kept instead.
 ONCE = "It builds in every process: --style write does that once, and --style start uses its file."
+#: What the code of an answer without its run says.
+ONLY_LINES = (
+    "The lines that adopt it: `model` and `inputs`, or CHECKPOINT and `prompts`, are yours. The "
+    "whole code is composed from the run itself."
+)
 #: Characters of a line in the docstring of a snippet.
 DOCSTRING_WIDTH = 100
 
@@ -227,6 +239,13 @@ def _script(
     answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape, body: str, start: str = ""
 ) -> str:
     """Return a script with its header; `start` says what it does beside its calls."""
+    install = f"\n{install_command(answer.question.device)}\n"
+    return f"{script_header(found)}\n{_docstring(answer, entry, shape, start, install)}\n\n{body}"
+
+
+def _docstring(
+    answer: Answer, entry: RankedArm, shape: Shape, start: str, install: str = ""
+) -> str:
     question = answer.question
     cell = next((each for each in entry.cells if each.shape == shape), None)
     speed = ""
@@ -241,14 +260,7 @@ def _script(
     shapes = describe_shapes(answer, [shape])
     title = f"{entry.arm} at {shapes} in {precision} on {answer.device_name}{speed}."
     title = " ".join([title + loss, start, *caveats(answer)])
-    return f'''\
-{script_header(found)}
-"""{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
-
-{install_command(question.device)}
-"""
-
-{body}'''
+    return f'"""{textwrap.fill(clean(title), DOCSTRING_WIDTH)}\n{install}"""'
 
 
 def render_start(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:

@@ -137,14 +137,13 @@ def _next_step(answer: Answer) -> list[str]:
 
 def _where_more_is(answer: Answer) -> list[str]:
     """Return the commands that show more, each in a line that can be copied."""
-    shown = answer.rerun_command or ""
-    if shown and not shown.endswith(AS_DOCUMENT):
+    shown = answer.rerun_command or f"p3-advisor show {answer.run_id}{AS_DOCUMENT}"
+    if not shown.endswith(AS_DOCUMENT):
         return [_footer(answer)]
-    has_recipe = code_lines(answer) and not shown
-    count = len(answer.ranked)
-    command = shown.removesuffix(AS_DOCUMENT) or f"p3-advisor show {answer.run_id}"
+    command, count = shown.removesuffix(AS_DOCUMENT), len(answer.ranked)
+    recipe = command.replace(" show ", " recipe ", 1)
     return [
-        *([f"Whole code: p3-advisor recipe {answer.run_id}"] if has_recipe else []),
+        *([f"Whole code: {recipe}"] if code_lines(answer) else []),
         f"All figures{f' of {count} arms' if count > 1 else ''}: {command} --full",
     ]
 

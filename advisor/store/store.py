@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -211,10 +212,12 @@ def _ambiguous_run(name: str, matches: Sequence[str]) -> UnknownRunError:
 
 def _unknown_run(name: str) -> UnknownRunError:
     if os.path.isfile(name):  # noqa: PTH113 - see `Store.find`
+        is_answer, file = name.endswith(".json"), shlex.quote(name)
         return UnknownRunError(
             f"{name!r} is a file, and this needs a stored run",
-            "import an exported run with p3-advisor import-run FILE; a document, which ends in "
-            ".json, opens with p3-advisor show, explain, decide, report and compare",
+            f"use p3-advisor show, recipe, explain, decide, report or compare with {file}"
+            if is_answer
+            else f"p3-advisor import-run {file}, and then name its id",
         )
     if name == LATEST:
         return UnknownRunError("no run is stored yet", "measure one with p3-advisor recommend")

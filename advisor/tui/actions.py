@@ -138,9 +138,9 @@ def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> Non
 
 
 def render_answer(answer: RunAnswer, extension: str) -> str:
-    """Return an answer in the format of an extension; a page has the recipe of a stored run."""
+    """Return an answer in the format of an extension; a page has the recipe."""
     from advisor.report import answer_files, recipe_text  # noqa: PLC0415 - import slowly
 
-    run, name = answer.run, extension.removeprefix(".")
-    recipe = recipe_text.render_recommended(answer.document, run) if run else None
+    recipe = recipe_text.render_recommended(answer.document, answer.run)
+    name = extension.removeprefix(".")
     return str(answer_files.write(name, answer.document, recipe=recipe))

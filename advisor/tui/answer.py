@@ -25,11 +25,6 @@ class RunAnswer:
     #: The run with its events and the logs of its arms; None for an answer from a file.
     run: Run | None = None
 
-    @classmethod
-    def of_file(cls, answer: Answer, catalogue: Catalogue) -> RunAnswer:
-        """Decide again on the figures of a file; raise `ExportFileError` without any."""
-        return cls(decide_again(answer, catalogue), catalogue.for_question(answer.question))
-
     def with_priorities(self, priorities: Priorities) -> RunAnswer:
         again = decide_again(self.document, self.catalogue, priorities=priorities)
         return dataclasses.replace(self, document=again)

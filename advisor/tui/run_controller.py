@@ -12,7 +12,7 @@ from advisor.domain.run_state import Header, resume_command
 from advisor.errors import UserError
 from advisor.execute import execution
 from advisor.report.answer import headline
-from advisor.report.answer_files import is_file, read_answer
+from advisor.report.answer_files import is_file, open_answer
 from advisor.store.runs import Run
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
@@ -71,12 +71,13 @@ class RunController:
     def open(self, name: str) -> None:
         """Show the results of a stored run or document, or the progress of a run."""
         if is_file(name):
-            catalogue = self._app.catalogue
-            self._app.background.start(
-                "results",
-                lambda: RunAnswer.of_file(read_answer(name), catalogue),
-                self.show_answer,
-            )
+            store, catalogue = self._app.context.store, self._app.catalogue
+
+            def read() -> RunAnswer:
+                document = open_answer(name, store)
+                return RunAnswer(document, catalogue.for_question(document.question))
+
+            self._app.background.start("results", read, self.show_answer)
         elif run := self._find(name):
             self._open_run(run)
 

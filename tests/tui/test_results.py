@@ -120,6 +120,7 @@ def test_an_axis_is_drawn_for_every_speed_up(value: float) -> None:
 async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(context: Context) -> None:
     async with running_app(AdvisorApp(LaunchOptions(), context), SMALLEST) as pilot:
         screen = await open_document(pilot, EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json")
+        assert (screen.answer.document.rerun_command or "").startswith("p3-advisor show")
         panel = screen.query_one(AnswerPanel)
         assert panel.max_scroll_y > 0
         assert panel.scrollbars_enabled == (True, False)
@@ -134,7 +135,7 @@ async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(context: C
 
 def test_the_title_of_a_server_has_its_task_and_no_batch_sizes() -> None:
     document = read_answer(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
-    title = results_title(RunAnswer.of_file(document, builders.shipped_catalogue()), 120)
+    title = results_title(RunAnswer(document, builders.shipped_catalogue()), 120)
     assert TASK_NAMES["serve"] in title.plain
     assert "batch" not in title.plain
 
@@ -142,7 +143,7 @@ def test_the_title_of_a_server_has_its_task_and_no_batch_sizes() -> None:
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
 def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
     document = read_answer(str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json"))
-    title = results_title(RunAnswer.of_file(document, builders.shipped_catalogue()), width)
+    title = results_title(RunAnswer(document, builders.shipped_catalogue()), width)
     assert title.cell_len + PROGRAM_CELLS <= width
     assert title.plain.replace(", ", ",").endswith("batch 1,4,16,64")
     assert ("generate text" in title.plain) == (width >= 100)

@@ -20,6 +20,7 @@ from forks import RunProgram
 
 from advisor import schemas
 from advisor.ask import rubric_files
+from advisor.errors import NoRecipeError
 from advisor.probing.environments import registry
 from advisor.store.store import Store
 
@@ -164,6 +165,11 @@ def test_commands_print_the_short_answer_and_in_full_the_whole(run_program: RunP
     assert "Why:" in full.splitlines()
     assert "Why:" not in short.splitlines()
     assert full.startswith(short.splitlines()[0])
+    recipe = next(line for line in short.splitlines() if "p3-advisor recipe" in line)
+    code = run_program(*shlex.split(recipe.partition("p3-advisor ")[2])).stdout
+    assert 'torch.compile(model, mode="reduce-overhead")' in code
+    refused = run_program("recipe", file, "--style", "server")
+    assert refused.returncode == NoRecipeError.exit_code, refused.stderr
 
 
 def test_the_printed_command_repeats_an_answer_that_is_not_stored(

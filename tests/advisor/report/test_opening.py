@@ -10,8 +10,10 @@ import sys
 
 import pytest
 
+from advisor.domain.plan import BASELINE
 from advisor.errors import ExportFileError, NewerVersionError, UserError
-from advisor.report import text_report
+from advisor.report import found_recipe, recipe_text, text_report
+from advisor.report.answer import code_lines
 from advisor.report.answer_files import open_answer, read_answer
 from advisor.store.store import Store
 
@@ -29,6 +31,22 @@ def test_an_answer_of_a_file_is_printed_again_and_not_resumed(tmp_path: pathlib.
     for answer, names_run in ((read_answer(str(file)), True), (opened, False)):
         text = text_report.render(answer)
         assert (resume in text, again in text) == (names_run, names_run)
+
+
+@pytest.mark.parametrize("file", [*EVIDENCE.glob("*.json")], ids=lambda file: file.stem)
+def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
+    file: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    answer = open_answer(str(file), Store(tmp_path))
+    text = text_report.summarise(answer, 100)
+    assert f"resume {answer.run_id}" not in text + text_report.render(answer)
+    lines = [line for line in code_lines(answer) if not line.startswith("# and ")]
+    is_changed = answer.recommendation is not None and answer.recommendation.arm != BASELINE
+    assert bool(lines) == is_changed
+    assert all(f"    {line}" in text.splitlines() for line in lines)
+    if is_changed:
+        code = recipe_text.render_short(answer, *found_recipe.choose(answer, None, ""))
+        assert set(lines) <= set(code.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -178,9 +178,14 @@ def test_a_recipe_pins_what_its_lines_import_and_what_the_worker_named() -> None
 
 
 def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
-    run = measured(builders.BASELINE)
+    run, answer = measured(builders.BASELINE), built_answers.answer()
+    with_lines = [
+        msgspec.structs.replace(each, integration=LINES * (each.arm == builders.BASELINE))
+        for each in answer.results.measurements
+    ]
+    results = msgspec.structs.replace(answer.results, measurements=tuple(with_lines))
     with pytest.raises(NoRecipeError) as problem:
-        found_recipe.choose(built_answers.answer(), run, "")
+        found_recipe.choose(msgspec.structs.replace(answer, results=results), run, "")
     assert builders.BASELINE in problem.value.next_step
     assert recipe_text.render_recommended(built_answers.answer(), run) is None
 
