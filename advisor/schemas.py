@@ -12,7 +12,7 @@ from advisor import errors
 from advisor.ask.answers import Answers
 from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load, rubric_directory
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.answer import Answer
+from advisor.domain.answer import Answer, Fleet
 from advisor.domain.catalogue import Models, Presets
 from advisor.domain.rubric import PublishedData, Rubric
 from advisor.domain.run_events import LoggedEvent
@@ -21,7 +21,6 @@ from advisor.domain.serving import ServingRules
 from advisor.domain.wire import EVENTS_BY_TAG
 from advisor.domain.workflow import Workflow
 from advisor.report.comparison import Comparison
-from advisor.report.fleet_matrix import FleetDocument
 from advisor.report.verification import Verification
 from advisor.store.runs import HistoryEntry
 from advisor.version import __version__
@@ -33,7 +32,7 @@ SHIPPED: dict[str, Any] = {
     "comparison": Comparison,
     "verification": Verification,
     "history": list[HistoryEntry],
-    "fleet": FleetDocument,
+    "fleet": Fleet,
     "run-header": Header,
     "event": LoggedEvent,
     "options": Answers,

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 
 from advisor.domain.machine import Machine, QuietCheck, describe_gpus
-from advisor.domain.measurement import Cell, Interval, Measurement
+from advisor.domain.measurement import Cell, Interval, Measurement, Throughput
 from advisor.domain.plan import ExclusionStatus
 from advisor.domain.question import Question
-from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
+from advisor.domain.recommendation import DecisionWord, Recommendation, RunningCost, Trust
 from advisor.domain.results import Evidence, Results, ScoredArm
-from advisor.domain.wire import snake_case
+from advisor.domain.serving import AskedRate
 from advisor.errors import UserError
 from probes.wire.checks import Checked
 from probes.wire.outcome import FailureStatus, SkipCause
@@ -235,7 +235,7 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-FLEET_SCHEMA = "p3-advisor/fleet/2"
+FLEET_SCHEMA: Final = "p3-advisor/fleet/3"
 #: Kind of the pool without accelerators.
 CPU = "cpu"
 
@@ -250,50 +250,44 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     price_per_hour: float | None = None
 
 
-class FleetRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The models and pools of a fleet."""
+class FleetCell(msgspec.Struct, frozen=True, kw_only=True):
+    """The run of one model on one kind of device, and its answer."""
 
+    model: str
+    kind: str
+    #: Null before it is executed, and where no node could start it.
+    run_id: str | None = None
+    #: Of the last attempt, as the cluster names them.
+    node: str | None = None
+    device: str | None = None
+    #: Those before the last one were lost with their node.
+    attempts: int = 0
+    #: Why there is no whole run; a fleet that is resumed executes it again.
+    reason: str | None = None
+    next_step: str | None = None
+    #: Empty without a whole run. It and what follows are read from the run when the fleet is shown.
+    answer: AnswerSummary = AnswerSummary()
+    #: Of the recommended arm, at the batch size with the highest throughput.
+    throughput: Throughput | None = None
+    #: The lowest of the recommended arm over the batch sizes; null without a price.
+    cost: RunningCost | None = None
+    #: How many of the recommended server the asked rate needs; null for other tasks.
+    asked: AskedRate | None = None
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """Several models on several kinds of devices; their runs are stored like other runs."""
+
+    schema: Literal["p3-advisor/fleet/3"] = FLEET_SCHEMA
     fleet_id: str
     #: RFC 3339 with time zone.
     created: str
     models: tuple[str, ...]
     pools: tuple[Pool, ...]
-
-
-class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """One model on one kind of device; all its arms run on the same device."""
-
-    number: int
-    model: str
-    kind: str
-
-
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt at an assignment, on one device of one node."""
-
-    run_id: str
-    node: str
-    device: str
-
-
-class AssignmentResult(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case
-):
-    """The result of an assignment: a finished run, or the reason why there is none."""
-
-    assignment: Assignment
-    #: In order of time. The last one counts; the others were lost with their node.
-    attempts: tuple[Attempt, ...]
-    reason: str | None = None
-    next_step: str | None = None
-
-
-class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored result of a fleet; its runs are stored like other runs."""
-
-    schema: str
-    request: FleetRequest
     #: Options of the question and address of the cluster, to resume the fleet.
     answers: dict[str, Any] = {}
     address: str = ""
-    answered: tuple[AssignmentResult, ...] = ()
+    #: One for each model and pool.
+    cells: tuple[FleetCell, ...]
+    #: The kind of device with the lowest cost by model, if at least two kinds have a price.
+    cheapest: dict[str, str] = {}

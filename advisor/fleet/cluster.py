@@ -1,4 +1,4 @@
-"""Place the runs of a fleet on a Ray cluster, forward their events and retry lost ones.
+"""Place the runs of a fleet on a Ray cluster, and retry lost ones.
 
 No other module imports Ray.
 """
@@ -8,22 +8,13 @@ from __future__ import annotations
 import collections
 import logging
 import os
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import ray
-from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
-from ray.util.queue import Queue
-from ray.util.scheduling_strategies import (
-    NodeAffinitySchedulingStrategy,
-    PlacementGroupSchedulingStrategy,
-)
 
 from advisor.domain.answer import CPU, Pool
-from advisor.domain.run_events import LoggedEvent
-from advisor.domain.run_state import Header
 from advisor.domain.wire import decode_event
 from advisor.fleet.head import (
     LOCAL,
@@ -33,53 +24,31 @@ from advisor.fleet.head import (
     refuse_open,
     unreachable,
 )
-from advisor.fleet.node import Ended, Publish, Task, run_assignment
-from advisor.fleet.run_fleet import Progress, Started, TaskEvent
+from advisor.fleet.node import Ended, Task, run_assignment
 
 #: Prefix of the resource with which Ray names the kind of a node's GPUs.
 ACCELERATOR = "accelerator_type:"
 #: Retries of a run that lost its node. It then fails, because the run itself may be the cause.
 RETRIES = 3
-POLL_SECONDS = 0.2
-#: Polls without a result before the waiting tasks' devices are checked.
-POLLS_PER_DEVICE_CHECK = 25
-MAX_EVENTS_PER_READ = 1000
+#: Between two looks at the nodes; a task that ends is noticed at once.
+POLL_SECONDS = 1.0
 #: The object store holds finished runs only, which are small. Ray's default is a third of the
 #: memory.
 OBJECT_STORE_BYTES = 256 << 20
 #: Leading digits of a node's id that identify it to the user.
 NODE_DIGITS = 8
 
-RunAssignment = Callable[[Task, str, str, Publish], Ended]
+RunAssignment = Callable[[Task, str, str], Ended]
 
 
-@ray.remote(max_retries=RETRIES)
-def run_task(task: bytes, queue: Queue, run_assignment: RunAssignment) -> bytes:
-    """Run one task on the device where Ray has placed it; send its events through `queue`."""
-    decoded = msgspec.msgpack.decode(task, type=Task)
-    node, token = _node_name(), uuid.uuid4().hex
+@ray.remote(max_retries=0)
+def run_task(task: bytes, run_assignment: RunAssignment) -> bytes:
+    """Run one task on the device where Ray has placed it."""
+    node = str(ray.get_runtime_context().get_node_id()[:NODE_DIGITS])
     gpu = next((str(number) for number in ray.get_gpu_ids()), "")
-
-    def publish(logged: Header | LoggedEvent) -> None:
-        event: TaskEvent
-        if isinstance(logged, Header):
-            event = Started(
-                number=decoded.number,
-                token=token,
-                node=node,
-                device=decoded.kind if decoded.kind == CPU else gpu,
-                header=logged,
-            )
-        else:
-            event = Progress(number=decoded.number, token=token, logged_event=logged)
-        sent = queue.actor.put_nowait.remote(msgspec.msgpack.encode(event))
-        if isinstance(event, Started):
-            # The first message could be overtaken, and what comes before it is dropped. Others are
-            # not awaited, because waiting would lengthen the pauses between visits.
-            ray.get(sent)
-
-    ended = run_assignment(decoded, node, gpu, publish)
-    return msgspec.msgpack.encode(msgspec.structs.replace(ended, token=token))
+    return msgspec.msgpack.encode(
+        run_assignment(msgspec.msgpack.decode(task, type=Task), node, gpu)
+    )
 
 
 class RayCluster:
@@ -121,7 +90,7 @@ class RayCluster:
     def devices(self) -> Mapping[str, int]:
         """Return the number of devices of each kind on live nodes."""
         counts: collections.Counter[str] = collections.Counter()
-        for resources in _live_nodes().values():
+        for resources in _live_nodes():
             kinds = [
                 name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR)
             ]
@@ -130,117 +99,88 @@ class RayCluster:
             counts[CPU] += resources.get("CPU", 0) >= 1
         return {kind: count for kind, count in counts.items() if count}
 
-    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[TaskEvent]:
-        """Run every task on a device of its kind; each ends with `Ended`."""
-        # On the driver's node, so that the loss of another node does not lose events.
-        driver_node = NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=True
-        )
-        queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": driver_node})
-        groups = {pool.kind: _reserve_devices(pool) for pool in pools}
-        waiting: dict[Any, Task] = {}
+    def run(self, tasks: Sequence[Task], pools: Sequence[Pool]) -> Iterator[Ended]:
+        """Run every task on a device of its kind, and again if it is lost with its node.
+
+        No more tasks run at a time than the pool of their kind has devices.
+        """
+        waiting, running = list(tasks), dict[Any, Task]()
+        attempts = collections.Counter[int]()
         try:
-            for task in tasks.values():
-                placed = run_task.options(
-                    **_resources_of(task.kind),
-                    scheduling_strategy=PlacementGroupSchedulingStrategy(groups[task.kind]),
-                )
-                sent = msgspec.msgpack.encode(task)
-                waiting[placed.remote(sent, queue, self._run_assignment)] = task
-            yield from self._poll(waiting, queue)
+            while waiting or running:
+                # Ray ends a process that has tried to reach its head for a minute.
+                if not is_reachable(self._address):
+                    raise connection_lost(f"the head node at {self._address!r}")
+                devices = self.devices()
+                # They would wait for ever.
+                self._cancel(each for each, task in running.items() if task.kind not in devices)
+                for task in [each for each in waiting if each.kind not in devices]:
+                    waiting.remove(task)
+                    reason = f"no live node has a device of kind {task.kind}"
+                    yield Ended(number=task.number, reason=reason)
+                for task in _startable(waiting, running.values(), pools):
+                    waiting.remove(task)
+                    attempts[task.number] += 1
+                    running[self._start(task)] = task
+                done, _ = ray.wait(list(running), timeout=POLL_SECONDS) if running else ([], [])
+                for reference in done:
+                    task = running.pop(reference)
+                    ended, is_lost = _result_of(reference, task)
+                    if is_lost and attempts[task.number] <= RETRIES:
+                        waiting.append(task)
+                    else:
+                        yield msgspec.structs.replace(ended, attempts=attempts[task.number])
         finally:
-            if is_reachable(self._address):
-                for reference in waiting:
-                    ray.cancel(reference, force=True)
-                for group in groups.values():
-                    remove_placement_group(group)
-                queue.shutdown(force=True)
+            self._cancel(running)
 
-    def _poll(self, waiting: dict[Any, Task], queue: Queue) -> Iterator[TaskEvent]:
-        """Yield events until every task has ended; remove from `waiting` those that have."""
-        polls = 0
-        while waiting:
-            # Ray ends a process that has tried to reach its head for a minute.
-            if not is_reachable(self._address):
-                raise connection_lost(f"the head node at {self._address!r}")
-            done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS)
-            try:
-                yield from _read_events(queue)
-            except ray.exceptions.ActorUnavailableError:
-                continue  # the start of an attempt has to be read before its end
-            except ray.exceptions.RayActorError as problem:
-                raise connection_lost(f"this process's node ({_format(problem)})") from problem
-            for reference in done:
-                yield _end_event(reference, waiting.pop(reference).number)
-            polls = 0 if done else polls + 1
-            if polls == POLLS_PER_DEVICE_CHECK:
-                polls = 0
-                yield from self._fail_tasks_without_device(waiting)
-
-    def _fail_tasks_without_device(self, waiting: dict[Any, Task]) -> Iterator[TaskEvent]:
-        """Cancel the tasks whose kind of device is gone; they would wait for ever."""
-        devices = self.devices()
-        for reference, task in list(waiting.items()):
-            if task.kind not in devices:
-                del waiting[reference]
+    def _cancel(self, references: Iterable[Any]) -> None:
+        if is_reachable(self._address):
+            for reference in references:
                 ray.cancel(reference, force=True)
-                reason = f"no live node has a device of kind {task.kind}"
-                yield Ended(number=task.number, reason=reason)
+
+    def _start(self, task: Task) -> Any:  # noqa: ANN401 - Ray is untyped
+        """Give a task to Ray: to a whole node on the CPU, else to one GPU's share of its node."""
+        nodes = _live_nodes()
+        cpus = [resources["CPU"] for resources in nodes if resources.get("CPU", 0) >= 1]
+        resources: dict[str, Any] = {"num_cpus": int(min(cpus, default=1))}
+        if task.kind != CPU:
+            accelerator = ACCELERATOR + task.kind
+            shares = [
+                each.get("CPU", 1) // each.get("GPU", 1) for each in nodes if accelerator in each
+            ]
+            resources = {
+                "num_cpus": max(1, int(min(shares, default=1))),
+                "num_gpus": 1,
+                "resources": {accelerator: 0.001},
+            }
+        placed = run_task.options(**resources, scheduling_strategy="SPREAD")
+        return placed.remote(msgspec.msgpack.encode(task), self._run_assignment)
 
 
-def _node_name() -> str:
-    return str(ray.get_runtime_context().get_node_id()[:NODE_DIGITS])
+def _live_nodes() -> list[dict[str, float]]:
+    """Return the resources of the live nodes."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
-def _live_nodes() -> dict[str, dict[str, float]]:
-    """Return the resources of the live nodes, by full node id."""
-    return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
+def _startable(
+    waiting: Iterable[Task], running: Collection[Task], pools: Sequence[Pool]
+) -> list[Task]:
+    """Return the waiting tasks for which their pools have devices."""
+    found: list[Task] = []
+    for pool in pools:
+        busy = sum(task.kind == pool.kind for task in running)
+        own = [task for task in waiting if task.kind == pool.kind]
+        found += own[: max((pool.count or 1) - busy, 0)]
+    return found
 
 
-def _cpus_of(kind: str) -> int:
-    """Return the processors reserved for a run.
-
-    On the CPU it gets a whole node, else one GPU's share of its node.
-    """
-    nodes = _live_nodes().values()
-    if kind == CPU:
-        return int(min(resources["CPU"] for resources in nodes if resources.get("CPU", 0) >= 1))
-    hosts = [resources for resources in nodes if ACCELERATOR + kind in resources]
-    return max(
-        1, int(min(resources.get("CPU", 1) // resources.get("GPU", 1) for resources in hosts))
-    )
-
-
-def _resources_of(kind: str) -> dict[str, float]:
-    return {"num_cpus": _cpus_of(kind), "num_gpus": 0 if kind == CPU else 1}
-
-
-def _reserve_devices(pool: Pool) -> PlacementGroup:
-    """Reserve the devices of the pool, on which the tasks of its kind are placed."""
-    bundle: dict[str, float] = {"CPU": _cpus_of(pool.kind)}
-    if pool.kind != CPU:
-        bundle |= {"GPU": 1, ACCELERATOR + pool.kind: 0.001}
-    bundles = [dict(bundle) for _ in range(pool.count or 1)]
-    group: PlacementGroup = placement_group(
-        bundles, strategy="STRICT_SPREAD" if pool.kind == CPU else "SPREAD"
-    )
-    return group
-
-
-def _read_events(queue: Queue) -> Iterator[TaskEvent]:
-    while size := queue.qsize():
-        for event in queue.get_nowait_batch(min(size, MAX_EVENTS_PER_READ)):
-            yield msgspec.msgpack.decode(event, type=TaskEvent, dec_hook=decode_event)
-
-
-def _end_event(reference: Any, number: int) -> Ended:  # noqa: ANN401 - Ray is untyped
+def _result_of(reference: Any, task: Task) -> tuple[Ended, bool]:  # noqa: ANN401 - Ray is untyped
+    """Return how a task ended, and whether it was lost with its node or its process."""
     try:
         sent = ray.get(reference)
     except ray.exceptions.RayError as problem:
-        return Ended(number=number, reason=_format(problem))
-    return msgspec.msgpack.decode(sent, type=Ended, dec_hook=decode_event)
-
-
-def _format(problem: Exception) -> str:
-    lines = str(problem).strip().splitlines()
-    return f"{type(problem).__name__}: {lines[-1] if lines else 'no reason given'}"
+        lines = str(problem).strip().splitlines()
+        reason = f"{type(problem).__name__}: {lines[-1] if lines else 'no reason given'}"
+        is_lost = not isinstance(problem, ray.exceptions.RayTaskError)
+        return Ended(number=task.number, reason=reason), is_lost
+    return msgspec.msgpack.decode(sent, type=Ended, dec_hook=decode_event), False

@@ -1,55 +1,21 @@
-"""Run the assignments of a fleet on a cluster and store their events."""
+"""The runs of a fleet: which there are, on which devices, and how they are stored."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import itertools
-import pathlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from advisor.ask.answers import Answers
-from advisor.domain.answer import (
-    CPU,
-    Assignment,
-    AssignmentResult,
-    Attempt,
-    FleetRecord,
-    FleetRequest,
-    Pool,
-)
-from advisor.domain.run_events import LoggedEvent
-from advisor.domain.run_state import Header
-from advisor.domain.wire import snake_case
+from advisor.domain.answer import CPU, Fleet, FleetCell, Pool
+from advisor.errors import FleetRequestError
 from advisor.fleet.node import Ended, Task
-from advisor.store.runs import Run, Writer
 from advisor.store.store import Store
 
-
-class Started(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
-    """A node has started an assignment, for the first time or after another node was lost."""
-
-    number: int
-    #: Identifies the attempt.
-    token: str
-    node: str
-    device: str
-    header: Header
-
-
-class Progress(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
-    """A run has logged an event."""
-
-    number: int
-    token: str
-    logged_event: LoggedEvent
-
-
-TaskEvent = Started | Progress | Ended
-ClusterEvent = TaskEvent | AssignmentResult
+EXAMPLE = 'write it like --on "gpu=H200,count=2,price=3.50" or --on cpu'
 
 
 class Cluster(Protocol):
@@ -58,136 +24,138 @@ class Cluster(Protocol):
     def devices(self) -> Mapping[str, int]:
         """Return the number of devices of each kind."""
 
-    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[TaskEvent]:
+    def run(self, tasks: Sequence[Task], pools: Sequence[Pool]) -> Iterator[Ended]:
         """Run every task on a device of its kind; each ends with `Ended`."""
 
 
-@dataclasses.dataclass
-class _AssignmentState:
-    """The attempts at one assignment so far, and the run of the current attempt."""
-
-    assignment: Assignment
-    attempts: list[Attempt] = dataclasses.field(default_factory=list)
-    token: str = ""
-    run: Run | None = None
-    writer: Writer | None = None
-    #: Closes the writer.
-    resources: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
+def parse_models(text: str, default: str) -> tuple[str, ...]:
+    """Return the models without duplicates, in the order given."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return tuple(dict.fromkeys(names)) or (default,)
 
 
-def list_assignments(request: FleetRequest) -> tuple[Assignment, ...]:
-    pairs = [(model, pool.kind) for model in request.models for pool in request.pools]
+def parse_pool(text: str) -> Pool:
+    """Parse the value of one `--on`; raise `FleetRequestError`."""
+    fields = dict(_parse_field(part) for part in text.split(","))
+    kind = fields.pop("gpu", "") or fields.pop(CPU, "")
+    count, price = fields.pop("count", ""), fields.pop("price", "")
+    if not kind:
+        raise FleetRequestError(f"--on {text!r} names no device", EXAMPLE)
+    if fields:
+        raise FleetRequestError(f"--on {text!r}: unknown {', '.join(sorted(fields))}", EXAMPLE)
+    try:
+        pool = Pool(
+            kind=kind,
+            count=int(count) if count else None,
+            price_per_hour=float(price) if price else None,
+        )
+    except ValueError as problem:
+        raise FleetRequestError(f"--on {text!r}: {problem}", EXAMPLE) from problem
+    if (pool.count is not None and pool.count < 1) or not 0 <= (
+        pool.price_per_hour or 0
+    ) < math.inf:
+        raise FleetRequestError(f"--on {text!r}: the count or the price is out of range", EXAMPLE)
+    return pool
+
+
+def _parse_field(part: str) -> tuple[str, str]:
+    name, _, value = part.strip().partition("=")
+    return (name, value.strip()) if name != CPU else (CPU, CPU)
+
+
+def choose_pools(
+    requested: Sequence[Pool], devices: Mapping[str, int], prices: Mapping[str, float]
+) -> tuple[Pool, ...]:
+    """Return the requested pools with their counts, and with `prices` where they have none.
+
+    Without a request, choose every kind of accelerator, or the CPUs when there is none. Raise
+    `FleetRequestError` when the fleet has fewer devices.
+    """
+    if not requested:
+        requested = [Pool(kind=kind) for kind in sorted(devices) if kind != CPU]
+        requested = requested or [Pool(kind=CPU)]
+    kinds = [pool.kind for pool in requested]
+    if len(set(kinds)) < len(kinds):
+        raise FleetRequestError(
+            "two --on name the same kind of device", "use one --on for each kind, with its count"
+        )
+    for pool in requested:
+        available = devices.get(pool.kind, 0)
+        if available < (pool.count or 1):
+            listed = ", ".join(f"{count} x {kind}" for kind, count in sorted(devices.items()))
+            raise FleetRequestError(
+                f"the fleet has {available} x {pool.kind}, {pool.count or 1} requested",
+                f"choose from its devices: {listed or 'none'}",
+            )
     return tuple(
-        Assignment(number=number, model=model, kind=kind)
-        for number, (model, kind) in enumerate(pairs, start=1)
+        Pool(
+            kind=pool.kind,
+            count=pool.count or devices[pool.kind],
+            price_per_hour=prices.get(pool.kind)
+            if pool.price_per_hour is None
+            else pool.price_per_hour,
+        )
+        for pool in requested
     )
 
 
-def unanswered_assignments(
-    request: FleetRequest, ended: Sequence[AssignmentResult]
-) -> tuple[Assignment, ...]:
-    """Return the assignments that have no successful result in `ended`."""
-    done = {one.assignment.number for one in ended if one.reason is None}
-    return tuple(
-        assignment for assignment in list_assignments(request) if assignment.number not in done
-    )
+def list_cells(models: Sequence[str], pools: Sequence[Pool]) -> tuple[FleetCell, ...]:
+    return tuple(FleetCell(model=model, kind=pool.kind) for model in models for pool in pools)
 
 
-def build_task(assignment: Assignment, request: FleetRequest, answers: Answers) -> Task:
-    """Return the task that a node receives; the cluster chooses the GPU on the node."""
-    pool = next(pool for pool in request.pools if pool.kind == assignment.kind)
-    price = answers.price_per_hour if pool.price_per_hour is None else pool.price_per_hour
-    own = msgspec.structs.replace(
-        answers, model=assignment.model, gpu=CPU if pool.kind == CPU else "", price_per_hour=price
-    )
-    return Task(number=assignment.number, kind=assignment.kind, answers=own)
+def missing_tasks(fleet: Fleet, answers: Answers) -> list[Task]:
+    """Return the tasks of the cells without a whole run; the cluster chooses the GPU on a node."""
+    prices = {pool.kind: pool.price_per_hour for pool in fleet.pools}
+    return [
+        Task(
+            number=number,
+            kind=cell.kind,
+            answers=msgspec.structs.replace(
+                answers,
+                model=cell.model,
+                gpu=CPU if cell.kind == CPU else "",
+                price_per_hour=answers.price_per_hour
+                if (price := prices[cell.kind]) is None
+                else price,
+            ),
+        )
+        for number, cell in enumerate(fleet.cells)
+        if cell.run_id is None or cell.reason is not None
+    ]
 
 
 def run_fleet(
-    request: FleetRequest,
-    answers: Answers,
-    cluster: Cluster,
-    store: Store,
-    ended: Sequence[AssignmentResult] = (),
-) -> Iterator[ClusterEvent]:
-    """Execute every run of the request that has no result in `ended`; store each as it goes on.
-
-    Yield the events of the cluster and one `AssignmentResult` for each assignment. Events that come
-    after the result of their assignment are dropped.
-    """
-    before = {one.assignment.number: one for one in ended}
-    states = {
-        assignment.number: _AssignmentState(
-            assignment,
-            list(before[assignment.number].attempts if assignment.number in before else ()),
+    fleet: Fleet, tasks: Sequence[Task], cluster: Cluster, store: Store
+) -> Iterator[tuple[Fleet, FleetCell]]:
+    """Execute the tasks; yield the stored fleet and the new cell whenever one has ended."""
+    store.fleets.save(fleet)
+    cells = list(fleet.cells)
+    kinds = {task.kind for task in tasks}
+    for ended in cluster.run(tasks, [pool for pool in fleet.pools if pool.kind in kinds]):
+        cell = msgspec.structs.replace(
+            cells[ended.number],
+            run_id=_store_run(fleet, ended, store),
+            node=ended.node,
+            device=ended.device,
+            attempts=ended.attempts,
+            reason=ended.reason,
+            next_step=ended.next_step,
         )
-        for assignment in unanswered_assignments(request, ended)
-    }
-    kinds = {state.assignment.kind for state in states.values()}
-    pools = tuple(pool for pool in request.pools if pool.kind in kinds)
-    tasks = {
-        number: build_task(state.assignment, request, answers) for number, state in states.items()
-    }
-    try:
-        for event in cluster.run(tasks, pools):
-            if event.number in states:
-                yield from _store_event(event, states, request, store)
-                yield event
-    finally:
-        for state in states.values():
-            state.resources.close()
+        cells[ended.number] = cell
+        fleet = msgspec.structs.replace(fleet, cells=tuple(cells))
+        store.fleets.save(fleet)
+        yield fleet, cell
 
 
-def _store_event(
-    event: TaskEvent, states: dict[int, _AssignmentState], request: FleetRequest, store: Store
-) -> Iterator[AssignmentResult]:
-    """Store an event; yield the result, and remove the state, when it ends the assignment."""
-    state = states[event.number]
-    match event:
-        case Started():
-            _start_attempt(state, event, request, store)
-        case Progress():
-            if event.token == state.token and state.writer:
-                state.writer.append(event.logged_event)
-        case Ended():
-            del states[event.number]
-            state.resources.close()
-            if state.run is not None and event.token == state.token:
-                logs = {pathlib.PurePosixPath(name): text for name, text in event.logs.items()}
-                state.run.replace_contents(event.events, logs)
-                state.run.clear_scratch()
-            yield AssignmentResult(
-                assignment=state.assignment,
-                attempts=tuple(state.attempts),
-                reason=event.reason,
-                next_step=event.next_step,
-            )
-
-
-def _start_attempt(
-    state: _AssignmentState, event: Started, request: FleetRequest, store: Store
-) -> None:
-    """Create a new run for the attempt; the runs of earlier attempts are kept."""
-    state.resources.close()
-    # An attempt that was interrupted together with the caller is missing from `attempts`, but its
-    # run is stored.
-    run_ids = (
-        f"{request.fleet_id}-{event.number:04}-{attempt}"
-        for attempt in itertools.count(len(state.attempts) + 1)
-    )
-    run_id = next(run_id for run_id in run_ids if not store.run_directory(run_id).exists())
-    state.run = store.create(msgspec.structs.replace(event.header, run_id=run_id))
-    state.token = event.token
-    state.writer = state.resources.enter_context(state.run.writer())
-    state.attempts.append(Attempt(run_id=run_id, node=event.node, device=event.device))
-
-
-def save_record(
-    record: FleetRecord, results: Sequence[AssignmentResult], store: Store
-) -> FleetRecord:
-    """Store and return the record with new results; a newer result replaces an older one."""
-    newest = {one.assignment.number: one for one in (*record.answered, *results)}
-    in_order = tuple(newest[number] for number in sorted(newest))
-    updated = msgspec.structs.replace(record, answered=in_order)
-    store.fleets.save(updated)
-    return updated
+def _store_run(fleet: Fleet, ended: Ended, store: Store) -> str | None:
+    """Store the run as a new one and return its id; runs of an earlier try are kept."""
+    if ended.header is None:
+        return None
+    ids = (f"{fleet.fleet_id}-{ended.number + 1:04}-{number}" for number in itertools.count(1))
+    run_id = next(each for each in ids if not store.run_directory(each).exists())
+    run = store.create(msgspec.structs.replace(ended.header, run_id=run_id))
+    with run.writer() as writer:
+        for event in ended.events:
+            writer.append(event)
+    run.clear_scratch()
+    return run_id

@@ -7,7 +7,7 @@ import io
 import os
 import pathlib
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -85,24 +85,14 @@ def escape_formula(value: Value) -> Value:
 
 
 def to_parquet(answer: Answer) -> bytes:
-    return encode_rows(figures.rows(answer))
-
-
-def encode_rows(
-    rows: Iterable[Mapping[str, Value]], first: Mapping[str, figures.Kind] = {}
-) -> bytes:
-    """Return rows as Parquet; the columns `first` come before the figures.
-
-    A null stands for a value that is not known.
-    """
+    """Return the rows as Parquet; a null stands for a value that is not known."""
     import pyarrow as pa  # noqa: PLC0415 - an extra and slow to import
     from pyarrow import parquet  # noqa: PLC0415 - as above
 
-    kinds = {**(first or {}), **{each.name: each.kind for each in figures.FIGURES}}
     types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
-    schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
+    schema = pa.schema([(each.name, types[each.kind]) for each in figures.FIGURES])
     file = io.BytesIO()
-    table = pa.Table.from_pylist(list(rows), schema=schema)
+    table = pa.Table.from_pylist(list(figures.rows(answer)), schema=schema)
     parquet.write_table(table, file, compression="zstd")
     return file.getvalue()
 

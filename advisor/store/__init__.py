@@ -8,5 +8,4 @@
                  arms/          control directories of the workers, with their logs
                  scratch/       weights, references, caches; removed when the run is finished
 <home>/fleets/<id>.json         the runs of a fleet
-              <id>.parquet      their figures, one row for each workflow and batch size
 """

@@ -12,7 +12,7 @@ import os
 import pathlib
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -231,20 +231,6 @@ class Run:
             # Without a buffer, closing the file cannot raise an error that `Writer` does not raise.
             with self._events.open("ab", buffering=0) as file:
                 yield Writer(file)
-
-    def replace_contents(
-        self, events: Iterable[LoggedEvent], logs: Mapping[pathlib.PurePosixPath, bytes]
-    ) -> None:
-        """Replace all events and write worker logs, for a run that another machine made."""
-        content = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
-        write_atomically(self._events, content)
-        for path, text in logs.items():
-            if path.is_absolute() or ".." in path.parts:
-                raise RunFileError(
-                    f"a log of {self.directory.name} would be written to {path}",
-                    "do not trust the sender of the run",
-                )
-            write_atomically(self.directory / path, text)
 
     def clear_scratch(self) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)

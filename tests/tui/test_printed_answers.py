@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 from onscreen import async_test, running_app, wait_for, wait_for_screen
-from recorded_fleet import LOST, answered, record
+from recorded_fleet import LOST, cell, fleet_of
 from recorded_runs import make_run
 
 from advisor.context import Context
@@ -44,8 +44,8 @@ async def test_two_marked_runs_are_compared_and_f_prints_the_newest_fleet(
         assert "f" not in history.active_bindings, "no fleet is stored"
         await app.pop_screen()
         run_id = runs[0].header().run_id
-        lost = answered("H200", model="[/red]", number=2, reason=LOST)
-        context.store.fleets.save(record(answered("H200", run_id), lost))
+        lost = cell("H200", None, model="[/red]", reason=LOST)
+        context.store.fleets.save(fleet_of(cell("H200", run_id), lost))
         app.action_history()
         await wait_for_screen(pilot, HistoryScreen)
         await pilot.press("f")

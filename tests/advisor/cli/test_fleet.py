@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
-import recorded_fleet
 import recorded_runs
 from forks import RunProgram
-from recorded_fleet import answered
+from recorded_fleet import LOST, cell, fleet_of
 
 from advisor.ask.answers import Answers
 from advisor.cli import fleet as fleets
 from advisor.cli.execution import InterruptedRunError
 from advisor.cli.output import OutputFormat
 from advisor.context import Context
-from advisor.domain.answer import FleetRecord, Pool
+from advisor.domain.answer import Fleet, Pool
 from advisor.errors import FleetRequestError
 from advisor.fleet.node import Ended, Task
-from advisor.fleet.run_fleet import Progress, Started, TaskEvent
-from advisor.report import fleet_matrix
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
@@ -36,24 +33,22 @@ COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
 
 @pytest.fixture
-def fleet(home: pathlib.Path) -> FleetRecord:
-    """A fleet with two results, one of them without a run."""
+def fleet(home: pathlib.Path) -> Fleet:
+    """A fleet with two cells, one of them without a run."""
     store = Store(home)
     run = recorded_runs.make_run(store, finished=True)
-    record = recorded_fleet.record(
-        answered("H200", run.header().run_id),
-        answered("H200", model="other", number=2, reason=recorded_fleet.LOST),
-        fleet_id="20261121-120000-f1ee",
+    found = fleet_of(
+        cell("H200", run.header().run_id), cell("H200", None, model="other", reason=LOST)
     )
-    store.fleets.save(record)
-    return record
+    store.fleets.save(found)
+    return found
 
 
-def test_the_matrix_of_a_stored_fleet_is_shown(fleet: FleetRecord, run_program: RunProgram) -> None:
+def test_the_matrix_of_a_stored_fleet_is_shown(fleet: Fleet, run_program: RunProgram) -> None:
     shown = run_program("fleet")
     assert shown.returncode == 0, shown.stderr
     assert "the fleet has lost its last H200" in shown.stdout
-    document = json.loads(run_program("fleet", fleet.request.fleet_id[:12], "--json").stdout)
+    document = json.loads(run_program("fleet", fleet.fleet_id[:12], "--json").stdout)
     assert [cell["model"] for cell in document["cells"]] == ["demo", "other"]
     assert (
         document["cells"][0]["run_id"]
@@ -125,8 +120,8 @@ class FakeCluster:
         self.recorded_run = run
         #: Races that complete before the program is interrupted.
         self.completed_runs = 1000
-        self.tasks: Mapping[int, Task] = {}
-        self.pools: tuple[Pool, ...] = ()
+        self.tasks: Sequence[Task] = ()
+        self.pools: Sequence[Pool] = ()
 
     def __call__(self, address: str, work: Callable[..., object]) -> FakeCluster:
         assert (address, callable(work)) == ("local", True)
@@ -135,15 +130,13 @@ class FakeCluster:
     def devices(self) -> Mapping[str, int]:
         return self.available
 
-    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[TaskEvent]:
+    def run(self, tasks: Sequence[Task], pools: Sequence[Pool]) -> Iterator[Ended]:
         self.tasks, self.pools = tasks, pools
         header, events = self.recorded_run.header(), tuple(self.recorded_run.events())
-        for index, number in enumerate(tasks):
-            yield Started(number=number, token="a", node="n1", device="0", header=header)
-            yield Progress(number=number, token="a", logged_event=events[-1])
+        for index, task in enumerate(tasks):
             if index == self.completed_runs:
                 raise InterruptedRunError(2)
-            yield Ended(number=number, token="a", events=events)
+            yield Ended(number=task.number, node="n1", attempts=1, header=header, events=events)
 
     def close(self) -> None:
         pass
@@ -157,8 +150,7 @@ def cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> FakeClus
         "advisor.fleet.cluster",
         types.SimpleNamespace(LOCAL="local", RayCluster=recorded),
     )
-    monkeypatch.setattr(fleets, "REQUIRED_PACKAGES", ())
-    monkeypatch.setattr(fleet_matrix, "to_parquet", lambda *_: b"PAR1")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: True)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     return recorded
 
@@ -179,8 +171,8 @@ def context(home: pathlib.Path) -> Context:
     return Context(environment={}, store=Store(home))
 
 
-def test_gpu_all_measures_every_gpu_and_stores_the_figures(
-    cluster: FakeCluster, context: Context, home: pathlib.Path, capsys: pytest.CaptureFixture[str]
+def test_gpu_all_measures_every_gpu(
+    cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert recommend(context, gpu="all") == 0
     printed = capsys.readouterr()
@@ -191,8 +183,7 @@ def test_gpu_all_measures_every_gpu_and_stores_the_figures(
     ]
     assert all(cell["answer"]["arm"] for cell in document["cells"])
     assert "on 2 x H200\n" in printed.err
-    assert [file.read_bytes() for file in (home / "fleets").glob("*.parquet")] == [b"PAR1"]
-    assert {task.answers.gpu for task in cluster.tasks.values()} == {""}
+    assert {task.answers.gpu for task in cluster.tasks} == {""}
 
 
 def test_a_fleet_does_not_split_models(cluster: FakeCluster, context: Context) -> None:
@@ -222,19 +213,15 @@ def test_a_price_comes_from_on_the_option_or_the_settings(
     (tmp_path / "p3-advisor").mkdir()
     (tmp_path / "p3-advisor" / "config.toml").write_text("[prices]\nH200 = 3.5\n")
     recommend(context, on=on, **answers)
-    assert {task.answers.price_per_hour for task in cluster.tasks.values()} == {price}
+    assert {task.answers.price_per_hour for task in cluster.tasks} == {price}
 
 
-def test_with_jsonl_the_document_follows_the_events(
+def test_with_jsonl_the_document_follows_the_cells(
     cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recommend(context, output_format="json-lines")
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line.get("event") for line in lines] == [
-        *["started", "progress", "assignment_result"] * len(cluster.tasks),
-        None,
-    ]
-    assert set(lines[-1]) == {"document"}
+    assert [set(line) for line in lines] == [*[{"cell"}] * len(cluster.tasks), {"document"}]
 
 
 def test_an_interrupted_fleet_is_resumed_with_the_missing_runs(
@@ -243,25 +230,15 @@ def test_an_interrupted_fleet_is_resumed_with_the_missing_runs(
     cluster.completed_runs = 1
     with pytest.raises(InterruptedRunError) as interruption:
         recommend(context, batch_sizes="2,4")
-    (interrupted,) = [context.store.fleets.find(name) for name in context.store.fleets.ids()]
-    assert (
-        interruption.value.resume_command
-        == f"p3-advisor fleet {interrupted.request.fleet_id} --resume"
-    )
-    assert [one.assignment.model for one in interrupted.answered] == ["demo"]
-    cluster.completed_runs, cluster.available = 1000, {"H200": 1}
+    interrupted = context.store.fleets.find("latest")
+    assert interruption.value.resume_command == f"p3-advisor fleet {interrupted.fleet_id} --resume"
+    assert [each.run_id is None for each in interrupted.cells] == [False, True]
+    cluster.completed_runs = 1000
     assert fleets.resume_fleet(interrupted, context, "json") == 0
-    assert [(task.number, task.answers.batch_sizes) for task in cluster.tasks.values()] == [
-        (2, "2,4")
-    ]
-    printed = capsys.readouterr()
-    assert "on 1 x H200\n" in printed.err
+    assert [(task.number, task.answers.batch_sizes) for task in cluster.tasks] == [(1, "2,4")]
+    assert "1 runs on 2 x H200\n" in capsys.readouterr().err
     whole = context.store.fleets.find("latest")
-    assert [one.assignment.model for one in whole.answered] == ["demo", "other"]
-    assert [one.attempts[-1].run_id[-6:] for one in whole.answered] == ["0001-1", "0002-2"], (
-        "the interrupted attempt keeps its run"
-    )
-    assert context.store.find(f"{interrupted.request.fleet_id}-0002-1").events()
+    assert [str(each.run_id)[-6:] for each in whole.cells] == ["0001-1", "0002-1"]
 
 
 def test_resuming_needs_only_the_devices_of_the_missing_runs(
@@ -270,23 +247,19 @@ def test_resuming_needs_only_the_devices_of_the_missing_runs(
     cluster.available = {"H200": 2, "L40S": 1}
     recommend(context, on=("gpu=H200", "gpu=L40S"))
     whole = context.store.fleets.find("latest")
-    lost = msgspec.structs.replace(whole.answered[2], reason="the fleet has lost its last H200")
-    context.store.fleets.save(
-        msgspec.structs.replace(whole, answered=(*whole.answered[:2], lost, whole.answered[3]))
-    )
-    cluster.available = {"H200": 1}
+    lost = msgspec.structs.replace(whole.cells[2], reason=LOST)
+    cells = (*whole.cells[:2], lost, whole.cells[3])
+    context.store.fleets.save(msgspec.structs.replace(whole, cells=cells))
     capsys.readouterr()
     assert fleets.resume_fleet(context.store.fleets.find("latest"), context, "json") == 0
-    assert [(number, task.kind) for number, task in cluster.tasks.items()] == [(3, "H200")]
-    assert "on 1 x H200\n" in capsys.readouterr().err
+    assert [(task.number, task.kind) for task in cluster.tasks] == [(2, "H200")]
+    assert [pool.kind for pool in cluster.pools] == ["H200"]
+    assert "on 2 x H200\n" in capsys.readouterr().err
     resumed = context.store.fleets.find("latest")
-    assert [(pool.kind, pool.count) for pool in resumed.request.pools] == [("H200", 1), ("L40S", 1)]
-    assert [(one.assignment.number, one.reason) for one in resumed.answered] == [
-        (number, None) for number in (1, 2, 3, 4)
-    ]
+    assert [each.reason for each in resumed.cells] == [None] * 4
 
 
-def test_an_assignment_whose_run_is_deleted_is_repeated_and_no_other_one(
+def test_a_cell_whose_run_is_deleted_is_measured_again_and_no_other_one(
     cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recommend(context)
@@ -296,19 +269,10 @@ def test_an_assignment_whose_run_is_deleted_is_repeated_and_no_other_one(
     assert fleets.resume_fleet(whole, context, "json") == 0
     assert cluster.tasks is first_tasks
     assert " x H200" not in capsys.readouterr().err
-    shutil.rmtree(context.store.find(whole.answered[1].attempts[-1].run_id).directory)
-    capsys.readouterr()
+    context.store.delete(str(whole.cells[1].run_id))
     assert fleets.resume_fleet(whole, context, "json") == 0
-    assert list(cluster.tasks) == [2]
-    assert [cell["answer"]["arm"] for cell in json.loads(capsys.readouterr().out)["cells"]] == [
+    assert [task.number for task in cluster.tasks] == [1]
+    assert [each["answer"]["arm"] for each in json.loads(capsys.readouterr().out)["cells"]] == [
         "compiled",
         "compiled",
     ]
-
-
-def test_a_fleet_without_its_question_cannot_be_resumed(
-    cluster: FakeCluster, context: Context, fleet: FleetRecord
-) -> None:
-    with pytest.raises(FleetRequestError, match="does not contain its question"):
-        fleets.resume_fleet(fleet, context, "json")
-    assert not cluster.tasks

@@ -6,27 +6,27 @@ import functools
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
-from advisor.domain.answer import AssignmentResult, FleetRequest, Pool
-from advisor.domain.run_events import LoggedEvent
-from advisor.domain.run_state import Header
+from advisor.domain.answer import Pool
 from advisor.errors import FleetUnreachableError
 from advisor.fleet import node
 from advisor.fleet.head import is_reachable
-from advisor.fleet.node import Ended, Publish, Task
-from advisor.fleet.run_fleet import ClusterEvent, Progress, run_fleet
+from advisor.fleet.node import Ended, Task
 from advisor.store.store import Store
 
 ray = pytest.importorskip("ray", reason="a cluster needs Ray: the extra `fleet`")
@@ -52,26 +52,19 @@ def lose_the_first(
     task: Task,
     name: str,
     gpu: str,
-    publish: Publish,
 ) -> Ended:
     """Run a race, except that the first attempt on another node than the driver's hangs.
 
-    The hanging attempt writes its node to the file `lost`, and creates `published` when it hangs.
+    The hanging attempt writes its node to the file `lost`.
     """
     here = ray.get_runtime_context().get_node_id()
     try:
         if here != driver:
             (marks / "lost").open("x").write(here)
-    except FileExistsError:
-        return run_assignment(task, name, gpu, publish)
-
-    def publish_and_hang(event: Header | LoggedEvent) -> None:
-        publish(event)
-        if isinstance(event, LoggedEvent) and event.seq > 3:
-            (marks / "published").touch()
             time.sleep(600)
-
-    return run_assignment(task, name, gpu, publish if here == driver else publish_and_hang)
+    except FileExistsError:
+        pass
+    return run_assignment(task, name, gpu)
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +95,15 @@ def cluster() -> Iterator[Any]:
         made.shutdown()
 
 
-def request(*models: str, kind: str = "cpu") -> FleetRequest:
-    return FleetRequest(
-        fleet_id="20261121-120000-f1ee",
-        created="2026",
-        models=models,
-        pools=(Pool(kind=kind, count=2),),
-    )
+def tasks_of(*models: str) -> list[Task]:
+    return [
+        Task(
+            number=number,
+            kind="cpu",
+            answers=msgspec.structs.replace(ANSWERS, model=model, gpu="cpu"),
+        )
+        for number, model in enumerate(models)
+    ]
 
 
 def worker_commands(probes: pathlib.Path) -> list[list[str]]:
@@ -119,72 +114,91 @@ def worker_commands(probes: pathlib.Path) -> list[list[str]]:
     ]
 
 
-def results_by_model(events: list[ClusterEvent]) -> dict[str, AssignmentResult]:
-    return {
-        event.assignment.model: event for event in events if isinstance(event, AssignmentResult)
-    }
+@pytest.fixture
+def race(
+    fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path: pathlib.Path
+) -> Callable[..., Ended]:
+    """Execute a task with workers whose code is in `tmp_path`."""
+    probes = shutil.copytree(fake_probes, tmp_path / "probes")
+    return functools.partial(
+        node.run_assignment, make_context=functools.partial(context_with, probes, fake_rubric)
+    )
+
+
+def wait_for(is_true: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not is_true() and time.monotonic() < end:
+        time.sleep(0.1)
+    return is_true()
+
+
+def interrupt_when(is_true: Callable[[], bool]) -> threading.Thread:
+    """Interrupt the main thread, as Ctrl-C does, as soon as this holds."""
+
+    def interrupt() -> None:
+        if wait_for(is_true):
+            signal.raise_signal(signal.SIGINT)
+
+    return threading.Thread(target=interrupt)
 
 
 def test_a_cancelled_fleet_leaves_no_process(
-    cluster: Any,
-    fake_probes: pathlib.Path,
-    fake_rubric: pathlib.Path,
-    home: pathlib.Path,
-    tmp_path: pathlib.Path,
+    cluster: Any, race: Callable[..., Ended], tmp_path: pathlib.Path
 ) -> None:
-    probes = shutil.copytree(fake_probes, tmp_path / "probes")
-    race = functools.partial(
-        node.run_assignment, make_context=functools.partial(context_with, probes, fake_rubric)
-    )
     joined = RayCluster(cluster.address, race)
-    events = run_fleet(request("demo"), ANSWERS, joined, Store(home))
+    interruption = interrupt_when(lambda: bool(worker_commands(tmp_path)))
+    interruption.start()
     try:
-        assert any(isinstance(event, Progress) and worker_commands(probes) for event in events)
+        with pytest.raises(KeyboardInterrupt):
+            list(joined.run(tasks_of("demo"), [Pool(kind="cpu", count=2)]))
     finally:
-        events.close()  # type: ignore[attr-defined]
+        interruption.join()
         joined.close()
-    end = time.monotonic() + PATIENCE_SECONDS
-    while worker_commands(probes) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert worker_commands(probes) == []
+    assert wait_for(lambda: not worker_commands(tmp_path))
 
 
 def test_a_race_whose_node_dies_is_repeated_on_another_node(
-    cluster: Any,
-    fake_probes: pathlib.Path,
-    fake_rubric: pathlib.Path,
-    home: pathlib.Path,
-    tmp_path: pathlib.Path,
+    cluster: Any, race: Callable[..., Ended], tmp_path: pathlib.Path, home: pathlib.Path
 ) -> None:
-    race = functools.partial(
-        node.run_assignment, make_context=functools.partial(context_with, fake_probes, fake_rubric)
-    )
     joined = RayCluster(cluster.address)
     driver = ray.get_runtime_context().get_node_id()
     joined._run_assignment = functools.partial(lose_the_first, tmp_path, driver, race)
-    events = []
+
+    def kill_the_first() -> None:
+        assert wait_for(lambda: (tmp_path / "lost").exists() and (tmp_path / "lost").stat().st_size)
+        dead = (tmp_path / "lost").read_text()
+        victim = next(worker for worker in cluster.workers if worker.node_id == dead)
+        cluster.remove_node(victim, allow_graceful=False)
+
+    killer = threading.Thread(target=kill_the_first)
     try:
         assert joined.devices() == {"cpu": 2, "H200": 2}
-        for event in run_fleet(
-            request("demo", "synthetic/ffn@64x128"), ANSWERS, joined, Store(home)
-        ):
-            events.append(event)
-            if (tmp_path / "published").exists() and cluster.workers:
-                dead = (tmp_path / "lost").read_text()
-                cluster.remove_node(
-                    next(worker for worker in cluster.workers if worker.node_id == dead),
-                    allow_graceful=False,
-                )
-                cluster.workers.clear()
+        killer.start()
+        pools = [Pool(kind="cpu", count=2)]
+        ended = list(joined.run(tasks_of("demo", "synthetic/ffn@64x128"), pools))
+    finally:
+        killer.join()
+        joined.close()
+    assert sorted((each.attempts, each.reason) for each in ended) == [(1, None), (2, None)]
+    for each in ended:
+        assert each.header is not None
+        run = Store(home).create(each.header)
+        with run.writer() as writer:
+            for event in each.events:
+                writer.append(event)
+        assert decide(run).recommendation is not None
+
+
+def test_a_race_on_a_kind_that_no_node_has_is_given_up(
+    cluster: Any, race: Callable[..., Ended]
+) -> None:
+    joined = RayCluster(cluster.address, race)
+    try:
+        task = Task(number=0, kind="L40S", answers=ANSWERS)
+        (ended,) = joined.run([task], [Pool(kind="L40S", count=1)])
     finally:
         joined.close()
-    results = results_by_model(events)
-    assert set(results) == {"demo", "synthetic/ffn@64x128"}
-    (first,) = [one for one in results.values() if len(one.attempts) == 2]
-    assert first.reason is None
-    lost, whole = (Store(home).find(attempt.run_id) for attempt in first.attempts)
-    assert 3 < len(lost.events()) < len(whole.events())
-    assert decide(whole).recommendation is not None
+    assert (ended.header, "L40S" in str(ended.reason)) == (None, True)
 
 
 #: Starts a local cluster, prints its addresses, and then whether everyone may join it.

@@ -1,12 +1,12 @@
-"""The storage of a fleet's races, driven by a cluster with scripted events."""
+"""The runs of a fleet, driven by a cluster with scripted results, and the choice of devices."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NoReturn
 
 import builders
 import pytest
@@ -15,44 +15,50 @@ import recorded_runs
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
-from advisor.domain.answer import AssignmentResult, FleetRequest, Pool
-from advisor.domain.run_state import Header
-from advisor.errors import NoRecipeError, OpenFleetError, RunFileError, RunOfFleetError
+from advisor.domain.answer import Fleet, FleetCell, Pool
+from advisor.errors import (
+    FleetRequestError,
+    NoRecipeError,
+    OpenFleetError,
+    RunOfFleetError,
+)
 from advisor.execute.execution import execute
 from advisor.fleet import head, node
 from advisor.fleet.node import Ended, Task
 from advisor.fleet.run_fleet import (
-    Progress,
-    Started,
-    TaskEvent,
-    list_assignments,
+    choose_pools,
+    list_cells,
+    missing_tasks,
+    parse_models,
+    parse_pool,
     run_fleet,
 )
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
-REQUEST = FleetRequest(
+POOLS = (Pool(kind="H200", count=2, price_per_hour=3.5), Pool(kind="cpu", count=1))
+FLEET = Fleet(
     fleet_id="20261121-120000-f1ee",
     created="2026-11-21T12:00:00+00:00",
     models=("demo", "other"),
-    pools=(Pool(kind="H200", count=2, price_per_hour=3.5), Pool(kind="cpu", count=1)),
+    pools=POOLS,
+    cells=list_cells(("demo", "other"), POOLS),
 )
+ANSWERS = Answers(price_per_hour=1.0)
 
 
 class ScriptedCluster:
-    """A cluster that yields the given events."""
+    """A cluster whose tasks end in the given way."""
 
-    def __init__(self, *events: TaskEvent) -> None:
-        self.events = events
-        self.tasks: Mapping[int, Task] = {}
+    def __init__(self, *ends: Ended) -> None:
+        self.ends = ends
 
     def devices(self) -> Mapping[str, int]:
         return {"H200": 2, "cpu": 1}
 
-    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[TaskEvent]:
-        assert pools == REQUEST.pools
-        self.tasks = tasks
-        yield from self.events
+    def run(self, tasks: Sequence[Task], pools: Sequence[Pool]) -> Iterator[Ended]:
+        assert {task.kind for task in tasks} == {pool.kind for pool in pools}
+        yield from self.ends
 
 
 @pytest.fixture
@@ -61,20 +67,25 @@ def node_run(tmp_path: pathlib.Path) -> Run:
     return recorded_runs.make_run(Store(tmp_path / "node"), finished=True)
 
 
-def started(run: Run, token: str, number: int = 1, node_name: str = "n1") -> Started:
-    return Started(number=number, token=token, node=node_name, device="0", header=run.header())
+def end_of(run: Run, *, events: int | None = None, reason: str | None = None) -> Ended:
+    """Return the end of the first task, with so many events of a run."""
+    return Ended(
+        number=0,
+        node="n2",
+        device="0",
+        attempts=2,
+        header=run.header(),
+        events=tuple(run.events()[:events]),
+        reason=reason,
+    )
 
 
-def ended(run: Run, token: str, **changes: Any) -> Ended:
-    return Ended(number=1, token=token, events=tuple(run.events()), **changes)
-
-
-def results_of(cluster: ScriptedCluster, store: Store) -> list[AssignmentResult]:
-    return [
-        event
-        for event in run_fleet(REQUEST, Answers(price_per_hour=1.0), cluster, store)
-        if isinstance(event, AssignmentResult)
-    ]
+def run_all(ended: Ended, store: Store, fleet: Fleet = FLEET) -> tuple[Fleet, FleetCell]:
+    ((stored, cell),) = run_fleet(
+        fleet, missing_tasks(fleet, ANSWERS), ScriptedCluster(ended), store
+    )
+    assert store.fleets.find("latest") == stored
+    return stored, cell
 
 
 @pytest.mark.parametrize(("mode", "is_refused"), [("", True), ("disabled", False)])
@@ -87,130 +98,55 @@ def test_a_cluster_without_authentication_is_refused_unless_the_user_allows_it(
         head.refuse_open("10.0.0.5:6379")
 
 
-def test_each_model_and_kind_of_device_is_one_race_with_its_own_price(
-    home: pathlib.Path,
-) -> None:
-    cluster = ScriptedCluster()
-    assert results_of(cluster, Store(home)) == []
-    assert [(one.model, one.kind) for one in list_assignments(REQUEST)] == [
-        ("demo", "H200"),
-        ("demo", "cpu"),
-        ("other", "H200"),
-        ("other", "cpu"),
-    ]
+def test_each_model_and_kind_of_device_is_one_race_with_its_own_price() -> None:
     asked = {
-        number: (task.answers.model, task.answers.gpu, task.answers.price_per_hour)
-        for number, task in cluster.tasks.items()
+        task.number: (task.kind, task.answers.model, task.answers.gpu, task.answers.price_per_hour)
+        for task in missing_tasks(FLEET, ANSWERS)
     }
     assert asked == {
-        1: ("demo", "", 3.5),
-        2: ("demo", "cpu", 1.0),
-        3: ("other", "", 3.5),
-        4: ("other", "cpu", 1.0),
+        0: ("H200", "demo", "", 3.5),
+        1: ("cpu", "demo", "cpu", 1.0),
+        2: ("H200", "other", "", 3.5),
+        3: ("cpu", "other", "cpu", 1.0),
     }
 
 
-def test_the_stored_events_give_the_same_decision_as_on_the_node(
+def test_the_stored_run_gives_the_same_decision_as_on_the_node(
     home: pathlib.Path, node_run: Run
 ) -> None:
-    progress = [Progress(number=1, token="a", logged_event=event) for event in node_run.events()]
-    (result,) = results_of(
-        ScriptedCluster(started(node_run, "a"), *progress, ended(node_run, "a")), Store(home)
-    )
-    here, there = decide(Store(home).find(result.attempts[-1].run_id)), decide(node_run)
+    fleet, cell = run_all(end_of(node_run), Store(home))
+    here, there = decide(Store(home).find(cell.run_id or "")), decide(node_run)
     assert here.recommendation == there.recommendation
     assert here.results == there.results
-    assert result.reason is None
+    assert (cell.node, cell.attempts, cell.reason) == ("n2", 2, None)
+    assert [task.number for task in missing_tasks(fleet, ANSWERS)] == [1, 2, 3]
 
 
-def test_a_lost_attempt_is_kept_and_the_race_is_repeated_as_a_new_run(
-    home: pathlib.Path, node_run: Run
-) -> None:
-    early = [Progress(number=1, token="a", logged_event=event) for event in node_run.events()[:7]]
-    cluster = ScriptedCluster(
-        started(node_run, "a"),
-        *early,
-        started(node_run, "b", node_name="n2"),
-        *early[:2],
-        ended(node_run, "b"),
-    )
-    (result,) = results_of(cluster, Store(home))
-    lost, counting = (Store(home).find(attempt.run_id) for attempt in result.attempts)
-    assert [attempt.node for attempt in result.attempts] == ["n1", "n2"]
-    assert lost.events() == node_run.events()[:7]
-    assert counting.events() == node_run.events()
-
-
-def test_a_run_of_a_fleet_is_not_resumed_as_a_single_run(
+def test_a_run_that_failed_is_kept_and_measured_again_as_a_new_one(
     home: pathlib.Path, node_run: Run, fake_context: Callable[[], Context]
 ) -> None:
-    early = [Progress(number=1, token="a", logged_event=event) for event in node_run.events()[:7]]
-    (result,) = results_of(
-        ScriptedCluster(started(node_run, "a"), *early, Ended(number=1, reason="it was lost")),
-        Store(home),
-    )
-    lost = Store(home).find(result.attempts[0].run_id)
+    fleet, failed = run_all(end_of(node_run, events=7, reason="the disk is full"), Store(home))
+    assert (failed.run_id, failed.reason) == (f"{FLEET.fleet_id}-0001-1", "the disk is full")
+    kept = Store(home).find(failed.run_id)
+    assert kept.events() == node_run.events()[:7]
     with pytest.raises(RunOfFleetError) as problem:
-        list(execute(lost, fake_context()))
-    assert problem.value.next_step == f"p3-advisor fleet {REQUEST.fleet_id} --resume"
+        list(execute(kept, fake_context()))
+    assert problem.value.next_step == f"p3-advisor fleet {FLEET.fleet_id} --resume"
     assert list(Store(home).resumable_runs()) == []
+    _, again = run_all(end_of(node_run), Store(home), fleet)
+    assert (again.run_id, again.reason) == (f"{FLEET.fleet_id}-0001-2", None)
+    assert kept.events() == node_run.events()[:7]
 
 
-def test_a_late_event_of_a_lost_attempt_is_dropped(home: pathlib.Path, node_run: Run) -> None:
-    late = Progress(number=1, token="a", logged_event=node_run.events()[5])
-    cluster = ScriptedCluster(
-        started(node_run, "a"),
-        started(node_run, "b"),
-        late,
-        Ended(number=1, reason="the fleet has lost its last H200"),
-    )
-    (result,) = results_of(cluster, Store(home))
-    assert result.reason == "the fleet has lost its last H200"
-    assert [Store(home).find(attempt.run_id).events() for attempt in result.attempts] == [[], []]
-
-
-def test_events_after_the_end_are_dropped(home: pathlib.Path, node_run: Run) -> None:
-    late = Progress(number=1, token="a", logged_event=node_run.events()[-1])
-    cluster = ScriptedCluster(
-        started(node_run, "a"), ended(node_run, "a"), late, started(node_run, "a")
-    )
-    (result,) = results_of(cluster, Store(home))
-    assert len(result.attempts) == 1
-    assert Store(home).find(result.attempts[0].run_id).events() == node_run.events()
-
-
-def test_a_refused_task_gives_a_result_without_a_run(home: pathlib.Path) -> None:
+def test_a_refused_task_gives_a_cell_without_a_run(home: pathlib.Path) -> None:
     reason = "node n1 has p3-advisor 0.0, the caller 0.1"
-    (result,) = results_of(ScriptedCluster(Ended(number=2, reason=reason)), Store(home))
-    assert (result.attempts, result.reason) == ((), reason)
-
-
-def test_logs_are_stored_only_below_the_run(home: pathlib.Path, node_run: Run) -> None:
-    (result,) = results_of(
-        ScriptedCluster(
-            started(node_run, "a"), ended(node_run, "a", logs={"arms/broken/0/log": b"oh"})
-        ),
-        Store(home),
-    )
-    assert (
-        Store(home).find(result.attempts[0].run_id).worker_log_path("broken", 0).read_bytes()
-        == b"oh"
-    )
-    with pytest.raises(RunFileError, match="would be written"):
-        results_of(
-            ScriptedCluster(
-                started(node_run, "a"), ended(node_run, "a", logs={"../../elsewhere": b"oh"})
-            ),
-            Store(home.parent / "other"),
-        )
-    assert not (home.parent / "elsewhere").exists()
+    fleet, cell = run_all(Ended(number=1, reason=reason), Store(home))
+    assert (cell.model, cell.kind, cell.run_id, cell.reason) == ("demo", "cpu", None, reason)
+    assert len(missing_tasks(fleet, ANSWERS)) == len(FLEET.cells)
 
 
 @pytest.mark.slow
-def test_a_race_on_a_node_returns_the_published_events(
-    fake_context: Callable[[], Context],
-) -> None:
-    published: list[object] = []
+def test_a_race_on_a_node_returns_its_run(fake_context: Callable[[], Context]) -> None:
     composed: list[object] = []
 
     def compose(*given: object) -> NoReturn:
@@ -225,44 +161,102 @@ def test_a_race_on_a_node_returns_the_published_events(
         model="demo",
         cold_start=True,
     )
-    task = Task(number=1, kind="cpu", answers=answers)
-    result = node.run_assignment(
-        task,
+    context = fake_context()
+    ended = node.run_assignment(
+        Task(number=1, kind="cpu", answers=answers),
         "n1",
         "",
-        published.append,
-        make_context=lambda _: fake_context(),
+        make_context=lambda _: context,
         compose=compose,
     )
     assert composed, "starts are measured on the node"
-    assert result.reason is None
-    assert isinstance(published[0], Header)
-    assert list(result.events) == published[1:]
-    assert {name.split("/")[1] for name in result.logs} >= {"quick", builders.BASELINE}
+    assert (ended.reason, ended.node, ended.device) == (None, "n1", "cpu")
+    stored = context.store.find("latest")
+    assert (ended.header, list(ended.events)) == (stored.header(), stored.events())
+    assert builders.BASELINE in stored.state().processes
 
 
-def test_a_user_error_on_a_node_becomes_the_reason_of_the_result(
-    fake_context: Callable[[], Context],
-) -> None:
+def test_a_user_error_on_a_node_becomes_the_reason(fake_context: Callable[[], Context]) -> None:
     task = Task(number=1, kind="cpu", answers=Answers(workflows="nobody-knows-it"))
-    result = node.run_assignment(
-        task, "n1", "", lambda _: None, make_context=lambda _: fake_context()
-    )
-    assert "nobody-knows-it" in str(result.reason)
-    assert result.events == ()
+    ended = node.run_assignment(task, "n1", "", make_context=lambda _: fake_context())
+    assert "nobody-knows-it" in str(ended.reason)
+    assert (ended.header, ended.events) == (None, ())
 
 
 def test_a_node_with_another_version_refuses_the_task() -> None:
-    result = node.run_assignment(
-        Task(number=1, kind="cpu", answers=Answers(), advisor_version="0.0.0"),
-        "n1",
-        "",
-        lambda _: None,
-    )
-    assert "0.0.0" in str(result.reason)
+    task = Task(number=1, kind="cpu", answers=Answers(), advisor_version="0.0.0")
+    assert "0.0.0" in str(node.run_assignment(task, "n1", "").reason)
 
 
 def test_the_host_lock_excludes_a_second_race(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "lock"
     with node.lock_host(file), file.open() as second, pytest.raises(BlockingIOError):
         fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+DEVICES = {"H200": 4, "L40S": 2, "cpu": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "pool"),
+    [
+        ("gpu=H200", Pool(kind="H200")),
+        ("gpu=H200,count=2", Pool(kind="H200", count=2)),
+        (" gpu = L40S , price = 1.20 ".replace(" = ", "="), Pool(kind="L40S", price_per_hour=1.2)),
+        ("cpu", Pool(kind="cpu")),
+        ("cpu,count=2,price=0", Pool(kind="cpu", count=2, price_per_hour=0.0)),
+    ],
+)
+def test_a_pool_is_parsed(text: str, pool: Pool) -> None:
+    assert parse_pool(text) == pool
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "count=2",
+        "gpu=",
+        "gpu=H200,colour=red",
+        "gpu=H200,count=0",
+        "gpu=H200,count=two",
+        "cpu,price=-1",
+        "cpu,price=nan",
+    ],
+)
+def test_an_invalid_pool_is_rejected_with_an_example(text: str) -> None:
+    with pytest.raises(FleetRequestError) as refused:
+        parse_pool(text)
+    assert "--on" in refused.value.next_step
+
+
+def test_duplicate_models_are_dropped_and_the_default_is_the_model_option() -> None:
+    assert parse_models("a, b,,a", "demo") == ("a", "b")
+    assert parse_models("", "demo") == ("demo",)
+
+
+def test_the_default_is_every_kind_of_accelerator_or_the_cpus() -> None:
+    assert [(pool.kind, pool.count) for pool in choose_pools([], DEVICES, {})] == [
+        ("H200", 4),
+        ("L40S", 2),
+    ]
+    assert [(pool.kind, pool.count) for pool in choose_pools([], {"cpu": 3}, {})] == [("cpu", 3)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ([Pool(kind="A100")], "the fleet has 0 x A100"),
+        ([Pool(kind="L40S", count=3)], "the fleet has 2 x L40S, 3 requested"),
+        ([Pool(kind="cpu"), Pool(kind="cpu", count=1)], "name the same kind"),
+    ],
+)
+def test_a_request_for_missing_devices_is_rejected(asked: list[Pool], words: str) -> None:
+    with pytest.raises(FleetRequestError, match=words):
+        choose_pools(asked, DEVICES, {})
+
+
+def test_a_price_on_the_command_line_overrides_the_settings() -> None:
+    asked = (Pool(kind="H200"), Pool(kind="L40S", price_per_hour=1.0), Pool(kind="cpu"))
+    chosen = choose_pools(asked, DEVICES, {"H200": 3.5, "L40S": 9.0})
+    assert [pool.price_per_hour for pool in chosen] == [3.5, 1.0, None]
