@@ -112,7 +112,7 @@ def create_environments(
     """Print the cost of each environment, create it and yield its directory."""
     from advisor.ask import detection
     from advisor.ask.obstacles import required_packages
-    from advisor.probing.environments import creation, registry, sources
+    from advisor.probing.environments import creation, registry, uv_runner
     from advisor.probing.environments.uv_runner import BuildSettings
 
     context, catalogue, root = _load()
@@ -124,7 +124,7 @@ def create_environments(
             python or sys.executable, required_packages(catalogue)
         ),
         report=print_status,
-        pip_settings=sources.read_pip_settings(context.environment),
+        pip_settings=uv_runner.read_pip_settings(context.environment),
         offline=offline,
         added=tuple(map(_parse_requirement, added)),
     )

@@ -24,7 +24,7 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.execute.execution import execute
-from advisor.probing.termination import skip
+from advisor.probing.processes import skip
 from advisor.report.recipes.starts import compose_starts
 from advisor.store.control import RunControl
 from advisor.store.runs import Run

@@ -21,6 +21,7 @@ import msgspec
 
 from advisor.domain.serving import ServedRequest, ServingRules
 from advisor.probing.environments.variables import NO_TELEMETRY, without_python_paths
+from advisor.probing.processes import kill_worker
 from advisor.probing.request_blocks import (
     MILLI,
     GeneratorError,
@@ -30,7 +31,6 @@ from advisor.probing.request_blocks import (
     read_records,
 )
 from advisor.probing.supervisor import MAKE_ROOM
-from advisor.probing.termination import kill_worker
 from advisor.system import SAFE_PATH, report_unwritable
 from probes import protocol
 from probes.wire.events import Serving

@@ -25,7 +25,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.probing import idle
+from advisor.probing import processes
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import (
     BuildMemory,
@@ -311,7 +311,7 @@ class Session(WorkerPool):
         )
         self.busy_processes.pause(arm)
         self._conditions[arm] = self._conditions_monitor.conditions_since(before, worker.pid)
-        idle.wait_until_idle(worker.pid)
+        processes.wait_until_idle(worker.pid)
         yield from deferred
 
     def last_conditions(self, arm: str) -> Conditions:

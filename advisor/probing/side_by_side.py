@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import BuildStarted, RunEvent
-from advisor.probing.termination import process_tree
+from advisor.probing.processes import process_tree
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 

@@ -18,7 +18,7 @@ import msgspec
 from typing_extensions import Self
 
 from advisor.domain.catalogue import Deadlines
-from advisor.probing.termination import kill_worker
+from advisor.probing.processes import kill_worker
 from advisor.probing.worker_failures import (
     MAX_REASON_CHARS,
     clock_failure,

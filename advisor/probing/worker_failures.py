@@ -9,7 +9,7 @@ import resource
 import signal
 from collections.abc import Iterable, Sequence
 
-from advisor.probing.termination import SKIPPED_FILE
+from advisor.probing.processes import SKIPPED_FILE
 from advisor.probing.worker_process import Worker
 from advisor.system import read_tail
 from probes.wire.outcome import Failure, Phase

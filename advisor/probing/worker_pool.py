@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from advisor.domain.plan import Arm, arm_directory_name
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported, WorkerSpawned
-from advisor.probing import idle
+from advisor.probing import processes
 from advisor.probing.device_memory import MemoryHeadroom
 from advisor.probing.environments.variables import worker_environment
 from advisor.probing.run_config import RunConfig
@@ -56,7 +56,7 @@ class WorkerPool:
         self.workers: dict[str, Worker] = {}
         #: Arms whose last worker could not be started.
         self._unstartable: set[str] = set()
-        self.busy_processes = idle.BusyProcesses()
+        self.busy_processes = processes.BusyProcesses()
         self.standbys: dict[str, Standby] = {}
 
     def __enter__(self) -> Self:

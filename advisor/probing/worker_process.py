@@ -15,7 +15,7 @@ import psutil
 
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.wire import decode
-from advisor.probing.idle import continue_processes, suspend_processes
+from advisor.probing.processes import continue_processes, suspend_processes
 from advisor.system import open_regular
 from probes import protocol
 from probes.wire.events import (

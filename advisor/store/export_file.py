@@ -31,8 +31,7 @@ from advisor.store.decoders import DECODE_ERRORS
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE, report_unwritable, write_atomically
-from probes.wire.events import Imported
-from probes.wire.facts import Environment
+from probes.wire.events import Environment, Imported
 
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 
 
 class _Numpy:

@@ -24,8 +24,8 @@ from probes.checking.output_check import allowed_difference
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
+from probes.files import replace_when_complete
 from probes.measuring.sync_check import run_queue_seconds
-from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.wire.events import NewShapeOutcome, NewShapeResult
 from probes.wire.shape import Shape

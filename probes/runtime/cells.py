@@ -1,20 +1,25 @@
-"""Open the model of a worker; build, check and warm up the program for each shape."""
+"""Open the model of a worker; build, check and warm up the program for each shape.
+
+Of a trained model, also report what the arm loses: along a long text, and by the user's metric.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import sys
 from typing import Any
 
 from probes import protocol
 from probes.adapter import Program, Subject, UnsupportedError
-from probes.checking import dispatch
+from probes.checking import dispatch, long_text
 from probes.checking.dispatch import Cell
 from probes.checking.rules import rules_for
+from probes.files import load_module
 from probes.measuring import sync_check, timing
 from probes.runtime import failures
 from probes.runtime.channel import Channel
-from probes.runtime.failures import FailureError
+from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional
 from probes.wire import checks, events
 from probes.wire.outcome import Failure, Phase
 from probes.wire.shape import Shape
@@ -110,7 +115,7 @@ class ExplainedRefusal:
             found := self.subject.why_untraceable(self.inputs)
         ):
             what, fix = found
-            reason = f"{what}: {failures.exception_summary(problem)}"
+            reason = f"{what}: {exception_summary(problem)}"
             failure = Failure("unsupported", "build", reason[: failures.MAX_REASON_LENGTH], fix)
             raise FailureError(failure) from problem
 
@@ -256,3 +261,49 @@ def measure_late_share(cell: Cell) -> float:
         wait = torch.cuda.synchronize
         return sync_check.late_share_on_device(program, inputs, synchronise, wait)
     return sync_check.late_share_of_output(program, program.collect, inputs, synchronise)
+
+
+def report_losses(cells: dict[Shape, Cell], request: protocol.Request, channel: Channel) -> None:
+    """Send the scores along the long text and the user's metric; what fails is not sent."""
+    shape = max(cells)
+    program = cells[shape].program
+    if request.long_text and long_text.file_of(request).exists():
+        channel.start_phase("correctness", shape)
+        scores = try_optional(
+            lambda: long_text.score_program(program, long_text.load(request), request)
+        )
+        if scores is not None:
+            channel.send(scores)
+    if request.metric:
+        channel.start_phase("correctness", shape)
+        model = MeasuredModel(cells[shape])
+        channel.send(
+            attempt(
+                lambda: call_metric(request.metric, model),
+                lambda problem: checks.UserMetric(None, exception_summary(problem)),
+            )
+        )
+
+
+class MeasuredModel:
+    """What the user's metric gets: a call takes and returns numpy arrays.
+
+    The arrays have the shapes that were built. For text they are prompts, `(batch_size, input
+    tokens) int64`, and new tokens, `(batch_size, output tokens) int64`.
+    """
+
+    def __init__(self, cell: Cell) -> None:
+        self.batch_size = cell.shape.batch_size
+        self._cell = cell
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        program = self._cell.program
+        return next(
+            dispatch.run_program(self._cell.workflow, program, [program.feed(list(arrays))])
+        )
+
+
+def call_metric(target: str, model: MeasuredModel) -> checks.UserMetric:
+    file, _, name = target.rpartition(":")
+    module = load_module("p3_advisor_metric", pathlib.Path(file))
+    return checks.UserMetric(float(getattr(module, name)(model)))

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from probes import protocol
+from probes.files import replace_when_complete
 from probes.measuring import timing
-from probes.partial_file import replace_when_complete
 from probes.wire import events
 from probes.wire.events import Event
 from probes.wire.outcome import Outcome, Phase

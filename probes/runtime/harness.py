@@ -13,19 +13,19 @@ from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.checking.dispatch import Cell
+from probes.files import load_module
 from probes.measuring import flexibility, timing
-from probes.module_file import load_module
-from probes.runtime import environment, losses, memory, reference, sandbox
+from probes.runtime import process, reference, sandbox
 from probes.runtime.cells import (
     build_cell,
     check_engagement,
     create_model,
     load_subject,
+    report_losses,
     warm_up_cell,
 )
 from probes.runtime.channel import Channel
 from probes.runtime.failures import attempt, classify, try_optional
-from probes.runtime.memory import keep_freed_blocks
 from probes.runtime.service import Service
 from probes.wire import events
 from probes.wire.outcome import Outcome
@@ -121,7 +121,7 @@ def run_reference_role(
 
 def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     channel.start_phase("import")
-    keep_freed_blocks()
+    process.keep_freed_blocks()
     with channel.stopwatch() as seconds:
         file = pathlib.Path(request.workflow_file)
         workflow: Any = load_module(f"probes.workflows.{file.stem}", file)
@@ -131,9 +131,7 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
             workflow = ServedWorkflow(workflow)
         versions = workflow.versions()
         settings = workflow.settings(request)
-    found = (
-        try_optional(environment.read_environment) if request.role in {"measure", "serve"} else None
-    )
+    found = try_optional(process.read_environment) if request.role in {"measure", "serve"} else None
     channel.send(events.Imported(versions, settings, seconds(), found))
     return workflow
 
@@ -178,7 +176,7 @@ def run_measured_role(
     facts = try_optional(lambda: recipe_facts(workflow, subject, cells, request))
     if facts is not None:
         channel.send(facts)
-    losses.report_losses(cells, request, channel)
+    report_losses(cells, request, channel)
     if request.role == "serve":
         channel.send(workflow.address())
     if hold:
@@ -209,7 +207,7 @@ def run_measured_role(
 
 def read_memory(workflow: Any) -> events.MemoryRead:
     """Return the peaks of this process, or of the server that the workflow started."""
-    found: events.MemoryRead = getattr(workflow, "read_memory", memory.read_peaks)()
+    found: events.MemoryRead = getattr(workflow, "read_memory", process.read_peaks)()
     return found
 
 

@@ -13,7 +13,7 @@ from probes.checking.dispatch import Cell
 from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
 from probes.measuring import flexibility
-from probes.runtime import memory
+from probes.runtime import process
 from probes.runtime.channel import Channel
 from probes.runtime.failures import try_optional
 from probes.wire import events
@@ -85,7 +85,7 @@ def answer_tokens(request: protocol.Request, channel: Channel) -> list[str]:
             if token[0] == "peaks":
                 try_optional(lambda: measure_peaks(request, channel))
             elif int(token[1]):
-                held.enter_context(memory.hold(int(token[1]), request.device))
+                held.enter_context(process.hold(int(token[1]), request.device))
             channel.send(events.Ready())
         return token
 

@@ -31,7 +31,7 @@ from probes.adapter import Server, UnsupportedError
 from probes.checking import text_correctness
 from probes.checking.dispatch import Cell
 from probes.protocol import Request
-from probes.runtime import memory
+from probes.runtime import process
 from probes.runtime.failures import exception_summary
 from probes.subjects.checkpoint import EngineSubject
 from probes.wire import events
@@ -121,7 +121,7 @@ class ServedWorkflow:
 
     def read_memory(self) -> events.MemoryRead:
         assert self._process is not None  # noqa: S101 - for the type checker: `build` came before
-        return events.MemoryRead(memory.peak_rss_bytes_of_tree(self._process.pid))
+        return events.MemoryRead(process.peak_rss_bytes_of_tree(self._process.pid))
 
     def integration(self, request: Request) -> str:
         return f"{self.serving_command(request)}\n"

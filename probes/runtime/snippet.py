@@ -24,8 +24,7 @@ from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring import timing
 from probes.protocol import Request
 from probes.runtime.channel import Channel
-from probes.runtime.environment import read_environment
-from probes.runtime.memory import keep_freed_blocks
+from probes.runtime.process import keep_freed_blocks, read_environment
 from probes.wire import events
 
 EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
@@ -92,9 +91,9 @@ def run_role(request: Request, channel: Channel) -> None:
 def count_graph_breaks() -> dict[str, int]:
     if "torch._dynamo" not in sys.modules:
         return {}
-    from probes.stacks import graph_breaks  # noqa: PLC0415 - imports torch
+    from probes.stacks import dynamo  # noqa: PLC0415 - imports torch
 
-    return graph_breaks.graph_breaks()
+    return dynamo.graph_breaks()
 
 
 class Snippet:

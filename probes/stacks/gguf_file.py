@@ -17,7 +17,7 @@ import numpy as np
 from gguf.utility import SafetensorsLocal
 
 from probes.adapter import Request, UnsupportedError
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.subjects.checkpoint import EngineSubject, require_architecture, token_word
 
 #: llama.cpp's name of each architecture that `write_model` can write.

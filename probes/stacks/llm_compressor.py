@@ -17,7 +17,7 @@ import sys
 from typing import Any
 
 from probes.adapter import Request, UnsupportedError
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.subjects.checkpoint import EngineSubject
 
 #: Variables with import paths of this worker's interpreter, which are not the other one's.

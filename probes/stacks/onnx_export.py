@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import torch
 
 from probes.adapter import Request, UnsupportedError
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.stacks import pytorch
 from probes.subjects.exported import batch_range
 from probes.subjects.outputs import other_types

@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 
 from probes.adapter import Engagement, Request
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.subjects.onnx_file import item_bytes
 
 #: Operators whose weights become INT8. Convolutions do not: ONNX Runtime's guide recommends dynamic

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from probes.adapter import Engagement, Request, UnsupportedError
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.stacks import cuda_graphs, onnx_export, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.subjects.by_request import open_torch_or_onnx

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from probes.adapter import ModelError, UnsupportedError
 from probes.checking.text_reference import ReferenceRun, rows_with_logprobs
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.protocol import QUICK_REFERENCE, Request
 from probes.subjects import checkpoint, transformers_model
 from probes.subjects.outputs import count_flops

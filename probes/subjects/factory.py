@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from probes.adapter import ModelError
-from probes.module_file import load_module
+from probes.files import load_module
 from probes.protocol import Request
 from probes.subjects import adjustments, higher_precision
 from probes.subjects.call_inputs import ExampleLike, are_different_tensors, flatten

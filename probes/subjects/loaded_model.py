@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, load_model, save_model
 
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.wire.events import Unit
 
 #: numpy has no bfloat16; float32 holds every value of it exactly.

@@ -8,7 +8,7 @@ import torch
 from torch._inductor import aoti_compile_and_package, aoti_load_package
 
 from probes.adapter import Engagement, Request, StartLines
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.stacks import cuda_graphs, onnx_export, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram

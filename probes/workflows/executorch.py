@@ -16,7 +16,7 @@ from executorch.extension.pybindings import portable_lib
 from executorch.runtime import Runtime
 
 from probes.adapter import Engagement, Request
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.stacks import onnx_export, pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 from probes.subjects.outputs import collect

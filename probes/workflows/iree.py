@@ -15,7 +15,7 @@ import torch
 from iree import compiler, runtime
 
 from probes.adapter import Engagement, Request
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.stacks import pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_or_onnx
 

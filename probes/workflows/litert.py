@@ -11,7 +11,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from probes.adapter import Engagement, Request
-from probes.partial_file import replace_when_complete
+from probes.files import replace_when_complete
 from probes.stacks import pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from probes.adapter import Engagement, Request, UnsupportedError
-from probes.stacks import cuda_graphs, graph_breaks, pytorch
+from probes.stacks import cuda_graphs, dynamo, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
@@ -29,8 +29,8 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     """Return the share of the kernels that captured graphs start, and Dynamo's graph breaks."""
     launches = cuda_graphs.count_launches(lambda: program(device_inputs))
     engaged = cuda_graphs.graph_engagement(launches)
-    proof = engaged.proof if launches.graph_launches else graph_breaks.with_cause(engaged.proof)
-    facts = {**engaged.facts, "graph_breaks": graph_breaks.graph_breaks()}
+    proof = engaged.proof if launches.graph_launches else dynamo.with_cause(engaged.proof)
+    facts = {**engaged.facts, "graph_breaks": dynamo.graph_breaks()}
     return Engagement(engaged.share, proof, facts)
 
 

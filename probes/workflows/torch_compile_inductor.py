@@ -9,7 +9,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request, StartLines
-from probes.stacks import cuda_graphs, graph_breaks, pytorch, start_lines
+from probes.stacks import cuda_graphs, dynamo, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
 
@@ -65,15 +65,15 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
         if regions
         else 0
     )
-    breaks = graph_breaks.graph_breaks()
+    breaks = dynamo.graph_breaks()
     inside = captured * regions
     share = inside / (inside + outside) if inside + outside else 0.0
     proof = (
         f"{_describe_regions(regions, captured)}, and "
-        f"{graph_breaks.count(outside, 'operator')} ran outside them{_tell(breaks)}"
+        f"{dynamo.count(outside, 'operator')} ran outside them{_tell(breaks)}"
         # Dynamo also opens a region for code of which it captured no operator.
         if regions and counters["stats"]["calls_captured"]
-        else graph_breaks.with_cause("no compiled region ran")
+        else dynamo.with_cause("no compiled region ran")
     )
     facts = {
         "graphs": int(counters["stats"]["unique_graphs"]),
@@ -91,7 +91,7 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
 
 def _describe_regions(regions: int, captured: int) -> str:
-    operators = graph_breaks.count(captured, "operator")
+    operators = dynamo.count(captured, "operator")
     if regions == 1:
         return f"1 compiled region ran in a call; its graph holds {operators}"
     return f"{regions} compiled regions ran in a call; their graphs hold {operators} on average"
@@ -109,9 +109,9 @@ def starts(subject: Any, request: Request) -> dict[str, StartLines]:
     arguments = _arguments(request)
     generates = request.task == GENERATE
     return {
-        **start_lines.with_cache_artifacts(integration(request)),
-        **({} if generates else start_lines.with_compiled_function(settings, arguments)),
-        **start_lines.with_compiled_blocks(
+        **dynamo.with_cache_artifacts(integration(request)),
+        **({} if generates else dynamo.with_compiled_function(settings, arguments)),
+        **dynamo.with_compiled_blocks(
             subject.model if generates else subject.module,
             settings,
             arguments,

@@ -9,7 +9,7 @@ import transformers
 from torch._dynamo.utils import counters
 
 from probes.adapter import GENERATE, Engagement, Request, StartLines, TextProgram, UnsupportedError
-from probes.stacks import decode_step, graph_breaks, pytorch, start_lines
+from probes.stacks import decode_step, dynamo, pytorch
 from probes.subjects import transformers_generate
 from probes.subjects.causal_lm import CausalLm, open_causal_lm
 
@@ -56,7 +56,7 @@ def engagement(program: TextProgram, device_inputs: Any) -> Engagement:
             lambda: program(device_inputs), (pytorch.COMPILED_REGION,)
         )
         how = "ran compiled"
-    breaks = graph_breaks.graph_breaks()
+    breaks = dynamo.graph_breaks()
     proof = f"{steps} of {passes} passes {how}; the prompt's pass stays eager"
     return Engagement(
         steps / passes,
@@ -74,4 +74,4 @@ def integration(request: Request) -> str:
 def starts(subject: CausalLm, request: Request) -> dict[str, StartLines]:
     if request.options.get("loop") == "cuda-graph":
         return {}
-    return start_lines.with_cache_artifacts(integration(request))
+    return dynamo.with_cache_artifacts(integration(request))

@@ -10,7 +10,7 @@ import torch
 from openvino.frontend.pytorch.torchdynamo import execute as partitions
 
 from probes.adapter import Engagement, Request
-from probes.stacks import graph_breaks, openvino_model, pytorch
+from probes.stacks import dynamo, openvino_model, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
@@ -80,7 +80,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     eager = count_operators(lambda: program(device_inputs))
     facts = list(map(openvino_model.describe_compiled, partitions.compiled_cache.values()))
     if not facts:
-        proof = graph_breaks.with_cause("OpenVINO runs no layer")
+        proof = dynamo.with_cause("OpenVINO runs no layer")
         return Engagement(0.0, proof, {"partitions": [], "operators_in_pytorch": eager})
     layers = sum(
         count

@@ -14,7 +14,7 @@ from torch_xla.core import xla_model
 from torch_xla.debug import metrics
 
 from probes.adapter import Engagement, Request
-from probes.stacks import graph_breaks, pytorch
+from probes.stacks import dynamo, pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 from probes.subjects.outputs import collect
 
@@ -98,7 +98,7 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
         "operators": operators,
     }
     if not runs:
-        return Engagement(0.0, graph_breaks.with_cause("XLA ran no compiled program"), facts)
+        return Engagement(0.0, dynamo.with_cause("XLA ran no compiled program"), facts)
     share = max(1 - (by_itself + handed_back) / max(operators, 1), 0.0)
     proof = (
         f"XLA ran compiled programs; of {operators} operators {by_itself} ran outside them, "

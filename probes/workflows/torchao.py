@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request, StartLines
-from probes.stacks import graph_breaks, pytorch, start_lines, torchao_weights
+from probes.stacks import dynamo, pytorch, torchao_weights
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
 
@@ -50,10 +50,10 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
     outside, regions = pytorch.count_operators_outside(
         lambda: program(device_inputs), COMPILED_REGIONS
     )
-    ran = f"{graph_breaks.count(regions, 'compiled region')} ran"
+    ran = f"{dynamo.count(regions, 'compiled region')} ran"
     if isinstance(program, TorchProgram):
         share = 1.0 if regions else 0.0
-        compiled = f"{ran} in a call, {graph_breaks.count(outside, 'operator')} outside them"
+        compiled = f"{ran} in a call, {dynamo.count(outside, 'operator')} outside them"
         return torchao_weights.engagement(program.subject.module, share, compiled)
     passes = program.request.output_tokens
     compiled = (
@@ -80,4 +80,4 @@ compiled = torch.compile(model)
 
 
 def starts(subject: Any, request: Request) -> dict[str, StartLines]:
-    return start_lines.with_cache_artifacts(integration(request))
+    return dynamo.with_cache_artifacts(integration(request))

@@ -22,7 +22,7 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.ask import rubric_files
 from advisor.domain.workflow import Environment
-from advisor.probing.environments import registry, sources
+from advisor.probing.environments import registry, uv_runner
 
 #: The Python version that locks are resolved for, and those that an environment may have.
 PYTHON = "3.11"
@@ -40,9 +40,9 @@ FURTHER_SOURCES = ("UV_FIND_LINKS", "UV_INDEX", "UV_EXTRA_INDEX_URL")
 
 def resolve(environment: Environment, variables: Mapping[str, str]) -> list[str]:
     """Return the pins of the environment's requirements and their dependencies."""
-    backend = sources.torch_backend(environment.torch, variables)
+    backend = uv_runner.torch_backend(environment.torch, variables)
     options = ["--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--upgrade"]
-    with sources.excludes(environment.excluded_packages) as excludes:
+    with uv_runner.excludes(environment.excluded_packages) as excludes:
         output = compile_pins(
             [*options, "--python-version", PYTHON, *excludes, *backend],
             environment.requirements,
@@ -101,7 +101,7 @@ def refresh(
     """Write the locks of these environments, or of all, and yield each file."""
     rubric = rubric_files.rubric_directory()
     known = registry.own_environments(rubric_files.load().workflows)
-    variables = sources.uv_environment(inherited, sources.read_pip_settings(inherited))
+    variables = uv_runner.uv_environment(inherited, uv_runner.read_pip_settings(inherited))
     for name in names or sorted(known):
         file, environment = registry.lock_file(rubric, name), known[name]
         if only_hashes and not file.exists():

@@ -83,7 +83,7 @@ record("second size", lambda: engage(workflow, [2, 3]))
 #: Dynamo skips a function with a break of the graph in a loop, and counts no break.
 BROKEN_LOOP = """
 import functools
-from probes.stacks import graph_breaks
+from probes.stacks import dynamo
 from probes.workflows import torch_compile_inductor as workflow
 
 (directory / "loop.py").write_text('''
@@ -102,7 +102,7 @@ torch.compile = functools.partial(torch.compile, backend="eager")
 subject = workflow.open_subject(request)
 subject.module = Chosen()
 workflow.open_subject = lambda _: subject
-record("loop", lambda: engage(workflow, [2]) | {"breaks": graph_breaks.graph_breaks()})
+record("loop", lambda: engage(workflow, [2]) | {"breaks": dynamo.graph_breaks()})
 """
 #: Dynamo's region spans the eager body and the compiled head.
 EAGER_BODY = """
@@ -128,7 +128,7 @@ record("mixed", lambda: engage(workflow, [2]))
 UNCAPTURED = """
 import functools
 import dataclasses
-from probes.stacks import graph_breaks
+from probes.stacks import dynamo
 from probes.workflows import torch_compile_inductor as workflow
 
 (directory / "uncaptured.py").write_text('''
@@ -173,7 +173,7 @@ torch.compile = functools.partial(torch.compile, backend="eager")
 for function in ("lstm", "nested", "disabled", "masked"):
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    graph_breaks.HANDLER.found.clear()
+    dynamo.HANDLER.found.clear()
     subject = {"kind": "factory", "name": f"{directory / 'uncaptured.py'}:{function}"}
     request = dataclasses.replace(
         request, subject=subject, dtype="native", shared_directory=tempfile.mkdtemp()

@@ -22,7 +22,7 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
-from advisor.probing.environments import health, registry, sources
+from advisor.probing.environments import health, registry, uv_runner
 from advisor.probing.environments.uv_runner import BuildSettings, creation_error, run_uv
 
 #: Bytes in a block of `st_blocks`.
@@ -171,8 +171,8 @@ def _install(
     run_uv(name, [*venv, "--python", base], settings, lock_fd)
     lock_file = registry.lock_file(settings.rubric, name)
     constraint = ["--constraint", str(lock_file)] if lock_file.is_file() else []
-    backend = sources.torch_backend(environment.torch, settings.uv_variables)
-    with sources.excludes(environment.excluded_packages) as excludes:
+    backend = uv_runner.torch_backend(environment.torch, settings.uv_variables)
+    with uv_runner.excludes(environment.excluded_packages) as excludes:
         target = ["--python", str(registry.interpreter_path(staging))]
         options = [*constraint, *excludes, *backend]
         requirements = [*environment.requirements, *settings.added]

@@ -1,20 +1,127 @@
-"""Run uv for one environment, and turn its failures into errors with a next step."""
+"""Run uv with pip's package sources, and turn its failures into errors with a next step.
+
+The sources are passed in environment variables. They apply to one command and are never stored.
+"""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import uv
 
 from advisor.domain.machine import Interpreter
 from advisor.errors import EnvironmentNotUsableError
-from advisor.probing.environments import sources
+from advisor.probing.environments.variables import without_python_paths
+from advisor.system import WITHOUT_CURRENT_DIRECTORY, without_current_directory
+
+#: Settings of pip, each with uv's variables for it. A variable that the user has set has
+#: precedence over pip's setting.
+UV_VARIABLES: dict[str, tuple[str, ...]] = {
+    "index-url": ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),
+    "extra-index-url": ("UV_INDEX", "UV_EXTRA_INDEX_URL"),
+    "find-links": ("UV_FIND_LINKS",),
+    "no-index": ("UV_NO_INDEX",),
+    "trusted-host": ("UV_INSECURE_HOST",),
+    "cert": ("SSL_CERT_FILE",),
+    "proxy": ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy", "http_proxy"),
+}
+#: Sections of pip's configuration that apply to `pip install`; later ones have precedence.
+SECTIONS = ("global", "install", ":env:")
+INDEX_STRATEGY = "UV_INDEX_STRATEGY"
+TORCH_BACKEND = "UV_TORCH_BACKEND"
+PIP_SECONDS = 60
+#: `python -m pip` without the current directory, also before Python 3.11.
+RUN_PIP = f"{WITHOUT_CURRENT_DIRECTORY}import runpy; runpy.run_module('pip', run_name='__main__')"
+
+
+def read_pip_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration of pip by the names of its settings; empty where pip is missing."""
+    own_pip = [sys.executable, "-c", RUN_PIP]
+    on_path = shutil.which("pip", path=environment.get("PATH"))
+    for pip in (own_pip, [on_path] if on_path else []):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            command = [*pip, "config", "list"]
+            result = subprocess.run(  # noqa: S603 - an argument list, no shell
+                command,
+                capture_output=True,
+                text=True,
+                timeout=PIP_SECONDS,
+                check=True,
+                env=without_current_directory(without_python_paths(environment)),
+            )
+            return parse_pip_settings(result.stdout.splitlines())
+    return {}
+
+
+def parse_pip_settings(lines: Iterable[str]) -> dict[str, str]:
+    """Return the settings in `section.name='value'` lines, with pip's precedence of sections."""
+    found: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
+    for line in lines:
+        key, _, quoted = line.partition("=")
+        section, _, name = key.strip().rpartition(".")
+        with contextlib.suppress(ValueError, SyntaxError):
+            value = ast.literal_eval(quoted.strip())
+            if section in found and isinstance(value, str):
+                found[section][name] = value
+    return {name: value for section in SECTIONS for name, value in found[section].items()}
+
+
+def uv_environment(inherited: Mapping[str, str], pip_settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of uv: the user's own, and pip's settings where those set nothing."""
+    environment = {**without_python_paths(inherited), "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+    for name, variables in UV_VARIABLES.items():
+        if pip_settings.get(name) and not any(inherited.get(variable) for variable in variables):
+            separator = "," if name == "find-links" else " "
+            environment[variables[0]] = separator.join(pip_settings[name].split())
+            if name == "extra-index-url":
+                # pip takes the best version of all indexes.
+                environment.setdefault(INDEX_STRATEGY, "unsafe-best-match")
+    return environment
+
+
+def torch_backend(backend: str, uv: Mapping[str, str]) -> list[str]:
+    """Return uv's option that selects the build of torch.
+
+    Empty where the user has configured the source of torch.
+    """
+    if (
+        backend == "none"
+        or uv.get(TORCH_BACKEND)
+        or uv.get("UV_DEFAULT_INDEX")
+        or uv.get("UV_INDEX_URL")
+    ):
+        return []
+    folders = [
+        pathlib.Path(link)
+        for link in uv.get("UV_FIND_LINKS", "").split(",")
+        if link and "://" not in link
+    ]
+    if any(next(folder.glob("torch-*.whl"), None) for folder in folders):
+        return []
+    return ["--torch-backend", backend]
+
+
+@contextlib.contextmanager
+def excludes(packages: Sequence[str]) -> Iterator[list[str]]:
+    """Yield uv's option that excludes packages although others require them.
+
+    uv reads their names from a temporary file.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:
+        names.write("\n".join(packages))
+        names.flush()
+        yield ["--excludes", names.name] if packages else []
+
 
 #: Beginnings of lines of uv that do not help the user: one for each package, and its directories.
 IGNORED_LINES = (" + ", " - ", " ~ ", "Activate with", "Using ", "Creating virtual environment")
@@ -58,7 +165,7 @@ class BuildSettings:
 
     @property
     def uv_variables(self) -> dict[str, str]:
-        return sources.uv_environment(self.inherited, self.pip_settings)
+        return uv_environment(self.inherited, self.pip_settings)
 
 
 def run_uv(name: str, arguments: list[str], settings: BuildSettings, lock_fd: int) -> None:

@@ -13,7 +13,7 @@ import workers
 from builders import question
 
 from advisor.ask import detection, rubric_files
-from advisor.probing.environments import sources
+from advisor.probing.environments import uv_runner
 from advisor.probing.environments.variables import worker_environment
 from advisor.tui.session import HOST_COMMAND
 
@@ -80,7 +80,7 @@ def test_detecting_an_interpreter_and_reading_pip_execute_nothing_in_the_current
     checkout: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(checkout)
-    sources.read_pip_settings(os.environ)
+    uv_runner.read_pip_settings(os.environ)
     monkeypatch.setenv("PYTHONPATH", "/nowhere:")
     detection.detect_interpreter(sys.executable, ["torch"])
     assert executed(checkout) == []

@@ -8,8 +8,8 @@ import pytest
 from sessions import expect_failure
 from worker_scripts import BLOCK, SECONDS, Clock, messages_until_end, start
 
+from advisor.probing import processes, worker_process
 from advisor.probing import supervisor as supervisor_module
-from advisor.probing import termination, worker_process
 from advisor.probing.supervisor import Supervisor
 
 
@@ -83,6 +83,6 @@ def test_a_token_that_comes_early_leaves_the_deadline_of_the_present_phase(
 def test_a_link_in_place_of_the_mark_of_a_skipped_worker_is_not_followed(
     tmp_path: pathlib.Path,
 ) -> None:
-    (tmp_path / termination.SKIPPED_FILE).symlink_to(tmp_path / "elsewhere")
-    termination.skip(tmp_path)
+    (tmp_path / processes.SKIPPED_FILE).symlink_to(tmp_path / "elsewhere")
+    processes.skip(tmp_path)
     assert not (tmp_path / "elsewhere").exists()

@@ -17,7 +17,7 @@ import pytest
 import workers
 from worker_scripts import DEADLINES, WAIT, Clock, messages_until_end, next_message, start
 
-from advisor.probing import termination
+from advisor.probing import processes
 from advisor.probing.supervisor import Supervisor
 from probes import protocol
 from probes.wire.events import PhaseStarted, Ready
@@ -76,7 +76,7 @@ def test_nothing_that_a_worker_started_outlives_it(
 def test_sharing_the_session_of_the_advisor_makes_no_worker_process(tmp_path: pathlib.Path) -> None:
     with subprocess.Popen(["sleep", "3600"], env={protocol.MARK_VARIABLE: str(tmp_path)}) as child:
         try:
-            assert [process.pid for process in termination.process_tree(tmp_path)] == [child.pid]
+            assert [process.pid for process in processes.process_tree(tmp_path)] == [child.pid]
         finally:
             child.kill()
 

@@ -34,9 +34,9 @@ from advisor.domain.run_events import (
 )
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
+from advisor.probing.processes import process_tree
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
-from advisor.probing.termination import process_tree
 from advisor.probing.worker_process import Worker
 from probes.wire.events import (
     BlockTimed,
@@ -123,7 +123,7 @@ def test_a_visit_ends_when_its_worker_is_idle(
     list(session.build("quick"))
     waited_for: list[list[str]] = []
     monkeypatch.setattr(
-        "advisor.probing.idle.wait_until_idle",
+        "advisor.probing.processes.wait_until_idle",
         lambda process: waited_for.append(psutil.Process(process).cmdline()),
     )
     list(session.visit("quick", Shape(2), 1))
@@ -379,7 +379,7 @@ def test_processes_that_stay_busy_are_paused_between_visits(
     session: Session, run_config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine gives the process little of a processor.
-    monkeypatch.setattr("advisor.probing.idle.SAMPLING_PASSES", ((0.5, 0.0), (1.0, 0.02)))
+    monkeypatch.setattr("advisor.probing.processes.SAMPLING_PASSES", ((0.5, 0.0), (1.0, 0.02)))
     busy = builders.arm("misbehaving/restless", options={"fault": "restless"})
     start_workers(session, QUICK, busy)
     assert [each for each in session.build(QUICK.id) if isinstance(each, BusyWhileIdle)] == []

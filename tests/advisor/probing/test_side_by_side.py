@@ -26,9 +26,9 @@ from advisor.domain.machine import Cpu
 from advisor.domain.run_events import BuildStarted, DeviceMemory, RunEvent, WorkerSpawned
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
+from advisor.probing.processes import process_tree
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares, SideBySideBuilds
-from advisor.probing.termination import process_tree
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
 from probes.wire.events import Built, Imported, PhaseStarted, Prepared, Ready, WarmedUp

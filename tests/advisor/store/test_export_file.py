@@ -22,8 +22,7 @@ from advisor.execute.execution import execute
 from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.wire.events import Imported
-from probes.wire.facts import Environment
+from probes.wire.events import Environment, Imported
 
 IMPORTED = Imported(
     versions={"torch": "2.13.0"},

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probes.runtime import losses
+from probes.runtime import cells
 from probes.runtime.failures import exception_summary
 from probes.wire.checks import UserMetric
 from probes.wire.shape import Shape
@@ -50,7 +50,7 @@ def ask(directory: pathlib.Path, function: str) -> list[Any]:
         shape: types.SimpleNamespace(program=Doubling(), workflow=workflow, shape=shape)
         for shape in (Shape(1), Shape(4))
     }
-    losses.report_losses(cells, request, channel)
+    cells.report_losses(cells, request, channel)
     return sent
 
 
@@ -75,5 +75,5 @@ def test_without_text_and_metric_nothing_is_sent(
         batch_sizes=[1], long_text=tokens, metric="", shared_directory=str(tmp_path)
     )
     cell: Any = types.SimpleNamespace(program=None)
-    losses.report_losses({Shape(1): cell}, request, channel)
+    cells.report_losses({Shape(1): cell}, request, channel)
     assert sent == []

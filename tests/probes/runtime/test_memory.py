@@ -8,24 +8,24 @@ import sys
 import pytest
 
 from advisor.ask import rubric_files
-from probes.runtime import memory
+from probes.runtime import process
 
 MEBIBYTE = 1 << 20
 ROOT = rubric_files.probes_directory().parent
 GROWTH = """
 import sys
 sys.path.insert(0, {root!r})
-from probes.runtime import memory
-before = memory.peak_rss_bytes()
+from probes.runtime import process
+before = process.peak_rss_bytes()
 {action}
-print(memory.peak_rss_bytes() - before)
+print(process.peak_rss_bytes() - before)
 """
 
 
 @pytest.mark.parametrize(
     "action",
     [
-        "with memory.hold({size}, 'cpu'):\n    pass",
+        "with process.hold({size}, 'cpu'):\n    pass",
         "kept = bytearray({size}); kept[::4096] = b'1' * len(kept[::4096])",
     ],
     ids=["outside every allocator", "by Python's own"],
@@ -44,6 +44,6 @@ def test_a_known_allocation_is_measured(action: str) -> None:
 def test_without_a_driver_nothing_is_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "DRIVER", "libnobody-has-this.so.1")
-    with memory.hold(MEBIBYTE, "cuda"):
+    monkeypatch.setattr(process, "DRIVER", "libnobody-has-this.so.1")
+    with process.hold(MEBIBYTE, "cuda"):
         pass

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from lazy import lazy
 
-from probes.stacks import vllm_engine
+from probes.workflows import vllm
 
 torch = lazy("torch")
 
@@ -39,15 +39,15 @@ def model_of(layer: Any) -> Any:
 @pytest.mark.parametrize(("kind", "share"), [("bfloat16", 0.0), ("int8", 1.0)])
 def test_packed_weights_count_by_the_type_of_what_is_left(kind: str, share: float) -> None:
     model = model_of(packed_linear(16, 4, getattr(torch, kind)))
-    assert list(vllm_engine.count_types(model)) == [kind]
-    assert vllm_engine.count_types(model)[kind][0] == 64
-    found = vllm_engine.engagement(Engine(model), {})
+    assert list(vllm.count_types(model)) == [kind]
+    assert vllm.count_types(model)[kind][0] == 64
+    found = vllm.quantised_engagement(Engine(model), {})
     assert found.share == share
     assert found.facts["weights"] == {kind: 64}
 
 
 def test_weights_that_are_kept_count_once() -> None:
     model = model_of(torch.nn.Linear(4, 16, bias=False))
-    assert vllm_engine.count_types(model) == {"float32": [64, 256]}
+    assert vllm.count_types(model) == {"float32": [64, 256]}
     tables = 8 * 4 * 4 + 4 * 8 * 2
-    assert vllm_engine.count_bytes(model) == tables + 256 + 2 * 4 * 4
+    assert vllm.count_bytes(model) == tables + 256 + 2 * 4 * 4

@@ -20,8 +20,8 @@ import recorded_runs
 from targets import READING, Target
 from worker_scripts import BLOCK, DEADLINES, SECONDS, WAIT, Clock, start
 
+from advisor.probing import processes
 from advisor.probing import supervisor as supervisor_module
-from advisor.probing import termination
 from advisor.probing.supervisor import DAMAGED, Supervisor
 from advisor.probing.worker_process import NEVER, Worker
 from advisor.store.store import Store
@@ -149,7 +149,7 @@ class ControlFiles(Target):
         protocol.LOG,
         protocol.REQUEST,
         protocol.SUSPENDED,
-        termination.SKIPPED_FILE,
+        processes.SKIPPED_FILE,
         ".",
     ]
     LINES: ClassVar[list[str]] = [
@@ -194,7 +194,7 @@ class ControlFiles(Target):
     def _act(self, supervisor: Supervisor, worker: Worker, act: str) -> None:
         match act:
             case "skip":
-                termination.skip(worker.directory)
+                processes.skip(worker.directory)
             case "suspend":
                 supervisor.suspend([worker])
                 supervisor.go_on([worker])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from advisor.probing import idle
+from advisor.probing import processes
 
 #: Spins in a second thread, as thread pools do, for a given CPU time; then writes `idle`.
 SPINNING_SCRIPT = """
@@ -45,7 +45,7 @@ def spinning(
 def test_spinning_threads_are_waited_for(
     spinning: subprocess.Popen[bytes], tmp_path: pathlib.Path
 ) -> None:
-    idle.wait_until_idle(spinning.pid, max_seconds=60)
+    processes.wait_until_idle(spinning.pid, max_seconds=60)
     assert (tmp_path / "idle").exists()
 
 
@@ -53,7 +53,7 @@ def test_spinning_threads_are_waited_for(
 def test_waiting_for_a_process_that_never_becomes_idle_ends(
     spinning: subprocess.Popen[bytes], tmp_path: pathlib.Path
 ) -> None:
-    idle.wait_until_idle(spinning.pid, max_seconds=0.05)
+    processes.wait_until_idle(spinning.pid, max_seconds=0.05)
     assert not (tmp_path / "idle").exists()
 
 
@@ -62,5 +62,5 @@ def test_a_process_that_has_ended_is_not_waited_for(spinning: subprocess.Popen[b
     spinning.kill()
     spinning.wait()
     started = time.monotonic()
-    idle.wait_until_idle(spinning.pid, max_seconds=60)
+    processes.wait_until_idle(spinning.pid, max_seconds=60)
     assert time.monotonic() - started < 30

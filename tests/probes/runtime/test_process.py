@@ -11,11 +11,11 @@ from importlib import metadata
 import pytest
 import workers
 
-from probes.runtime import environment, harness
+from probes.runtime import harness, process
 
 
 def test_installed_versions_and_the_providers_of_packages_are_read() -> None:
-    found = environment.read_environment()
+    found = process.read_environment()
     assert found.interpreter == sys.executable
     assert found.python == "{}.{}".format(*sys.version_info)
     assert found.distributions["msgspec"] == metadata.version("msgspec")
@@ -36,7 +36,7 @@ def test_only_a_measured_worker_reports_its_environment(
 
 
 def test_packages_are_those_that_the_standard_library_finds() -> None:
-    versions, providers = environment.read_distributions()
+    versions, providers = process.read_distributions()
     assert versions == {
         each.metadata["Name"]: each.version for each in [*metadata.distributions()][::-1]
     }

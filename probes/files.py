@@ -1,11 +1,13 @@
-"""Load a module from its file."""
+"""Load a module from its file, and write files so that they exist complete or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import pathlib
 import sys
 import types
+from collections.abc import Iterator
 
 
 def load_module(name: str, file: pathlib.Path) -> types.ModuleType:
@@ -18,3 +20,14 @@ def load_module(name: str, file: pathlib.Path) -> types.ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@contextlib.contextmanager
+def replace_when_complete(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yield a path to write to, and rename it to `path` when the block ends without an error.
+
+    A killed process leaves only `part-NAME`, which the next process overwrites.
+    """
+    partial = path.with_name(f"part-{path.name}")
+    yield partial
+    partial.rename(path)

@@ -6,11 +6,11 @@ import pathlib
 
 import pytest
 
-from advisor.probing.environments import sources
+from advisor.probing.environments import uv_runner
 
 
 def uv(inherited: dict[str, str] | None = None, **settings: str) -> dict[str, str]:
-    return sources.uv_environment(
+    return uv_runner.uv_environment(
         inherited or {}, {name.replace("_", "-"): value for name, value in settings.items()}
     )
 
@@ -22,7 +22,7 @@ def test_sections_have_the_precedence_of_pip() -> None:
         "install.index-url='https://two/'",
         "freeze.timeout='9'",
     ]
-    assert sources.parse_pip_settings(lines) == {"index-url": "https://three/"}
+    assert uv_runner.parse_pip_settings(lines) == {"index-url": "https://three/"}
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,14 @@ def test_sections_have_the_precedence_of_pip() -> None:
     ["", "no equals sign", "global.cert=", "global.cert=__import__('os')", "global.timeout=15"],
 )
 def test_an_unreadable_line_is_skipped(line: str) -> None:
-    assert sources.parse_pip_settings([line, "global.cert='/ca.pem'"]) == {"cert": "/ca.pem"}
+    assert uv_runner.parse_pip_settings([line, "global.cert='/ca.pem'"]) == {"cert": "/ca.pem"}
 
 
 def test_settings_come_from_pip_config(tmp_path: pathlib.Path) -> None:
     pip = tmp_path / "pip"
     pip.write_text("#!/bin/sh\necho \"global.find-links='/wheels'\"\n")
     pip.chmod(0o755)
-    found = sources.read_pip_settings(
+    found = uv_runner.read_pip_settings(
         {
             "PATH": f"{tmp_path}:/usr/bin:/bin",
             "PIP_FIND_LINKS": "/wheels",
@@ -100,13 +100,13 @@ def test_python_path_variables_do_not_reach_uv() -> None:
 def test_uv_selects_the_build_of_torch_unless_the_user_configured_its_source(
     tmp_path: pathlib.Path,
 ) -> None:
-    assert sources.torch_backend("cpu", {}) == ["--torch-backend", "cpu"]
-    assert sources.torch_backend("auto", {"UV_FIND_LINKS": str(tmp_path)}) == [
+    assert uv_runner.torch_backend("cpu", {}) == ["--torch-backend", "cpu"]
+    assert uv_runner.torch_backend("auto", {"UV_FIND_LINKS": str(tmp_path)}) == [
         "--torch-backend",
         "auto",
     ]
-    assert sources.torch_backend("none", {}) == []
-    assert sources.torch_backend("cpu", {"UV_TORCH_BACKEND": "cu130"}) == []
-    assert sources.torch_backend("cpu", {"UV_DEFAULT_INDEX": "https://mirror"}) == []
+    assert uv_runner.torch_backend("none", {}) == []
+    assert uv_runner.torch_backend("cpu", {"UV_TORCH_BACKEND": "cu130"}) == []
+    assert uv_runner.torch_backend("cpu", {"UV_DEFAULT_INDEX": "https://mirror"}) == []
     (tmp_path / "torch-2.13.0-cp311-cp311-linux_x86_64.whl").touch()
-    assert sources.torch_backend("cpu", {"UV_FIND_LINKS": f"https://elsewhere,{tmp_path}"}) == []
+    assert uv_runner.torch_backend("cpu", {"UV_FIND_LINKS": f"https://elsewhere,{tmp_path}"}) == []
