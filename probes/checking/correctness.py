@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from probes.checking import identity
-from probes.checking.output_check import OutputCheck, allowed_difference, check_output, judge
-from probes.checking.rules import Rules
+from probes.checking.limits import Rules
+from probes.checking.output_check import OutputCheck, check_output, judge
 from probes.checking.stored_reference import Reference
 from probes.wire.checks import CLASSES, Accuracy, AccuracyClass, Checked, Fault
 from probes.wire.shape import Shape
@@ -126,7 +126,7 @@ def pool_integers(
             continue
         differing = sum(each.found.differing * each.expected.values.size for each in of_sets)
         share = differing / elements
-        allowed = allowed_difference([each.expected for each in of_sets], rules)
+        allowed = reference.limits(index, rules).difference()
         pooled[index::count] = [
             judge(
                 dataclasses.replace(each, found=dataclasses.replace(each.found, differing=share)),

@@ -14,7 +14,6 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Program
 from probes.checking import (
-    array_reference,
     arrays,
     correctness,
     output_check,
@@ -22,9 +21,8 @@ from probes.checking import (
     text_correctness,
     text_reference,
 )
-from probes.checking.output_check import allowed_difference
-from probes.checking.rules import Rules
-from probes.wire import checks, events
+from probes.checking.limits import Rules
+from probes.wire import checks
 from probes.wire.shape import Shape
 
 #: Seconds between two looks for a reference.
@@ -62,60 +60,12 @@ def wait_for_reference(request: protocol.Request, shape: Shape) -> AnyReference:
     return load_reference(request, shape)
 
 
-def make_reference(
-    workflow: Any,
-    subject: Any,
-    program: Any,
-    inputs: list[list[Any]],
-    file: pathlib.Path,
-    request: protocol.Request,
-) -> None:
-    """Write the reference for these inputs to `file`, from which measured workers load it.
-
-    `inputs` has the model's arguments, numpy arrays, by input set; `program` is eager PyTorch's.
-    """
-    device_inputs = [program.feed(arguments) for arguments in inputs]
-    if request.task == protocol.GENERATE:
-        name, runs = subject.reference_runs(program, device_inputs)
-        text_reference.save_reference(file, name, inputs, runs)
-        return
-    findings = subject.examine_calls(inputs)
-    name, exact = subject.reference(inputs, quick=protocol.QUICK_REFERENCE in request.options)
-    produced = run_program(workflow, program, device_inputs)
-    reference = array_reference.create_reference(
-        name,
-        exact,
-        produced,
-        inputs,
-        getattr(subject, "class_counts", ()),
-        findings,
-        getattr(subject, "find_ties", array_reference.find_no_ties),
-    )
-    reference = array_reference.measure_rounding(reference, subject, request.accuracy["envelope"])
-    arrays.save(file, reference)
-
-
 def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
     file = reference_file(request, shape)
     return (
         text_reference.load_reference(file)
         if request.task == protocol.GENERATE
         else stored_reference.load_reference(file)
-    )
-
-
-def measure_workload(
-    subject: Any, inputs: list[Any], shape: Shape, request: protocol.Request
-) -> events.Workload:
-    if request.task == protocol.GENERATE:
-        traffic = subject.memory_traffic(shape.batch_size)
-        return events.Workload(shape, subject.flops(inputs), *traffic)
-    return events.Workload(
-        shape,
-        subject.flops(inputs),
-        fixed_inputs=getattr(subject, "fixed_inputs", 0),
-        has_length=getattr(subject, "has_length", None),
-        has_batch=getattr(subject, "has_batch", None),
     )
 
 
@@ -193,12 +143,13 @@ def eager_allowance(
     tolerance = rules.tolerance / rules.eager_times if is_close else 0.0
     allowances = []
     for index, expected in enumerate(reference.outputs[0]):
-        of_sets = [outputs[index] for outputs in reference.outputs]
+        limits = reference.limits(index, rules)
         if expected.is_float:
-            rounding = reference.rounding(index, rules)
-            allowances.append(max(*rounding, tolerance * max(each.scale for each in of_sets)))
+            rounding = map(limits.rounding, range(len(limits.of_sets)))
+            largest = max(each.scale for each in limits.of_sets)
+            allowances.append(max(*rounding, tolerance * largest))
         else:
-            eager = max(each.eager.differing for each in of_sets)
-            most = allowed_difference(of_sets, rules, expected.values.size)
+            eager = max(each.eager.differing for each in limits.of_sets)
+            most = limits.difference(expected.values.size)
             allowances.append(eager + max(most, rules.tolerance if is_close else 0.0))
     return tuple(allowances)

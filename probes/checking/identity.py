@@ -12,9 +12,8 @@ from typing import Any, Literal
 
 from probes.checking.arrays import np
 from probes.checking.deviation import stride_of, unmasked
-from probes.checking.output_check import allowed_difference
-from probes.checking.rules import Rules
-from probes.checking.stored_reference import ExpectedOutput, Reference, few_elements_factor
+from probes.checking.limits import Rules
+from probes.checking.stored_reference import ExpectedOutput, Reference
 
 #: An output belongs to another input if it is nearer to that one's reference by this factor.
 NEARER = 0.5
@@ -38,19 +37,21 @@ def find_fault(
     `samples` are the compared elements, `(elements,) float64`, by input set and output.
     """
     for index, expected in _outputs_of_one_shape(reference):
-        of_sets = [outputs[index] for outputs in reference.outputs]
-        target = _rows([each.values for each in of_sets], expected.shape)
+        limits = reference.limits(index, rules)
+        target = _rows([each.values for each in limits.of_sets], expected.shape)
         values = _rows([outputs[index] for outputs in samples], expected.shape)
         if not target.size:
             continue
         if expected.is_float:
             distances = _distances(values, target)
-            times = BEYOND_ROUNDING * few_elements_factor(of_sets, rules)
-            rounding = max(max(times * each.eager.item, each.envelope.item) for each in of_sets)
+            times = BEYOND_ROUNDING * limits.few_elements_factor
+            rounding = max(
+                max(times * each.eager.item, each.envelope.item) for each in limits.of_sets
+            )
         else:
             # How far an index is from another one means nothing, so the elements that differ count.
             distances = np.stack([(row != target).mean(1) for row in values])
-            rounding = allowed_difference(of_sets, rules, target.shape[1], len(target))
+            rounding = limits.difference(target.shape[1], len(target))
         if _any_belongs_elsewhere(distances, rounding):
             same = _all_equal(values) or _all_equal([outputs[index] for outputs in samples])
             return "same-output" if same else "identity"

@@ -14,8 +14,8 @@ from time import perf_counter
 from typing import Any
 
 from probes.checking.deviation import Deviation, cosine, excess_of_top, measure, sample
-from probes.checking.rules import Rules, allowed_error
-from probes.checking.stored_reference import ExpectedOutput, Reference, few_elements_factor
+from probes.checking.limits import Rules, allowed_error
+from probes.checking.stored_reference import ExpectedOutput, Reference
 from probes.wire.checks import AccuracyClass, Fault
 
 #: Returns what is wrong with outputs, given those of the first call; None if nothing is.
@@ -59,25 +59,21 @@ def check_output(
     expected = reference.outputs[number][index]
     values = expected.align(array)
     found = measure(values, expected.values, expected.shape)
-    of_sets = [outputs[index] for outputs in reference.outputs]
+    limits = reference.limits(index, rules)
     top1, top1_or_tie = compare_classes(array, expected, rules)
-    rounding = reference.rounding(index, rules)[number]
-    allowed = allowed_error(expected.scale, rounding, rules)
+    allowed = limits.error(number)
     if expected.is_float:
-        limits: Mapping[Fault, tuple[float, float]] = {
+        typical = found.typical / (expected.scale or 1.0)
+        figures: Mapping[Fault, tuple[float, float]] = {
             "error": (found.rmse, allowed),
-            "row-error": (found.row, allowed_row_error(of_sets, rules)),
-            "typical-error": (
-                found.typical / (expected.scale or 1.0),
-                allowed_typical_error(of_sets, rules),
-            ),
+            "row-error": (found.row, limits.row_error),
+            "typical-error": (typical, limits.typical_error),
         }
     else:
-        most = allowed_difference(of_sets, rules, values.size)
-        limits = {"integers": (found.differing, most)}
+        figures = {"integers": (found.differing, limits.difference(values.size))}
     angle = cosine(values, expected.values)
     check = OutputCheck("exact", "", 0.0, found, expected, allowed, angle, top1, top1_or_tie)
-    return judge(check, limits, rules)
+    return judge(check, figures, rules)
 
 
 def judge(
@@ -104,29 +100,6 @@ def compare_classes(
     excess = excess_of_top(array, expected.top)
     near_tie = rules.tie_times * rules.tolerance * expected.scale
     return float((excess == 0).mean()), float((excess <= near_tie).mean())
-
-
-def allowed_row_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
-    """Return the largest error of a row, as a share, of an exact output.
-
-    `of_sets` is the output for each input set.
-    """
-    eager = max(each.eager.row for each in of_sets) * few_elements_factor(of_sets, rules)
-    envelope = max(each.envelope.row for each in of_sets)
-    # Eager has no error at all if the reference has the same precision: rounding is not known then.
-    share = rules.row_share if eager else max(rules.row_share, rules.share_of_rms)
-    return max(rules.row_eager_times * eager + share, envelope)
-
-
-def allowed_typical_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
-    """Return the largest typical error of an exact output, over the RMS of the reference.
-
-    `of_sets` is the output for each input set.
-    """
-    eager = max(each.eager.typical / (each.scale or 1.0) for each in of_sets)
-    eager *= few_elements_factor(of_sets, rules)
-    envelope = max(each.envelope.typical / (each.scale or 1.0) for each in of_sets)
-    return max(rules.typical_eager_times * eager, envelope) + rules.share_of_rms
 
 
 def is_close(check: OutputCheck, rules: Rules) -> bool:
@@ -196,69 +169,12 @@ def compare_arrays(reference: Reference, rules: Rules) -> Compare:
 
 def _is_beyond(found: Deviation, reference: Reference, index: int, rules: Rules) -> bool:
     """Return whether a difference between two calls is more than rounding accounts for."""
-    expected = reference.outputs[0][index]
-    of_sets = [outputs[index] for outputs in reference.outputs]
+    expected, limits = reference.outputs[0][index], reference.limits(index, rules)
     if not expected.is_float:
-        return found.differing > allowed_difference(of_sets, rules, expected.values.size)
-    rounding = reference.rounding(index, rules)[0]
-    worst = max(each.eager.or_larger(each.envelope).worst for each in of_sets)
+        return found.differing > limits.difference(expected.values.size)
+    worst = max(each.eager.or_larger(each.envelope).worst for each in limits.of_sets)
     return (
-        found.rmse > allowed_error(expected.scale, rounding, rules)
-        or found.row > allowed_row_error(of_sets, rules)
+        found.rmse > limits.error(0)
+        or found.row > limits.row_error
         or found.worst > allowed_error(expected.scale, worst, rules)
     )
-
-
-#: Of more differing elements, chance allows less than `Rules.integer_eager_times`.
-MANY = 100.0
-
-
-def allowed_difference(
-    of_sets: Sequence[ExpectedOutput], rules: Rules, elements: int | None = None, tests: int = 1
-) -> float:
-    """Return the largest share of `elements` that may differ; by default of those of all sets.
-
-    `of_sets` is the output for each input set. With several `tests` of that many elements each, the
-    probability that any of them exceeds it stays the same.
-    """
-    total = sum(each.values.size for each in of_sets)
-    elements = total if elements is None else elements
-    if not total or not elements:
-        return 0.0
-    eager = sum(each.eager.differing * each.values.size for each in of_sets)
-    perturbed = sum(each.envelope.differing * each.values.size for each in of_sets)
-    envelope = max(each.envelope.differing for each in of_sets)
-    # Where many of eager's differ, a multiple of their share would allow any output.
-    multiple = 1 - math.pow(1 - eager / total, rules.integer_eager_times)
-    share = max(multiple, envelope) + rules.integer_share
-    by_chance = most_by_chance(elements, max(eager, perturbed), total, rules, tests)
-    return max(share, by_chance / elements)
-
-
-def most_by_chance(
-    elements: int, differing: float, total: int, rules: Rules, tests: int = 1
-) -> int:
-    """Return how many of `elements` may differ where `differing` of `total` did.
-
-    A program with the same probability of a difference exceeds it in any of `tests` with
-    `Rules.integer_alarm` (Bonferroni). The number is beta-binomial (the posterior prediction), with
-    a prior of `Rules.integer_prior`.
-    """
-    if not rules.integer_alarm:
-        return 0
-    differing = min(differing, MANY)
-    one, other = rules.integer_prior[0] + differing, rules.integer_prior[1] + total - differing
-    probability = math.exp(
-        math.lgamma(other + elements)
-        - math.lgamma(other)
-        + math.lgamma(one + other)
-        - math.lgamma(one + other + elements)
-    )
-    at_most = probability
-    for count in range(elements):
-        if at_most >= 1 - rules.integer_alarm / tests:
-            return count
-        probability *= (elements - count) / (count + 1)
-        probability *= (one + count) / (other + elements - count - 1)
-        at_most += probability
-    return elements

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from probes.checking import arrays
 from probes.checking.arrays import np
 from probes.checking.deviation import Deviation, root_mean_square, sample, unmasked
-from probes.checking.rules import Rules
+from probes.checking.limits import Limits, Rules
 from probes.wire.checks import Uncomparable
 
 NO_DEVIATION = Deviation()
@@ -74,7 +75,7 @@ class ExpectedOutput:
         values = sample(array)
         return values if self.left_out is None else np.where(self.left_out, self.values, values)
 
-    @property
+    @functools.cached_property
     def scale(self) -> float:
         """The root mean square of the reference, in which mask values count as 0."""
         return root_mean_square(unmasked(self.values))
@@ -111,28 +112,9 @@ class Reference:
             if self.uncompared.get(index) in {None, "partly-random"}
         ]
 
-    def rounding(self, index: int, rules: Rules) -> list[float]:
-        """Return by input set the error of output `index` that rounding accounts for.
-
-        It is eager's largest over the input sets, or the envelope over `Rules.eager_times`, because
-        the rule allows that many times as much.
-        """
-        of_sets = [outputs[index] for outputs in self.outputs]
-        eager = max((each.eager.rmse / (each.scale or 1.0) for each in of_sets), default=0.0)
-        eager *= few_elements_factor(of_sets, rules)
-        return [
-            max(eager * (each.scale or 1.0), each.envelope.rmse / rules.eager_times)
-            for each in of_sets
-        ]
-
-
-def few_elements_factor(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
-    """Return how many times as large eager PyTorch's error may be as it shows in these elements.
-
-    `of_sets` is one output for each input set. A few elements may be nearly exact by chance.
-    """
-    elements = sum(each.values.size for each in of_sets)
-    return 1.0 + rules.few_elements / elements if elements else 1.0
+    def limits(self, index: int, rules: Rules) -> Limits:
+        """Return by how much output `index` may differ."""
+        return Limits([outputs[index] for outputs in self.outputs], rules)
 
 
 def load_reference(file: pathlib.Path) -> Reference:

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from probes.checking.rules import Rules
+from probes.checking.limits import Rules
 from probes.checking.text_reference import (
     FidelityMetrics,
     TokenLogprobs,
@@ -133,11 +133,11 @@ def measure_agreement(
         kl_p99=metrics.kl_p99 if metrics else None,
         kl_eager=eager.kl_mean,
         # The divergence grows with the square of an error in the logits.
-        kl_allowed=max(rules.text_divergence, rules.text_eager_times**2 * eager.kl_mean),
+        kl_allowed=max(rules.text_exact_divergence, rules.text_eager_times**2 * eager.kl_mean),
         top1=metrics.top1 if metrics else None,
         top1_eager=eager.top1,
         top1_or_tie=metrics.top1_or_tie if metrics else None,
-        top1_least=rules.text_top1,
+        top1_least=rules.text_exact_top1,
         top5=metrics.top5 if metrics else None,
     )
 

@@ -20,11 +20,9 @@ from probes.adapter import Program
 from probes.checking import dispatch, text_correctness
 from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
 from probes.checking.dispatch import Cell
-from probes.checking.output_check import allowed_difference
-from probes.checking.rules import Rules, allowed_error
+from probes.checking.limits import Rules, allowed_error
 from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
-from probes.files import replace_when_complete
 from probes.measuring.sync_check import run_queue_seconds
 from probes.protocol import Request
 from probes.wire.events import NewShapeOutcome, NewShapeResult
@@ -71,27 +69,27 @@ def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
 
 def has_coupled_rows(request: Request) -> bool | None:
     """Return whether the reference worker found coupled rows; None if it could not find out."""
-    file = _coupled_rows_file(request)
+    file = coupled_rows_file(request)
     return json.loads(file.read_text()) if file.exists() else None
 
 
-def record_coupled_rows(cell: Cell, reference: Reference, request: Request) -> None:
-    """Record for the other workers whether rows depend on each other, or outputs have no rows.
+def has_dependent_rows(cell: Cell, reference: Reference, built: list[int]) -> bool:
+    """Return whether rows depend on each other, or outputs have no rows.
 
     The cell is that of eager PyTorch for the largest batch size.
     """
-    known = _call(cell, reference.inputs[0])
-    is_coupled = not is_batched(known, len(reference.inputs[0][0]))
-    for other in new_batch_sizes(request.batch_sizes):
-        found = _call(cell, take_rows(reference.inputs[0], other))
+    inputs = reference.inputs[0]
+    known = _call(cell, inputs)
+    is_coupled = not is_batched(known, len(inputs[0]))
+    for size in new_batch_sizes(built):
+        found = _call(cell, take_rows(inputs, size))
         is_coupled = is_coupled or bool(
-            find_difference(found, take_rows(known, other), reference, cell.rules)
+            find_difference(found, take_rows(known, size), reference, cell.rules)
         )
-    with replace_when_complete(_coupled_rows_file(request)) as partial:
-        partial.write_text(json.dumps(is_coupled))
+    return is_coupled
 
 
-def _coupled_rows_file(request: Request) -> pathlib.Path:
+def coupled_rows_file(request: Request) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / "coupled-rows.json"
 
 
@@ -198,10 +196,9 @@ def find_difference(
     if [array.size for array in outputs] != [array.size for array in expected]:
         return OTHER_SHAPES
     for index, (array, target) in enumerate(zip(outputs, expected, strict=True)):
-        found = reference.outputs[0][index]
+        found, limits = reference.outputs[0][index], reference.limits(index, rules)
         if not found.is_float:
-            of_sets = [outputs[index] for outputs in reference.outputs]
-            most = ALLOWED_TIMES * allowed_difference(of_sets, rules, target.size)
+            most = ALLOWED_TIMES * limits.difference(target.size)
             differing = float((array != target).mean()) if target.size else 0.0
             if differing > most:
                 return (
@@ -209,9 +206,8 @@ def find_difference(
                     " it was built for"
                 )
             continue
-        rounding = reference.rounding(index, rules)[0]
         scale = root_mean_square(unmasked(target))
-        share = rounding / found.scale if found.scale else 0.0
+        share = limits.rounding(0) / found.scale if found.scale else 0.0
         allowed = ALLOWED_TIMES * allowed_error(scale, share * scale, rules)
         error = root_mean_square(subtract(array, target))
         if not error <= allowed:  # also true for NaN

@@ -14,7 +14,7 @@ from probes import protocol
 from probes.adapter import Program, Subject, UnsupportedError
 from probes.checking import dispatch, long_text
 from probes.checking.dispatch import Cell
-from probes.checking.rules import rules_for
+from probes.checking.limits import rules_for
 from probes.files import load_module
 from probes.measuring import sync_check, timing
 from probes.runtime import failures
@@ -35,30 +35,46 @@ UNREPEATABLE = {"shape", "not-finite"}
 FIXED_PRECISION = {"exported", "onnx"}
 
 
-def create_model(request: protocol.Request, channel: Channel) -> float:
+@dataclasses.dataclass
+class Job:
+    """What a worker does: the request, the workflow and the model that it is about, its channel."""
+
+    request: protocol.Request
+    channel: Channel
+    workflow: Any
+    #: The model, once it is loaded.
+    subject: Any = None
+
+    def at(self, shape: Shape) -> Job:
+        """Return the same with the lengths of this shape alone."""
+        request = self.request.at(shape)
+        subject = self.subject.at(request) if shape.lengths else self.subject
+        return dataclasses.replace(self, request=request, subject=subject)
+
+
+def create_model(job: Job) -> float:
     """Do what can be done before the reference worker has written the weights; return its seconds.
 
     Nothing for a stack that does not open models with PyTorch.
     """
-    channel.start_phase("load")
+    job.channel.start_phase("load")
     by_request = sys.modules.get("probes.subjects.by_request")
-    with channel.stopwatch() as seconds:
+    with job.channel.stopwatch() as seconds:
         if by_request is not None:
-            by_request.create_ahead(request)
-    channel.send(events.Created(seconds()))
+            by_request.create_ahead(job.request)
+    job.channel.send(events.Created(seconds()))
     return seconds()
 
 
-def load_subject(
-    workflow: Any, request: protocol.Request, channel: Channel, created_seconds: float = 0.0
-) -> Subject:
+def load_subject(job: Job, created_seconds: float) -> None:
     """Open the model; what was done ahead took `created_seconds`."""
+    request, channel = job.request, job.channel
     channel.start_phase("load")
-    if request.task not in getattr(workflow, "TASKS", (protocol.FORWARD,)):
+    if request.task not in getattr(job.workflow, "TASKS", (protocol.FORWARD,)):
         message = f"this release of p3-advisor does not measure it for the task {request.task}"
         raise UnsupportedError(message)
     with channel.stopwatch() as seconds:
-        subject: Subject = workflow.open_subject(request)
+        subject: Subject = job.workflow.open_subject(request)
     refuse_unsupported_dtype(subject, request)
     channel.send(
         events.Loaded(
@@ -71,7 +87,7 @@ def load_subject(
             getattr(subject, "adjusted", {}),
         )
     )
-    return subject
+    job.subject = subject
 
 
 def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> None:
@@ -120,10 +136,9 @@ class ExplainedRefusal:
             raise FailureError(failure) from problem
 
 
-def build_cell(
-    workflow: Any, subject: Subject, shape: Shape, request: protocol.Request, channel: Channel
-) -> Cell:
+def build_cell(job: Job, shape: Shape) -> Cell:
     """Build for one shape and check its outputs; raise `FailureError` if they are wrong."""
+    workflow, subject, request, channel = job.workflow, job.subject, job.request, job.channel
     channel.start_phase("build", shape)
     inputs = dispatch.load_inputs(request, shape)
     with channel.stopwatch() as build_seconds, ExplainedRefusal(subject, inputs[0]):
@@ -132,34 +147,28 @@ def build_cell(
     with channel.stopwatch() as first_call_seconds:
         program(device_inputs[0])
         workflow.synchronise()
-    channel.send(
-        events.Built(
-            shape,
-            build_seconds=build_seconds(),
-            first_call_seconds=first_call_seconds(),
-        )
-    )
+    channel.send(events.Built(shape, build_seconds(), first_call_seconds()))
     channel.start_phase("correctness", shape)
     reference = dispatch.wait_for_reference(request, shape)
     rules = rules_for(request.accuracy, subject.dtype)
     cell = Cell(workflow, shape, program, device_inputs, reference, rules)
-    record = check_cell(cell, request, channel)
+    record = check_cell(cell, job)
     return dataclasses.replace(cell, is_close=record.accuracy_class == "close")
 
 
-def check_cell(cell: Cell, request: protocol.Request, channel: Channel) -> checks.Checked:
+def check_cell(cell: Cell, job: Job) -> checks.Checked:
     """Report the accuracy and return it.
 
     Raise `FailureError` for outputs that are wrong, and for outputs that vary.
     """
     record, reason = cell.check()
     accuracy, difference = record.accuracy, None
-    if request.checks_repeats and accuracy.fault not in UNREPEATABLE:
+    if job.request.checks_repeats and accuracy.fault not in UNREPEATABLE:
         racing = racing_operators(cell.workflow, cell.program)
-        repeats, difference = cell.check_repeats(repeat_limits(racing, request))
+        repeats, difference = cell.check_repeats(repeat_limits(racing, job.request))
         accuracy = dataclasses.replace(accuracy, repeats=repeats)
         record = dataclasses.replace(record, accuracy=accuracy)
-    channel.send(record)
+    job.channel.send(record)
     if difference is not None:
         raise FailureError(nondeterministic(cell, "correctness", difference))
     if reason is not None:
@@ -203,19 +212,20 @@ def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any
     return {**limits, "calls": calls, "most_calls": calls, "most_seconds": seconds}
 
 
-def check_engagement(cell: Cell, request: protocol.Request, channel: Channel) -> None:
+def check_engagement(cell: Cell, job: Job) -> None:
     engagement = cell.workflow.engagement(cell.program, cell.device_inputs[0])
-    channel.send(engagement)
-    if engagement.share < request.minimum_engaged_share:
+    job.channel.send(engagement)
+    if engagement.share < job.request.minimum_engaged_share:
         raise FailureError(Failure("not-engaged", "correctness", engagement.proof))
 
 
-def warm_up_cell(cell: Cell, request: protocol.Request, channel: Channel) -> timing.Block:
+def warm_up_cell(cell: Cell, job: Job) -> timing.Block:
     """Warm up one cell and return the size of its blocks.
 
     Raise `FailureError` if its calls return before their work is done.
     """
-    channel.start_phase("warmup", cell.shape)
+    request = job.request
+    job.channel.start_phase("warmup", cell.shape)
     late_share = measure_late_share(cell)
     if late_share > MAX_LATE_SHARE:
         reason = (
@@ -235,7 +245,7 @@ def warm_up_cell(cell: Cell, request: protocol.Request, channel: Channel) -> tim
     if times_first_token:
         count = min(block.calls, MAX_FIRST_TOKEN_CALLS)
         block = dataclasses.replace(block, first_token_calls=count)
-    channel.send(found)
+    job.channel.send(found)
     return block
 
 
@@ -263,9 +273,9 @@ def measure_late_share(cell: Cell) -> float:
     return sync_check.late_share_of_output(program, program.collect, inputs, synchronise)
 
 
-def report_losses(cells: dict[Shape, Cell], request: protocol.Request, channel: Channel) -> None:
+def report_losses(cells: dict[Shape, Cell], job: Job) -> None:
     """Send the scores along the long text and the user's metric; what fails is not sent."""
-    shape = max(cells)
+    shape, request, channel = max(cells), job.request, job.channel
     program = cells[shape].program
     if request.long_text and long_text.file_of(request).exists():
         channel.start_phase("correctness", shape)

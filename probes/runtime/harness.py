@@ -10,13 +10,14 @@ import sys
 from typing import Any
 
 from probes import protocol
-from probes.adapter import Subject, UnsupportedError
+from probes.adapter import UnsupportedError
 from probes.checking import dispatch
 from probes.checking.dispatch import Cell
 from probes.files import load_module
 from probes.measuring import flexibility, timing
 from probes.runtime import process, reference, sandbox
 from probes.runtime.cells import (
+    Job,
     build_cell,
     check_engagement,
     create_model,
@@ -76,47 +77,24 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
 
         snippet.run_role(request, channel)
         return
-    workflow = import_workflow(request, channel)
-    if request.role == "reference":
-        token = reference.answer_tokens(request, channel)
-    else:
-        token = channel.read_token()
+    job = Job(request, channel, import_workflow(request, channel))
+    is_reference = request.role == "reference"
+    token = reference.answer_tokens(job) if is_reference else channel.read_token()
     created_seconds = 0.0
     if token[0] == "create":
-        created_seconds = create_model(request, channel)
+        created_seconds = create_model(job)
         token = channel.read_token()
     word, *arguments = token
     if word != "build":
         return
-    subject = load_subject(workflow, request, channel, created_seconds)
+    load_subject(job, created_seconds)
     match request.role:
         case "reference":
-            run_reference_role(workflow, subject, request, channel)
+            reference.run_role(job)
         case "build":
-            cross_build(workflow, subject, request, channel)
+            cross_build(job)
         case _:
-            run_measured_role(workflow, subject, request, channel, hold="hold" in arguments)
-
-
-def run_reference_role(
-    workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
-) -> None:
-    """Write inputs and weights, then the reference outputs."""
-    channel.start_phase("correctness")
-    for shape in request.shapes:
-        reference.make_inputs(subject, shape, request)
-    channel.send(events.Ready())
-    if channel.read_token()[0] != "outputs":
-        return
-    for shape in request.shapes:
-        reference.make_reference(workflow, subject, shape, request, channel)
-    if request.long_text:
-        write_long_text(subject, request)
-    # A model that takes no other batch size refuses it in each worker.
-    try_optional(lambda: reference.record_coupled_rows(workflow, subject, request))
-    if request.new_shapes:
-        # A model that does not run at another length has no reference for one.
-        try_optional(lambda: reference.make_length_reference(workflow, subject, request, channel))
+            run_measured_role(job, hold="hold" in arguments)
 
 
 def import_workflow(request: protocol.Request, channel: Channel) -> Any:
@@ -136,54 +114,39 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     return workflow
 
 
-def write_long_text(subject: Subject, request: protocol.Request) -> None:
-    """Write the long text of a trained model; only the user's file of texts may fail."""
-    from probes.subjects import text_source  # noqa: PLC0415 - imports transformers
-
-    if request.long_text["data"]:
-        text_source.write_long_text(subject, request)
-    else:
-        try_optional(lambda: text_source.write_long_text(subject, request))
-
-
-def cross_build(
-    workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
-) -> None:
+def cross_build(job: Job) -> None:
     """Build for the device in the options, which is not attached, into the scratch directory."""
-    shape = request.shapes[-1]
-    channel.start_phase("build", shape)
-    target = str(request.options["target"])
-    with channel.stopwatch() as seconds:
-        workflow.build_for(target, subject, subject.inputs(shape.batch_size, 0), request)
-    channel.send(events.Built(shape, build_seconds=seconds(), first_call_seconds=0.0))
+    request, shape = job.request, job.request.shapes[-1]
+    job.channel.start_phase("build", shape)
+    inputs = job.subject.inputs(shape.batch_size, 0)
+    with job.channel.stopwatch() as seconds:
+        job.workflow.build_for(str(request.options["target"]), job.subject, inputs, request)
+    job.channel.send(events.Built(shape, build_seconds=seconds(), first_call_seconds=0.0))
 
 
-def run_measured_role(
-    workflow: Any, subject: Subject, request: protocol.Request, channel: Channel, *, hold: bool
-) -> None:
+def run_measured_role(job: Job, *, hold: bool) -> None:
     """Build and check every shape, warm them up, and time blocks as the tokens ask.
 
     With `hold` the worker waits before it warms up, until other workers have finished their builds.
     """
+    request, channel, workflow = job.request, job.channel, job.workflow
     scratch = pathlib.Path(request.scratch_directory)
     # Bytes in the arm's own folder, and hits, show whether its first build began with cold caches.
     bytes_before = count_bytes(scratch)
-    cells = {
-        shape: build_cell(workflow, subject, shape, request, channel) for shape in request.shapes
-    }
+    cells = {shape: build_cell(job, shape) for shape in request.shapes}
     channel.send(events.Caches(bytes_before, count_bytes(scratch), count_hits()))
-    check_engagement(cells[request.shapes[-1]], request, channel)
-    facts = try_optional(lambda: recipe_facts(workflow, subject, cells, request))
+    check_engagement(cells[request.shapes[-1]], job)
+    facts = try_optional(lambda: recipe_facts(job, cells))
     if facts is not None:
         channel.send(facts)
-    report_losses(cells, request, channel)
+    report_losses(cells, job)
     if request.role == "serve":
         channel.send(workflow.address())
     if hold:
         channel.send(events.Prepared())
         if channel.read_token()[0] != "warm":
             return
-    blocks = {shape: warm_up_cell(cell, request, channel) for shape, cell in cells.items()}
+    blocks = {shape: warm_up_cell(cell, job) for shape, cell in cells.items()}
     channel.send(read_memory(workflow))
     # The stack's objects stay alive. Without this, the garbage collection before each block would
     # walk all of them and take longer than the block.
@@ -191,17 +154,9 @@ def run_measured_role(
     gc.freeze()
     channel.start_phase("measure")
     channel.send(events.Ready())
-    service = Service(
-        workflow,
-        subject,
-        cells,
-        blocks,
-        request,
-        channel,
-        # A stack without what the host probe needs is measured all the same.
-        launch=try_optional(timing.find_launch),
-    )
-    service.answer_tokens()
+    # A stack without what the host probe needs is measured all the same.
+    launch = try_optional(timing.find_launch)
+    Service(job, cells, blocks, launch).answer_tokens()
     channel.send(read_memory(workflow))
 
 
@@ -211,10 +166,9 @@ def read_memory(workflow: Any) -> events.MemoryRead:
     return found
 
 
-def recipe_facts(
-    workflow: Any, subject: Any, cells: dict[Shape, Cell], request: protocol.Request
-) -> events.RecipeFacts:
+def recipe_facts(job: Job, cells: dict[Shape, Cell]) -> events.RecipeFacts:
     """Return what the arm's script needs."""
+    workflow, subject, request = job.workflow, job.subject, job.request
     return events.RecipeFacts(
         allowances={
             str(shape): dispatch.eager_allowance(cell.reference, cell.rules, is_close=cell.is_close)

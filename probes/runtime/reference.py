@@ -3,96 +3,159 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import sys
 from typing import Any
 
 from probes import protocol
-from probes.adapter import ModelError, Program, Subject
-from probes.checking import arrays, dispatch
+from probes.adapter import ModelError
+from probes.checking import array_reference, arrays, dispatch, text_reference
 from probes.checking.dispatch import Cell
-from probes.checking.rules import rules_for
+from probes.checking.limits import rules_for
 from probes.checking.stored_reference import Reference
+from probes.files import replace_when_complete
 from probes.measuring import flexibility
 from probes.runtime import process
-from probes.runtime.channel import Channel
+from probes.runtime.cells import Job
 from probes.runtime.failures import try_optional
 from probes.wire import events
 from probes.wire.shape import Shape
 
 
-def make_inputs(subject: Any, shape: Shape, request: protocol.Request) -> None:
+def run_role(job: Job) -> None:
+    """Write inputs and weights, then the reference outputs."""
+    request, channel = job.request, job.channel
+    channel.start_phase("correctness")
+    for shape in request.shapes:
+        make_inputs(job, shape)
+    channel.send(events.Ready())
+    if channel.read_token()[0] != "outputs":
+        return
+    for shape in request.shapes:
+        channel.start_phase("correctness", shape)
+        inputs = dispatch.load_inputs(request, shape)
+        of_shape = job.at(shape)
+        write_reference(of_shape, shape, inputs)
+        channel.send(measure_workload(of_shape.subject, inputs[0], shape, request))
+    if request.long_text:
+        write_long_text(job)
+    # A model that takes no other batch size refuses it in each worker.
+    try_optional(lambda: record_coupled_rows(job))
+    if request.new_shapes:
+        # A model that does not run at another length has no reference for one.
+        try_optional(lambda: make_length_reference(job))
+
+
+def make_inputs(job: Job, shape: Shape) -> None:
     """Write the inputs of one shape, with which other workers can build."""
-    subject = subject.at(request.at(shape)) if shape.lengths else subject
-    count = request.input_sets
+    subject, count = job.at(shape).subject, job.request.input_sets
     if hasattr(subject, "settle_inputs"):
         count = subject.settle_inputs(shape.batch_size, count)
     inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
-    arrays.save(dispatch.inputs_file(request, shape), inputs)
+    arrays.save(dispatch.inputs_file(job.request, shape), inputs)
 
 
-def make_reference(
-    workflow: Any, subject: Any, shape: Shape, request: protocol.Request, channel: Channel
-) -> None:
-    """Write the reference outputs of one shape, and report the work of a call."""
-    channel.start_phase("correctness", shape)
-    inputs = dispatch.load_inputs(request, shape)
-    request = request.at(shape)
-    subject = subject.at(request) if shape.lengths else subject
-    program: Program = workflow.build(subject, inputs[0], request)
+def write_reference(job: Job, shape: Shape, inputs: list[list[Any]]) -> None:
+    """Write the outputs for these inputs, from which other workers load them.
+
+    `inputs` has the model's arguments, numpy arrays, by input set. The workflow is eager PyTorch.
+    """
+    subject, request = job.subject, job.request
+    program = job.workflow.build(subject, inputs[0], request)
     file = dispatch.reference_file(request, shape)
-    dispatch.make_reference(workflow, subject, program, inputs, file, request)
-    channel.send(dispatch.measure_workload(subject, inputs[0], shape, request))
-
-
-def record_coupled_rows(workflow: Any, subject: Subject, request: protocol.Request) -> None:
-    """Record whether rows depend on each other; nothing for generated text."""
-    shape = max(request.shapes)
-    found = dispatch.load_reference(request, shape)
-    if not isinstance(found, Reference) or not flexibility.is_batched(
-        found.inputs[0], shape.batch_size
-    ):
+    device_inputs = [program.feed(arguments) for arguments in inputs]
+    if request.task == protocol.GENERATE:
+        name, runs = subject.reference_runs(program, device_inputs)
+        text_reference.save_reference(file, name, inputs, runs)
         return
-    program: Program = workflow.build(subject, found.inputs[0], request)
-    rules = rules_for(request.accuracy, subject.dtype)
-    cell = Cell(workflow, shape, program, [], found, rules)
-    flexibility.record_coupled_rows(cell, found, request)
+    findings = subject.examine_calls(inputs)
+    name, exact = subject.reference(inputs, quick=protocol.QUICK_REFERENCE in request.options)
+    reference = array_reference.create_reference(
+        name,
+        exact,
+        dispatch.run_program(job.workflow, program, device_inputs),
+        inputs,
+        getattr(subject, "class_counts", ()),
+        findings,
+        getattr(subject, "find_ties", array_reference.find_no_ties),
+    )
+    reference = array_reference.measure_rounding(reference, subject, request.accuracy["envelope"])
+    arrays.save(file, reference)
 
 
-def make_length_reference(
-    workflow: Any, subject: Any, request: protocol.Request, channel: Channel
-) -> None:
+def measure_workload(
+    subject: Any, inputs: list[Any], shape: Shape, request: protocol.Request
+) -> events.Workload:
+    if request.task == protocol.GENERATE:
+        traffic = subject.memory_traffic(shape.batch_size)
+        return events.Workload(shape, subject.flops(inputs), *traffic)
+    return events.Workload(
+        shape,
+        subject.flops(inputs),
+        fixed_inputs=getattr(subject, "fixed_inputs", 0),
+        has_length=getattr(subject, "has_length", None),
+        has_batch=getattr(subject, "has_batch", None),
+    )
+
+
+def write_long_text(job: Job) -> None:
+    """Write the long text of a trained model; only the user's file of texts may fail."""
+    from probes.subjects import text_source  # noqa: PLC0415 - imports transformers
+
+    if job.request.long_text["data"]:
+        text_source.write_long_text(job.subject, job.request)
+    else:
+        try_optional(lambda: text_source.write_long_text(job.subject, job.request))
+
+
+def record_coupled_rows(job: Job) -> None:
+    """Record whether rows depend on each other, or outputs have no rows; nothing for text."""
+    request, shape = job.request, max(job.request.shapes)
+    found = dispatch.load_reference(request, shape)
+    inputs = found.inputs[0]
+    if not isinstance(found, Reference) or not flexibility.is_batched(inputs, shape.batch_size):
+        return
+    program = job.workflow.build(job.subject, inputs, request)
+    rules = rules_for(request.accuracy, job.subject.dtype)
+    cell = Cell(job.workflow, shape, program, [], found, rules)
+    is_coupled = flexibility.has_dependent_rows(cell, found, request.batch_sizes)
+    with replace_when_complete(flexibility.coupled_rows_file(request)) as partial:
+        partial.write_text(json.dumps(is_coupled))
+
+
+def make_length_reference(job: Job) -> None:
     """Write inputs and outputs of a length that is not built; nothing for a model without one."""
-    changed = flexibility.at_new_length(request)
+    changed = flexibility.at_new_length(job.request)
     (shape,) = changed.shapes
-    channel.start_phase("correctness", shape)
+    job.channel.start_phase("correctness", shape)
     try:
-        changed_subject = subject.at(changed)
+        subject = job.subject.at(changed)
     except ModelError:
         return
-    arguments = changed_subject.inputs(shape.batch_size, 0)
-    program: Program = workflow.build(subject, arguments, changed)
-    file = dispatch.reference_file(changed, shape)
-    file.parent.mkdir(exist_ok=True)
-    dispatch.make_reference(workflow, changed_subject, program, [arguments], file, changed)
+    dispatch.reference_file(changed, shape).parent.mkdir(exist_ok=True)
+    changed_job = dataclasses.replace(job, request=changed, subject=subject)
+    write_reference(changed_job, shape, [subject.inputs(shape.batch_size, 0)])
 
 
-def answer_tokens(request: protocol.Request, channel: Channel) -> list[str]:
+def answer_tokens(job: Job) -> list[str]:
     """Hold memory for each `allocate`, measure the device for `peaks`; return the next token."""
+    request, channel = job.request, job.channel
     with contextlib.ExitStack() as held:
         while (token := channel.read_token())[0] in {"allocate", "peaks"}:
             channel.start_phase("measure")
             held.close()
             if token[0] == "peaks":
-                try_optional(lambda: measure_peaks(request, channel))
+                try_optional(lambda: measure_peaks(job))
             elif int(token[1]):
                 held.enter_context(process.hold(int(token[1]), request.device))
             channel.send(events.Ready())
         return token
 
 
-def measure_peaks(request: protocol.Request, channel: Channel) -> None:
+def measure_peaks(job: Job) -> None:
     """Report how fast the device can be; nothing if PyTorch is not loaded."""
     if "torch" in sys.modules:
         from probes.stacks import pytorch  # noqa: PLC0415 - imports torch, which not every worker has
 
-        channel.send(pytorch.measure_peaks(request.device, request.dtype))
+        job.channel.send(pytorch.measure_peaks(job.request.device, job.request.dtype))

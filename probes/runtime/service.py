@@ -9,11 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from probes import protocol
-from probes.adapter import Subject
 from probes.checking.dispatch import Cell
 from probes.measuring import flexibility, sync_check, timing
-from probes.runtime.cells import nondeterministic
-from probes.runtime.channel import Channel
+from probes.runtime.cells import Job, nondeterministic
 from probes.runtime.failures import FailureError, attempt, exception_summary
 from probes.wire import events
 from probes.wire.outcome import Failure
@@ -28,12 +26,9 @@ MAX_BLOCK_GROWTH = 4
 class Service:
     """A worker that has built everything."""
 
-    workflow: Any
-    subject: Subject
+    job: Job
     cells: dict[Shape, Cell]
     blocks: dict[Shape, timing.Block]
-    request: protocol.Request
-    channel: Channel
     #: Launches a tiny kernel; None without a GPU.
     launch: Callable[[], object] | None = None
     #: Whether the outputs were checked after the last visit.
@@ -42,7 +37,7 @@ class Service:
     def answer_tokens(self) -> None:
         """Answer each token until `stop`, or until `new-shapes`, which may break the programs."""
         while True:
-            word, *arguments = self.channel.read_token()
+            word, *arguments = self.job.channel.read_token()
             match word:
                 case "visit":
                     self.time_visit(self.shape_of(arguments[0]), int(arguments[1]))
@@ -55,7 +50,7 @@ class Service:
                 case "sample":
                     self.sample_texts(float(arguments[0]))
                 case _:
-                    self.channel.start_phase("done")
+                    self.job.channel.start_phase("done")
                     self.check_again()
                     if word == "new-shapes":
                         self.try_new_shapes(short=arguments == [protocol.SHORT])
@@ -63,7 +58,7 @@ class Service:
                         return
             # The block of a visit is its answer.
             if word != "visit":
-                self.channel.send(events.Ready())
+                self.job.channel.send(events.Ready())
 
     def shape_of(self, text: str) -> Shape:
         return next(shape for shape in self.cells if str(shape) == text)
@@ -75,42 +70,42 @@ class Service:
         timed = timing.time_block(
             cell.program,
             cell.device_inputs,
-            self.workflow.synchronise,
+            self.job.workflow.synchronise,
             block,
             shape=shape,
             round_number=round_number,
-            streams=self.request.device == "cuda",
+            streams=self.job.request.device == "cuda",
         )
         # Other work may have slowed the calls of the warm-up, or of this visit.
         typical = max(min(timed.seconds), statistics.median(timed.seconds) / MAX_BLOCK_GROWTH)
-        sized = timing.size_block(typical, self.request.block_seconds)
+        sized = timing.size_block(typical, self.job.request.block_seconds)
         self.blocks[shape] = dataclasses.replace(sized, first_token_calls=block.first_token_calls)
         first_token: Any = getattr(cell.program, "first_token", None)
         first_tokens = timing.time_calls(
-            first_token, cell.device_inputs, self.workflow.synchronise, block.first_token_calls
+            first_token, cell.device_inputs, self.job.workflow.synchronise, block.first_token_calls
         )
-        self.channel.send(
+        self.job.channel.send(
             dataclasses.replace(
                 timed, host_seconds=host_seconds, first_token_seconds=tuple(first_tokens)
             )
         )
 
     def sustain(self, shape: Shape, seconds: float) -> None:
-        self.channel.start_phase("sustain", shape)
+        self.job.channel.start_phase("sustain", shape)
         cell = self.cells[shape]
         calls, taken = timing.sustain(
-            cell.program, cell.device_inputs, self.workflow.synchronise, seconds
+            cell.program, cell.device_inputs, self.job.workflow.synchronise, seconds
         )
-        self.channel.send(events.Sustained(shape, calls, taken))
+        self.job.channel.send(events.Sustained(shape, calls, taken))
 
     def probe_server(self, concurrency: int, seconds: float) -> None:
         from probes.runtime import served  # noqa: PLC0415 - most workers serve nothing
 
         program = self.cells[max(self.cells)].program
-        vocabulary = self.workflow.address().vocabulary
-        self.channel.start_phase("sustain")
-        self.channel.send(
-            served.run_closed_loop(program, self.request, vocabulary, concurrency, seconds)
+        vocabulary = self.job.workflow.address().vocabulary
+        self.job.channel.start_phase("sustain")
+        self.job.channel.send(
+            served.run_closed_loop(program, self.job.request, vocabulary, concurrency, seconds)
         )
 
     def sample_texts(self, seconds: float) -> None:
@@ -121,10 +116,10 @@ class Service:
         from probes.runtime import served  # noqa: PLC0415 - as above
 
         cell = self.cells[max(self.cells)]
-        self.channel.start_phase("sustain")
-        sampled, reason = served.sample_texts(cell, lambda: self.channel.has_token(seconds))
-        self.channel.read_token()
-        self.channel.send(sampled)
+        self.job.channel.start_phase("sustain")
+        sampled, reason = served.sample_texts(cell, lambda: self.job.channel.has_token(seconds))
+        self.job.channel.read_token()
+        self.job.channel.send(sampled)
         if reason is not None:
             reason = f"a text while other requests arrived: {reason}"
             raise FailureError(Failure("incorrect", "sustain", reason))
@@ -135,20 +130,20 @@ class Service:
         A call that generates consists of so many operators that reading its profile takes many
         seconds: only the smallest and the largest shape are profiled then.
         """
-        generates = self.request.task == protocol.GENERATE
+        generates = self.job.request.task == protocol.GENERATE
         profiled = {min(self.cells), max(self.cells)} if generates else {*self.cells}
         for shape, cell in self.cells.items():
             if shape not in profiled:
                 continue
-            self.channel.start_phase("diagnose", shape)
+            self.job.channel.start_phase("diagnose", shape)
             found = sync_check.profile_calls(
                 cell.program,
                 cell.device_inputs[:1] if generates else cell.device_inputs,
-                self.workflow.synchronise,
+                self.job.workflow.synchronise,
                 shape,
             )
             if found is not None:
-                self.channel.send(found)
+                self.job.channel.send(found)
 
     def try_new_shapes(self, *, short: bool) -> None:
         """Try shapes that were not built, for `MAX_SECONDS` at most; the others are skipped.
@@ -156,15 +151,15 @@ class Service:
         Raise `FailureError` if one of them returned wrong values: nobody would notice.
         """
         start = time.monotonic()
-        for new in flexibility.new_shapes(self.cells, self.request, short=short):
-            self.channel.start_phase("new-shapes", new.shape)
+        for new in flexibility.new_shapes(self.cells, self.job.request, short=short):
+            self.job.channel.start_phase("new-shapes", new.shape)
             is_late = time.monotonic() - start > flexibility.MAX_SECONDS
             result = (
                 events.NewShapeResult(new.shape, "skipped", reason="too little time")
                 if is_late
                 else self.try_new_shape(new)
             )
-            self.channel.send(result)
+            self.job.channel.send(result)
             reason = result.reason or ""
             if result.outcome == "wrong" and not reason.startswith(flexibility.OTHER_SHAPES):
                 reason = f"{result.shape.description}, which was not built: {reason}"
@@ -181,8 +176,8 @@ class Service:
         if result.outcome == "wrong":
             return result
         program = new.cell.program
-        engagement = self.workflow.engagement(program, program.feed(new.inputs))
-        if engagement.share < self.request.minimum_engaged_share:
+        engagement = self.job.workflow.engagement(program, program.feed(new.inputs))
+        if engagement.share < self.job.request.minimum_engaged_share:
             return dataclasses.replace(result, outcome="eager", reason=engagement.proof)
         return result
 
@@ -198,7 +193,7 @@ class Service:
             _, reason = cell.check(with_logprobs=False)
             if reason is None:
                 continue
-            _, difference = cell.check_repeats(self.request.accuracy["repeats"])
+            _, difference = cell.check_repeats(self.job.request.accuracy["repeats"])
             if difference is not None:
                 raise FailureError(nondeterministic(cell, "done", difference))
             reason = f"{shape.description}, after the measurement: {reason}"

@@ -10,7 +10,7 @@ from workers import rules
 
 from probes.checking import correctness, dispatch, output_check
 from probes.checking.array_reference import create_reference
-from probes.checking.output_check import MANY, allowed_difference, most_by_chance
+from probes.checking.limits import MANY, Limits, most_by_chance
 from probes.checking.stored_reference import Reference
 from probes.wire.shape import Shape
 
@@ -129,7 +129,7 @@ def test_a_row_of_another_input_is_a_fault_however_few_integers_differ() -> None
     reference = create_reference("float64", [[masks]], [[masks]], [[np.zeros(1)]])
     produced = masks.copy()
     produced[7] = masks[6]
-    assert allowed_difference(reference.outputs[0], rules("bfloat16")) > (produced != masks).mean()
+    assert Limits(reference.outputs[0], rules("bfloat16")).difference() > (produced != masks).mean()
     record, _ = correctness.check_outputs(reference, [[produced]], rules("bfloat16"), Shape(8))
     assert record.accuracy is not None
     assert record.accuracy.fault == "identity"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probes.runtime import cells
+from probes.runtime.cells import Job, report_losses
 from probes.runtime.failures import exception_summary
 from probes.wire.checks import UserMetric
 from probes.wire.shape import Shape
@@ -50,7 +50,7 @@ def ask(directory: pathlib.Path, function: str) -> list[Any]:
         shape: types.SimpleNamespace(program=Doubling(), workflow=workflow, shape=shape)
         for shape in (Shape(1), Shape(4))
     }
-    cells.report_losses(cells, request, channel)
+    report_losses(cells, Job(request, channel, workflow))
     return sent
 
 
@@ -75,5 +75,5 @@ def test_without_text_and_metric_nothing_is_sent(
         batch_sizes=[1], long_text=tokens, metric="", shared_directory=str(tmp_path)
     )
     cell: Any = types.SimpleNamespace(program=None)
-    cells.report_losses({Shape(1): cell}, request, channel)
+    report_losses({Shape(1): cell}, Job(request, channel, None))
     assert sent == []

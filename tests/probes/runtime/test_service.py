@@ -14,7 +14,7 @@ from workers import WorkerResult, rules
 from probes.adapter import UnsupportedError
 from probes.checking.dispatch import Cell
 from probes.measuring.timing import Block
-from probes.runtime.cells import warm_up_first_token
+from probes.runtime.cells import Job, warm_up_first_token
 from probes.runtime.service import Service
 from probes.wire.shape import Shape
 
@@ -139,12 +139,15 @@ def text_service(
     """Return a service whose visits are two calls and two for the first token."""
     block = Block(calls=2, warmup_calls=1, first_token_calls=2)
     return Service(
-        workflow=SYNCHRONOUS,
-        subject=cast("Any", None),
+        Job(
+            request=cast("Any", types.SimpleNamespace(task=task, device="cpu", block_seconds=0.05)),
+            channel=cast(
+                "Any", types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)
+            ),
+            workflow=SYNCHRONOUS,
+        ),
         cells={Shape(size): text_cell(program) for size, program in programs.items()},
         blocks=dict.fromkeys(map(Shape, programs), block),
-        request=cast("Any", types.SimpleNamespace(task=task, device="cpu", block_seconds=0.05)),
-        channel=cast("Any", types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,9 +12,9 @@ from lazy import lazy
 from reference_cases import Factories
 
 from probes.adapter import ModelError
-from probes.checking import dispatch
 from probes.measuring import flexibility
 from probes.runtime import reference as runtime
+from probes.runtime.cells import Job
 from probes.wire.shape import Shape
 
 torch = lazy("torch")
@@ -245,7 +245,7 @@ def test_inputs_of_the_examples_are_reported(tmp_path: pathlib.Path) -> None:
     request = request_for(function, tmp_path)
     subject = settled_subject(function, tmp_path)
     with torch.inference_mode():
-        work = dispatch.measure_workload(subject, subject.inputs(2, 0), Shape(2), request)
+        work = runtime.measure_workload(subject, subject.inputs(2, 0), Shape(2), request)
     assert work.fixed_inputs == 1
     assert work.has_batch
 
@@ -256,7 +256,7 @@ def test_inputs_of_different_first_dimensions_have_no_batch(tmp_path: pathlib.Pa
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(40,), (8,)]
     with torch.inference_mode():
-        assert dispatch.measure_workload(subject, inputs, Shape(1), request).has_batch is False
+        assert runtime.measure_workload(subject, inputs, Shape(1), request).has_batch is False
 
 
 def test_integers_are_the_examples_where_the_model_takes_no_others(tmp_path: pathlib.Path) -> None:
@@ -330,7 +330,8 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
     request = request_for(function, tmp_path)
     assert flexibility.has_coupled_rows(request) is None
     with torch.inference_mode():
-        runtime.record_coupled_rows(pytorch_eager, by_request.open_torch_subject(request), request)
+        subject = by_request.open_torch_subject(request)
+        runtime.record_coupled_rows(Job(request, cast("Any", None), pytorch_eager, subject))
     assert flexibility.has_coupled_rows(request) is not expected
 
 

@@ -13,7 +13,7 @@ from lazy import lazy
 
 from probes import protocol
 from probes.adapter import ModelError
-from probes.checking import dispatch
+from probes.runtime import reference
 from probes.wire.shape import Shape
 
 torch = lazy("torch")
@@ -102,7 +102,7 @@ def test_inputs_without_a_batch_have_batch_size_one(batch_size: int, file: pathl
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(5, 3), (2, 7)]
     with torch.inference_mode():
-        assert dispatch.measure_workload(subject, inputs, Shape(1), request).has_batch is False
+        assert reference.measure_workload(subject, inputs, Shape(1), request).has_batch is False
 
 
 def export_pairs(file: pathlib.Path, dimensions: dict[int, Any]) -> None:
