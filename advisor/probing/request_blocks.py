@@ -72,16 +72,6 @@ def random_prompt(stream: random.Random, tokens: int, vocabulary: int) -> list[i
     return [stream.randrange(FIRST_ORDINARY_TOKEN, vocabulary) for _ in range(tokens)]
 
 
-class Metric(msgspec.Struct, frozen=True):
-    """A figure of one request; lists, as of all intervals, are not used."""
-
-    value: float | list[float] | None = None
-
-    @property
-    def number(self) -> float | None:
-        return self.value if isinstance(self.value, (int, float)) else None
-
-
 class RecordMetadata(msgspec.Struct, frozen=True):
     """Which request a record is of, and when it was sent."""
 
@@ -93,12 +83,13 @@ class Record(msgspec.Struct, frozen=True):
     """The part of a line of AIPerf's records that is used; times are in milliseconds."""
 
     metadata: RecordMetadata
-    metrics: dict[str, Metric] = {}
+    metrics: dict[str, dict[str, Any]] = {}
     error: dict[str, Any] | None = None
 
     def figure(self, name: str) -> float | None:
-        found = self.metrics.get(name)
-        return found.number if found else None
+        """Return a figure of the request; lists, as of all intervals, are not used."""
+        found = self.metrics.get(name, {}).get("value")
+        return found if isinstance(found, (int, float)) else None
 
 
 class GeneratorError(Exception):

@@ -64,10 +64,8 @@ class ServedWorkflow:
         self._module = module
         #: The stack's; `address` adds the settings of the server.
         self.versions, self.settings = module.versions, module.settings
-        self._server: Server | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._port = 0
-        self._subject: EngineSubject | None = None
+        #: By shape; one server answers all.
+        self._programs: list[ServedProgram] = []
 
     def open_subject(self, request: Request) -> EngineSubject:
         self._subject = EngineSubject(request)
@@ -75,40 +73,40 @@ class ServedWorkflow:
 
     def build(self, subject: EngineSubject, inputs: list[Any], request: Request) -> ServedProgram:  # noqa: ARG002 - one server answers all
         """Start the server, unless it runs, and return when it answers."""
-        if self._server is None or self._process is None:
-            self._port = free_port()
-            server: Server = self._module.server(subject, request, self._port)
-            self._server = server
+        if self._programs:
+            first = self._programs[0]
+            program = ServedProgram(first.url, first.server, first.process, request)
+        else:
+            port = free_port()
+            url, server = f"http://{HOST}:{port}", self._module.server(subject, request, port)
             # The server prints into the worker's log. It is in the worker's session and group, so
             # whatever ends the worker ends the server.
-            self._process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
+            process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
                 server.command,
                 env={**os.environ, **server.variables},
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
             )
-            wait_until_ready(self.url, server, self._process, request.load["start_seconds"])
-        return ServedProgram(self.url, self._server, self._process, request)
-
-    @property
-    def url(self) -> str:
-        return f"http://{HOST}:{self._port}"
+            wait_until_ready(url, server, process, request.load["start_seconds"])
+            program = ServedProgram(url, server, process, request)
+        self._programs.append(program)
+        return program
 
     def address(self) -> events.Serving:
         """Return what the load generator needs to know about the running server."""
-        assert self._server is not None  # noqa: S101 - for the type checker: `build` came before
-        assert self._subject is not None  # noqa: S101
+        program = self._programs[0]
+        server = program.server
         return events.Serving(
-            url=self.url,
-            model=self._server.model,
-            command=shlex.join(self._server.command),
-            settings=self._server.settings,
-            fields=self._server.fields,
+            url=program.url,
+            model=server.model,
+            command=shlex.join(server.command),
+            settings=server.settings,
+            fields=server.fields,
             tokenizer=str(self._subject.folder),
             vocabulary=self._subject.info.vocabulary,
             word=WORD_FORMAT,
-            separator=self._server.separator,
-            variables=self._server.variables,
+            separator=server.separator,
+            variables=server.variables,
         )
 
     def synchronise(self) -> None:
@@ -120,15 +118,15 @@ class ServedWorkflow:
         return Engagement(1.0, proof, dict(program.server.settings))
 
     def read_memory(self) -> events.MemoryRead:
-        assert self._process is not None  # noqa: S101 - for the type checker: `build` came before
-        return events.MemoryRead(process.peak_rss_bytes_of_tree(self._process.pid))
+        server_process = self._programs[0].process
+        return events.MemoryRead(process.peak_rss_bytes_of_tree(server_process.pid))
 
     def integration(self, request: Request) -> str:
         return f"{self.serving_command(request)}\n"
 
     def serving_command(self, request: Request) -> str:  # noqa: ARG002 - the server has its values
-        assert self._server is not None  # noqa: S101 - for the type checker: `build` came before
-        return self._server.user_command or shlex.join(self._server.command)
+        server = self._programs[0].server
+        return server.user_command or shlex.join(server.command)
 
 
 class ServedProgram:
@@ -137,9 +135,7 @@ class ServedProgram:
     def __init__(
         self, url: str, server: Server, process: subprocess.Popen[bytes], request: Request
     ) -> None:
-        self.server = server
-        self._url = url
-        self._process = process
+        self.url, self.server, self.process = url, server, process
         self._output_tokens = request.output_tokens
         self._seconds = float(request.load["request_seconds"])
 
@@ -152,8 +148,8 @@ class ServedProgram:
 
     def __call__(self, device_inputs: list[str]) -> list[str]:
         """Return the texts after the prompts; raise `ServerEndedError` if the server has ended."""
-        if self._process.poll() is not None:
-            message = f"the server ended with status {self._process.returncode}"
+        if self.process.poll() is not None:
+            message = f"the server ended with status {self.process.returncode}"
             raise ServerEndedError(message + log_tail())
         with concurrent.futures.ThreadPoolExecutor(len(device_inputs)) as pool:
             return list(pool.map(self.complete, device_inputs))
@@ -180,7 +176,7 @@ class ServedProgram:
             "max_tokens": output_tokens or self._output_tokens,
             **self.server.fields,
         }
-        answer = post(f"{self._url}/v1/completions", body, self._seconds)
+        answer = post(f"{self.url}/v1/completions", body, self._seconds)
         try:
             return str(answer["choices"][0]["text"])
         except (LookupError, TypeError) as problem:

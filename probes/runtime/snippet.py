@@ -210,22 +210,13 @@ def compare(
         return f"it returns shapes {shapes} instead of {wanted}", None
     rules = rules_for(request.accuracy, precision_of(snippet.result, request.dtype))
     pairs = zip(other, expected, allowed, strict=True)
-    shares = [share_of_allowed(*pair, rules) for pair in pairs]
-    if not all(math.isfinite(share) for share in shares):
+    found = [compare_array(*pair, rules) for pair in pairs]
+    if not all(math.isfinite(share) for _, share in found):
         return "its outputs are not finite where those of the other are", None
-    worst, error = max(shares, default=0.0), max(map(relative_error, other, expected), default=None)
+    error, worst = map(max, zip(*found, strict=True)) if found else (None, 0.0)
     if worst > 1:
         return f"its outputs differ by {worst:.3g} times the allowed error", error
     return None, error
-
-
-def relative_error(values: Any, target: Any) -> float:
-    """Return the error of one output over the size of the other; of integers how many differ."""
-    is_float, values, target = target.dtype.kind == "f", sample(values), sample(target)
-    if not is_float:
-        return float((values != target).mean()) if target.size else 0.0
-    scale = root_mean_square(unmasked(target))
-    return root_mean_square(subtract(values, target)) / scale if scale else 0.0
 
 
 def precision_of(result: Any, dtype: str) -> str:
@@ -238,19 +229,24 @@ def precision_of(result: Any, dtype: str) -> str:
     return found if found in {"float64", "float32", "float16", "bfloat16"} else "float32"
 
 
-def share_of_allowed(values: Any, target: Any, eager: float, rules: Rules) -> float:
-    """Return the error of one output as a share of the allowed one; of integers how many differ.
+def compare_array(values: Any, target: Any, eager: float, rules: Rules) -> tuple[float, float]:
+    """Return the error of one output relative to its size, and as a share of the allowed one.
 
-    `eager` is what a comparison with eager PyTorch, instead of a reference, has to allow.
+    Of integers it is how many differ. `eager` is what a comparison with eager PyTorch, instead of a
+    reference, has to allow.
     """
     is_float, values, target = target.dtype.kind == "f", sample(values), sample(target)
     if is_float:
-        allowed = allowed_error(root_mean_square(unmasked(target)), eager, rules) + eager
-        error = root_mean_square(subtract(values, target))
+        scale, error = (
+            root_mean_square(unmasked(target)),
+            root_mean_square(subtract(values, target)),
+        )
+        allowed = allowed_error(scale, eager, rules) + eager
     else:
+        scale, error = 1.0, float((values != target).mean()) if target.size else 0.0
         allowed = max(eager, rules.integer_share)
-        error = float((values != target).mean()) if target.size else 0.0
-    return error / allowed if allowed else float(error > 0)
+    share = error / allowed if allowed else float(error > 0)
+    return error / scale if scale else 0.0, share
 
 
 def compare_texts(snippet: Snippet, tokens: Any, allowed: float) -> str | None:

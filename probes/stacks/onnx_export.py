@@ -140,7 +140,16 @@ def _export(
     device = next((parameter.device for parameter in parameters), tensors[0].device)
     arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
     # Before the export: it returns free sizes as tensors.
-    refuse_other_outputs(subject.module(*(tensor.clone() for tensor in arguments)))
+    if types := other_types(subject.module(*(tensor.clone() for tensor in arguments))):
+        message = (
+            f"besides tensors the model returns values of the type {', '.join(sorted(types))},"
+            " which an ONNX file cannot return"
+        )
+        raise UnsupportedError(
+            message,
+            "measure a module that calls the model and returns its tensors only; sizes can be read"
+            " from their shapes",
+        )
     problem: Exception | None = None
     for file, free in files:
         problem = _write(subject, arguments, file, free)
@@ -173,7 +182,9 @@ def _program_of(subject: TorchSubject, arguments: tuple[torch.Tensor, ...], free
     shapes = None
     if free:
         arguments = tuple(map(with_min_batch, arguments))
-        shapes = by_parameter(subject.module, batch(arguments))
+        dimension = torch.export.Dim("batch")
+        first = tuple({0: dimension} if each.ndim else {} for each in arguments)
+        shapes = by_parameter(subject.module, first)
     program = torch.onnx.export(
         subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
     )
@@ -211,20 +222,6 @@ def is_traced(file: pathlib.Path) -> bool:
     return file.with_name(TRACED).exists()
 
 
-def refuse_other_outputs(output: Any) -> None:
-    """Raise `UnsupportedError` if `output` has values that an ONNX file cannot return."""
-    if types := other_types(output):
-        message = (
-            f"besides tensors the model returns values of the type {', '.join(sorted(types))},"
-            " which an ONNX file cannot return"
-        )
-        raise UnsupportedError(
-            message,
-            "measure a module that calls the model and returns its tensors only; sizes can be read"
-            " from their shapes",
-        )
-
-
 #: For each argument, the free dimensions by axis, as `torch.export` takes them.
 FreeDimensions: TypeAlias = tuple[dict[int, Any], ...]
 
@@ -244,12 +241,6 @@ NO_BATCH = "the inputs have no common first dimension, so there is no batch that
 NO_FREE_BATCH = "the model cannot be exported with a free batch"
 #: What exporters raise for a model whose code fixes a dimension.
 EXPORT_ERRORS = (torch.onnx.OnnxExporterError, RuntimeError, ValueError)
-
-
-def batch(tensors: tuple[torch.Tensor, ...]) -> FreeDimensions:
-    """Return the first dimension of each tensor, which all have in common."""
-    dimension = torch.export.Dim("batch")
-    return tuple({0: dimension} if tensor.ndim else {} for tensor in tensors)
 
 
 def export(

@@ -107,7 +107,10 @@ def open_torch_subject(request: Request) -> TorchSubject:
 
 def _create(kind: str, request: Request) -> LoadedModel:
     """Create the model for inference, with weights of its own."""
-    seed_generators(request.seed)
+    # A user's code may draw weights and structures from them; all workers get the same.
+    torch.manual_seed(request.seed)
+    random.seed(request.seed)
+    np.random.seed(request.seed % 2**32)  # noqa: NPY002 - the generator of the user's code
     adjusted: dict[str, str] = {}
     with adjustments.watch_settings(adjusted):
         model = OPENERS[kind](request)
@@ -119,13 +122,3 @@ def _create(kind: str, request: Request) -> LoadedModel:
     for parameter in model.module.parameters():
         parameter.requires_grad_(requires_grad=False)
     return model
-
-
-def seed_generators(seed: int) -> None:
-    """Seed what a user's code draws weights and structures from, so that all workers get the same.
-
-    numpy takes 32 bits.
-    """
-    torch.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - the generator of the user's code

@@ -41,14 +41,20 @@ def create(name: str, environment: Environment, settings: BuildSettings) -> path
     try:
         settings.root.mkdir(parents=True, exist_ok=True)
         with _locked(name, settings.root, settings.report) as lock_fd:
-            settings = _keep_added(name, directory, settings)
+            versions = [directory, *registry.find_versions(settings.root, name)]
+            records = (registry.read_record(version) for version in versions)
+            existing = next((record.added for record in records if record is not None), ())
+            added = tuple(dict.fromkeys([*existing, *settings.added]))
+            settings = dataclasses.replace(settings, added=added)
             if _is_working(name, directory, environment, settings):
                 return directory
             staging = registry.staging_directory(settings.root, name)
             shutil.rmtree(staging, ignore_errors=True)
             try:
                 _build(name, environment, staging, settings, lock_fd)
-                _publish(staging, directory)
+                if directory.exists():
+                    _delete(directory)
+                staging.rename(directory)
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
             for earlier in registry.find_versions(settings.root, name):
@@ -97,13 +103,6 @@ def _locked(name: str, root: pathlib.Path, report: Callable[[str], None]) -> Ite
         yield lock.fileno()
 
 
-def _keep_added(name: str, directory: pathlib.Path, settings: BuildSettings) -> BuildSettings:
-    versions = [directory, *registry.find_versions(settings.root, name)]
-    records = (registry.read_record(version) for version in versions)
-    existing = next((record.added for record in records if record is not None), ())
-    return dataclasses.replace(settings, added=tuple(dict.fromkeys([*existing, *settings.added])))
-
-
 def _is_working(
     name: str, directory: pathlib.Path, environment: Environment, settings: BuildSettings
 ) -> bool:
@@ -131,36 +130,6 @@ def _build(
 ) -> None:
     """Install the environment into `staging`, check it and write its record."""
     started = time.monotonic()
-    _install(name, environment, staging, settings, lock_fd)
-    settings.report(f"{name}: checking that it imports {', '.join(environment.imports)}")
-    found = health.inspect(staging, environment, settings.inherited, keep_bytecode=True)
-    if found.fault is not None:
-        raise EnvironmentNotUsableError(
-            f"{name} was installed, but {found.fault}",
-            "see p3-advisor doctor, or report it with this message",
-        )
-    lock_file = registry.lock_file(settings.rubric, name)
-    record = registry.CreationRecord(
-        name=name,
-        digest=registry.environment_digest(environment, lock_file),
-        python_version=found.python_version,
-        packages=found.packages,
-        disk_bytes=disk_bytes(staging),
-        seconds=time.monotonic() - started,
-        made=dt.datetime.now().astimezone().isoformat(timespec="seconds"),
-        added=settings.added,
-    )
-    text = msgspec.json.format(msgspec.json.encode(record), indent=1)
-    (staging / registry.RECORD_FILE).write_bytes(text)
-
-
-def _install(
-    name: str,
-    environment: Environment,
-    staging: pathlib.Path,
-    settings: BuildSettings,
-    lock_fd: int,
-) -> None:
     python, interpreter = environment.python, settings.interpreter
     fits = SpecifierSet(python).contains(interpreter.version, prereleases=True)
     settings.report(
@@ -178,13 +147,25 @@ def _install(
         requirements = [*environment.requirements, *settings.added]
         install = ["pip", "install", *target, *options, *requirements]
         run_uv(name, install, settings, lock_fd)
-
-
-def _publish(staging: pathlib.Path, directory: pathlib.Path) -> None:
-    """Rename the staging folder to its final name; remove a broken environment there first."""
-    if directory.exists():
-        _delete(directory)
-    staging.rename(directory)
+    settings.report(f"{name}: checking that it imports {', '.join(environment.imports)}")
+    found = health.inspect(staging, environment, settings.inherited, keep_bytecode=True)
+    if found.fault is not None:
+        raise EnvironmentNotUsableError(
+            f"{name} was installed, but {found.fault}",
+            "see p3-advisor doctor, or report it with this message",
+        )
+    record = registry.CreationRecord(
+        name=name,
+        digest=registry.environment_digest(environment, lock_file),
+        python_version=found.python_version,
+        packages=found.packages,
+        disk_bytes=disk_bytes(staging),
+        seconds=time.monotonic() - started,
+        made=dt.datetime.now().astimezone().isoformat(timespec="seconds"),
+        added=settings.added,
+    )
+    text = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    (staging / registry.RECORD_FILE).write_bytes(text)
 
 
 def _delete(directory: pathlib.Path) -> None:

@@ -72,7 +72,9 @@ def inspect(
         return Inspection(fault=f"its imports take longer than {CHECK_SECONDS} seconds")
     except OSError as problem:
         return Inspection(fault=f"its interpreter does not start: {problem.strerror}")
-    last_line = _last_line(result.stderr)
+    text = result.stderr.decode("utf-8", "replace")
+    *_, last_line = ["no output", *filter(None, map(str.strip, text.splitlines()))]
+    last_line = last_line[:MAX_FAULT_CHARS]
     try:
         inspection = msgspec.json.decode(result.stdout, type=Inspection)
     except msgspec.MsgspecError:
@@ -96,8 +98,3 @@ def check(
         fault = f"packages were changed since its creation: {names}"
         return msgspec.structs.replace(inspection, fault=fault[:MAX_FAULT_CHARS])
     return inspection
-
-
-def _last_line(text: bytes) -> str:
-    lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1][:MAX_FAULT_CHARS] if lines else "no output"

@@ -96,9 +96,11 @@ def test_outputs_may_differ_by_what_rounding_and_eager_allow(dtype: str) -> None
 
 
 def test_errors_are_relative_to_the_size_of_an_output() -> None:
-    assert snippet.relative_error(VALUES * 1.25, VALUES) == pytest.approx(0.25)
-    assert snippet.relative_error(VALUES, np.zeros_like(VALUES)) == 0
-    assert snippet.relative_error(np.array([1, 2, 3, 5]), np.array([1, 2, 3, 4])) == 0.25
+    rules = workers.rules("float32")
+    assert snippet.compare_array(VALUES * 1.25, VALUES, 0.0, rules)[0] == pytest.approx(0.25)
+    assert snippet.compare_array(VALUES, np.zeros_like(VALUES), 0.0, rules)[0] == 0
+    integers = np.array([1, 2, 3, 5]), np.array([1, 2, 3, 4])
+    assert snippet.compare_array(*integers, 0.0, rules)[0] == 0.25
 
 
 def test_integers_are_judged_by_the_share_that_differs() -> None:
@@ -106,9 +108,9 @@ def test_integers_are_judged_by_the_share_that_differs() -> None:
     same: Any = np.zeros(100, dtype="int64")
     other: Any = np.zeros(100, dtype="int64")
     other[0] = 1
-    assert snippet.share_of_allowed(same, same, 0.0, rules) == 0
-    assert snippet.share_of_allowed(other, same, 0.02, rules) == pytest.approx(0.5)
-    assert snippet.share_of_allowed(other, same, 0.0, rules) > 1
+    assert snippet.compare_array(same, same, 0.0, rules)[1] == 0
+    assert snippet.compare_array(other, same, 0.02, rules)[1] == pytest.approx(0.5)
+    assert snippet.compare_array(other, same, 0.0, rules)[1] > 1
 
 
 @pytest.mark.parametrize(
