@@ -63,25 +63,14 @@ def save(
     called, tensors = call_inputs.flatten(module, arguments, named)
     if not tensors:
         raise NotSavableError("the example inputs have no tensor")
-    if _has_importable_classes(module):
-        content = _pickle((module, arguments, named) if named else (module, arguments))
-        if content is not None:
-            return _save_by_class(module, content, directory)
-    return _save_exported(module, _export(called, tensors), directory)
-
-
-def _has_importable_classes(module: torch.nn.Module) -> bool:
     names = {type(part).__module__ for part in module.modules()}
-    return all(name != "__main__" and importlib.util.find_spec(name) is not None for name in names)
-
-
-def _pickle(created: tuple[Any, ...]) -> bytes | None:
-    buffer = io.BytesIO()
-    try:
-        torch.save(created, buffer)
-    except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):
-        return None  # such as a function that was defined inside another one
-    return buffer.getvalue()
+    if all(name != "__main__" and importlib.util.find_spec(name) is not None for name in names):
+        buffer = io.BytesIO()
+        # Fails for a function that was defined inside another one, for example.
+        with contextlib.suppress(pickle.PicklingError, AttributeError, TypeError, RuntimeError):
+            torch.save((module, arguments, named) if named else (module, arguments), buffer)
+            return _save_by_class(module, buffer.getvalue(), directory)
+    return _save_exported(module, _export(called, tensors), directory)
 
 
 def _save_by_class(module: torch.nn.Module, content: bytes, directory: pathlib.Path) -> str:
@@ -110,10 +99,15 @@ def _save_exported(
 ) -> str:
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
-    content = buffer.getvalue()
-    folder = _create_folder(module, _weights_digest(module), directory)
+    # Differs between modules of different structure or weights.
+    digest = hashlib.sha256(repr(module).encode())
+    for name, tensor in module.state_dict().items():
+        digest.update(name.encode())
+        flat = tensor.detach().cpu().contiguous().flatten()
+        digest.update(flat.view(torch.uint8).numpy().data)
+    folder = _create_folder(module, digest.digest(), directory)
     file = folder / f"{folder.name}.pt2"
-    file.write_bytes(content)
+    file.write_bytes(buffer.getvalue())
     return str(file)
 
 
@@ -126,30 +120,15 @@ def _export(
     if isinstance(module, call_inputs.StructuredCall):
         shapes = (shapes,)  # its `forward` has one parameter, `*tensors`
     copied = copy.deepcopy(module).eval().cpu()  # the caller's module stays as it is
-    with contextlib.suppress(*EXPORT_ERRORS):
-        return _export_with(copied, examples, shapes)
-    try:
-        return _export_with(copied, examples, None)
-    except EXPORT_ERRORS as problem:
-        lines = str(problem).strip().splitlines() or [type(problem).__name__]
-        raise NotSavableError(f"torch.export: {lines[0]}") from problem
-
-
-def _export_with(
-    module: torch.nn.Module, examples: tuple[torch.Tensor, ...], shapes: object
-) -> torch.export.ExportedProgram:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        return torch.export.export(module, examples, dynamic_shapes=shapes)
-
-
-def _weights_digest(module: torch.nn.Module) -> bytes:
-    """Return bytes that differ between modules of different structure or weights."""
-    digest = hashlib.sha256(repr(module).encode())
-    for name, tensor in module.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.digest()
+        with contextlib.suppress(*EXPORT_ERRORS):
+            return torch.export.export(copied, examples, dynamic_shapes=shapes)
+        try:
+            return torch.export.export(copied, examples)
+        except EXPORT_ERRORS as problem:
+            lines = str(problem).strip().splitlines() or [type(problem).__name__]
+            raise NotSavableError(f"torch.export: {lines[0]}") from problem
 
 
 def _create_folder(

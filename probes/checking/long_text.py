@@ -16,15 +16,13 @@ from typing import Any
 
 from probes.checking import arrays
 from probes.checking.arrays import np
-from probes.checking.text_reference import TokenLogprobs, top_token_ids
+from probes.checking.text_reference import TokenLogprobs, measure_divergence, top_token_ids
 from probes.protocol import Request
 from probes.wire.checks import TextScores
 
 FILE = "long-text.npz"
 #: Likeliest tokens of the reference that are kept at each position.
 KEPT_TOKENS = 256
-#: Least probability of all tokens that are not kept.
-LEAST_REST = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +131,7 @@ def score_rows(scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs
         top = np.take_along_axis(scores.ids, scores.logprobs.argmax(-1)[..., None], -1)[..., 0]
         is_incomplete = not bool(has_token.all())
     return RowScores(
-        divergence(logprobs.astype("float64"), own, known).mean(-1),
+        measure_divergence(logprobs.astype("float64"), own, known).mean(-1),
         (top == ids[..., 0]).mean(-1),
         mean_of_known((chosen - token).astype("float64")),
         is_incomplete,
@@ -163,21 +161,6 @@ def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:
         known[row] = sorted_ids[row][positions] == ids[row]
         found[row] = np.where(known[row], values[row][positions], 0.0)
     return found, known
-
-
-def divergence(target: Any, own: Any, known: Any) -> Any:
-    """Return the Kullback-Leibler divergence of each position, `(rows, positions) float64`.
-
-    `target` and `own` are log probabilities in nats, `(rows, positions, tokens) float64`. Tokens
-    that are not `known`, a bool array of the same shape, count as one.
-    """
-    probability = np.where(known, np.exp(target), 0.0)
-    rest = [
-        np.log(np.clip(1 - np.where(known, np.exp(each), 0.0).sum(-1), LEAST_REST, 1))
-        for each in (target, own)
-    ]
-    total = (probability * np.where(known, target - own, 0.0)).sum(-1)
-    return total + np.exp(rest[0]) * (rest[0] - rest[1])
 
 
 def score_program(program: Any, text: LongText, request: Request) -> TextScores | None:

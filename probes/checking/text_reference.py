@@ -117,6 +117,8 @@ TOP_TOKENS = 5
 #: among them.
 KEPT_TOKENS = 64
 PERCENTILE = 99
+#: Least probability of all tokens that are left out.
+LEAST_REST = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,9 +168,7 @@ def measure_fidelity(scores: TokenLogprobs, exact: Any, near_tie: float = 0.0) -
         errors = np.take_along_axis(values - target, target_ids, -1)
     else:
         known = np.take_along_axis(target, ids, -1)
-        left_out = [np.log(np.clip(1 - np.exp(each).sum(-1), 1e-9, 1)) for each in (known, values)]
-        divergence = (np.exp(known) * (known - values)).sum(-1)
-        divergence += np.exp(left_out[0]) * (left_out[0] - left_out[1])
+        divergence = measure_divergence(known, values)
         found_ids = np.take_along_axis(ids, top_token_ids(values), -1)
         errors = values - known
     own, other = (
@@ -187,6 +187,21 @@ def measure_fidelity(scores: TokenLogprobs, exact: Any, near_tie: float = 0.0) -
         largest=float(abs(errors).max()),
         positions=int(divergence.size),
     )
+
+
+def measure_divergence(target: Any, own: Any, known: Any = True) -> Any:  # noqa: FBT002 - or an array
+    """Return the Kullback-Leibler divergence of each position, `(rows, positions) float64`.
+
+    `target` and `own` are log probabilities in nats, `(rows, positions, tokens) float64`. Tokens
+    that are not `known`, which may be a bool array of the same shape, count as one.
+    """
+    probability = np.where(known, np.exp(target), 0.0)
+    rest = [
+        np.log(np.clip(1 - np.where(known, np.exp(each), 0.0).sum(-1), LEAST_REST, 1))
+        for each in (target, own)
+    ]
+    total = (probability * np.where(known, target - own, 0.0)).sum(-1)
+    return total + np.exp(rest[0]) * (rest[0] - rest[1])
 
 
 def log_softmax(logits: Any) -> Any:

@@ -168,40 +168,28 @@ def classify(
         return Failure("unsupported", phase, f"the stack cannot be imported: {reason}")
     is_reference = request is not None and request.role == "reference"
     if phase == "load" or (is_reference and phase == "correctness"):
-        return own_defect(problem, phase, reason) or (
-            model_failed(problem, phase, reason, request)
-            if request is not None and phase == "correctness"
-            else model_not_opened(problem, reason)
-        )
+        return blame_model(problem, phase, reason, request)
     return refused_export(problem, phase) or Failure("build-failed", phase, reason)
 
 
-def own_defect(problem: BaseException, phase: Phase, reason: str) -> Failure | None:
-    """Return the outcome of an error of this package; None for one of the model."""
-    place = _own_place_of(problem)
-    if not place:
-        return None
-    reason = f"this is a defect of p3-advisor at {place}, not of the model: {reason}"
-    fix = "report it with this reason; example inputs of another form may avoid it"
-    return Failure("build-failed", phase, reason, fix)
-
-
-def model_not_opened(problem: BaseException, reason: str) -> Failure:
+def blame_model(
+    problem: BaseException, phase: Phase, reason: str, request: protocol.Request | None
+) -> Failure:
+    """Return the outcome where no stack is involved: the model's fault, or one of this package."""
+    if place := _own_place_of(problem):
+        reason = f"this is a defect of p3-advisor at {place}, not of the model: {reason}"
+        fix = "report it with this reason; example inputs of another form may avoid it"
+        return Failure("build-failed", phase, reason, fix)
+    if request is not None and phase == "correctness":
+        return model_failed(problem, phase, reason, request)
     reason = f"the model cannot be opened{_place_of(problem)}: {reason}"
-    if missing := find_missing_module(problem):
+    name = getattr(problem, "name", None) if isinstance(problem, ModuleNotFoundError) else None
+    missing = (name or "").partition(".")[0]
+    # The name comes from the model's code and becomes part of a command.
+    if MODULE_NAME.fullmatch(missing) and importlib.util.find_spec(missing) is None:
         return Failure("model-refused", "load", reason, missing_module=missing)
     fix = "open the model in the same interpreter without p3-advisor, and fix the error"
     return Failure("model-refused", "load", reason, fix)
-
-
-def find_missing_module(problem: BaseException) -> str | None:
-    """Return the top-level module whose import failed, if the interpreter does not have it."""
-    name = getattr(problem, "name", None) if isinstance(problem, ModuleNotFoundError) else None
-    top_level = (name or "").partition(".")[0]
-    # The name comes from the model's code and becomes part of a command.
-    if not MODULE_NAME.fullmatch(top_level) or importlib.util.find_spec(top_level) is not None:
-        return None
-    return top_level
 
 
 def refused_export(problem: BaseException, phase: Phase) -> Failure | None:

@@ -45,7 +45,13 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
         nonlocal request
         request = protocol.read_request(directory)
         if request.sandbox:
-            enter_sandbox(request, directory)
+            scratch = pathlib.Path(request.scratch_directory)
+            own = (directory, scratch, pathlib.Path(request.shared_directory))
+            try:
+                sandbox.enter(own, scratch / protocol.TEMPORARY_FOLDER)
+            except OSError as problem:
+                message = f"the sandbox cannot be entered: {problem}"
+                raise UnsupportedError(message) from problem
         run_phases(request, channel)
         return Outcome()
 
@@ -57,17 +63,6 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
     sys.stderr.flush()
     # Without the interpreter's shutdown, in which stacks crash and hang.
     os._exit(0)
-
-
-def enter_sandbox(request: protocol.Request, directory: pathlib.Path) -> None:
-    """Confine this process to its own directories; raise `UnsupportedError` if that fails."""
-    scratch = pathlib.Path(request.scratch_directory)
-    shared = pathlib.Path(request.shared_directory)
-    try:
-        sandbox.enter((directory, scratch, shared), scratch / protocol.TEMPORARY_FOLDER)
-    except OSError as problem:
-        message = f"the sandbox cannot be entered: {problem}"
-        raise UnsupportedError(message) from problem
 
 
 def run_phases(request: protocol.Request, channel: Channel) -> None:

@@ -126,7 +126,11 @@ def build(subject: Model, inputs: list[Any], request: Request) -> IreeProgram:
     context = runtime.SystemContext(config=runtime.Config(driver_of(request)))
     loaded = runtime.VmModule.mmap(context.instance, str(module))
     if archive is not None:
-        context.add_vm_module(open_weights(context.instance, archive))
+        index = runtime.ParameterIndex()
+        index.load(str(archive))
+        provider = index.create_provider(scope=PARAMETER_SCOPE)
+        weights = runtime.create_io_parameters_module(context.instance, provider)
+        context.add_vm_module(weights)
     context.add_vm_module(loaded)
     name = next(
         name
@@ -182,14 +186,6 @@ def import_model(model: pathlib.Path, imported: pathlib.Path, archive: pathlib.P
         *_, last = ["no reason given", *filter(None, map(str.strip, answer.stderr.splitlines()))]
         message = f"IREE does not import the ONNX file: {last[-MAX_REASON_LENGTH:]}"
         raise RuntimeError(message)
-
-
-def open_weights(instance: Any, archive: pathlib.Path) -> Any:
-    index = runtime.ParameterIndex()
-    index.load(str(archive))
-    return runtime.create_io_parameters_module(
-        instance, index.create_provider(scope=PARAMETER_SCOPE)
-    )
 
 
 def compile_module(imported: pathlib.Path, module: pathlib.Path, device: str) -> None:

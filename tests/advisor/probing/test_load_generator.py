@@ -13,7 +13,6 @@ from advisor.probing.load_generator import divide_processors, generator_variable
 from advisor.probing.request_blocks import (
     BlockLimits,
     GeneratorError,
-    Metric,
     PlannedBlock,
     Record,
     RecordMetadata,
@@ -58,7 +57,7 @@ SECOND = 1_000_000_000
 
 
 def record(number: int, start_seconds: float, **milliseconds: float) -> Record:
-    metrics = {name: Metric(value) for name, value in milliseconds.items()}
+    metrics = {name: {"value": value} for name, value in milliseconds.items()}
     return Record(RecordMetadata(str(number), int(start_seconds * SECOND)), metrics)
 
 
