@@ -20,7 +20,7 @@ from advisor.ask.rubric_files import load, rubric_directory
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine
 from advisor.errors import MigEnabledError
-from advisor.probing.environments import health, registry
+from advisor.probing.environments import creation, registry
 from advisor.text_format import format_share
 from advisor.version import how_to_install
 from probes.measuring import timing
@@ -83,7 +83,7 @@ def check_environments(catalogue: Catalogue, variables: Mapping[str, str]) -> li
     )
     for name, environment in created.items():
         directory = pathlib.Path(environment.python).parents[1]
-        fault = environment.fault or health.check(directory, own[name], variables).fault
+        fault = environment.fault or creation.check(directory, own[name], variables).fault
         checked = ENVIRONMENT_PREFIX + name
         fix = f"p3-advisor env create {name}, or p3-advisor doctor --repair"
         findings.append(

@@ -172,7 +172,7 @@ def check(
 ) -> None:
     """Check the imports and files of environments. Exit code 3 if one fails."""
     from advisor.errors import EnvironmentNotUsableError
-    from advisor.probing.environments import health, registry
+    from advisor.probing.environments import creation, registry
 
     context, catalogue, root = _load()
     created = registry.find_created(root, catalogue.workflows, context.rubric)
@@ -183,7 +183,7 @@ def check(
         fault = "it has not been created" if existing is None else existing.fault
         if existing is not None and fault is None:
             directory = pathlib.Path(existing.python).parents[1]
-            fault = health.check(directory, environment, context.environment).fault
+            fault = creation.check(directory, environment, context.environment).fault
         print_text(f"{name}: {fault or 'ok'}")
         faults += [name] if fault else []
     if faults:

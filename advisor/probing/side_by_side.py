@@ -129,7 +129,11 @@ class SideBySideBuilds:
                 break
             self._start_standbys()
             yield from self._pool.receive(POLL_SECONDS)
-            for arm in [arm for arm in self._importing if self._has_imported(arm)]:
+            workers = self._pool.workers
+            imported = [
+                arm for arm in self._importing if arm in workers and workers[arm].has_imported
+            ]
+            for arm in imported:
                 yield from self._send_build(self._importing.pop(arm))
             building = len(self.running)
             self.forget_ended()
@@ -220,10 +224,6 @@ class SideBySideBuilds:
         for arm, processors in self._shares.extend().items():
             if self._pool.is_running(arm):
                 confine(self._pool.workers[arm].directory, processors)
-
-    def _has_imported(self, arm: str) -> bool:
-        workers = self._pool.workers
-        return arm in workers and workers[arm].has_imported
 
     def _has_finished(self, arm: str) -> bool:
         pool = self._pool

@@ -125,7 +125,11 @@ def failure_reason(log: pathlib.Path) -> str:
     That is what the process said about its crash, else the innermost Python frame of the crash,
     else the last exception, else the last line.
     """
-    lines = _read_tail(log)
+    try:
+        text = read_tail(log, LOG_TAIL_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return EMPTY_LOG
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
     message = _last_match(LAST_WORDS, lines)
     if message:
         return message[:MAX_REASON_CHARS]
@@ -137,14 +141,6 @@ def failure_reason(log: pathlib.Path) -> str:
         return message[:MAX_REASON_CHARS]
     own = [line for line in lines if not DUMP_LINE.fullmatch(line)] or lines
     return own[-1][-MAX_REASON_CHARS:] if own else EMPTY_LOG
-
-
-def _read_tail(log: pathlib.Path) -> list[str]:
-    try:
-        text = read_tail(log, LOG_TAIL_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return []
-    return [line for line in map(str.strip, text.splitlines()) if line]
 
 
 def _last_match(patterns: Iterable[re.Pattern[str]], lines: Sequence[str]) -> str | None:

@@ -135,18 +135,18 @@ def repeat(
     call()
     first = [array.copy() for array in call()]
     calls = 1
-    while not _is_enough(calls, perf_counter() - start, limits):
+    while True:
+        seconds = perf_counter() - start
+        if calls < limits["calls"]:
+            is_enough = calls >= limits["least_calls"] and seconds > limits["most_seconds"]
+        else:
+            is_enough = calls >= limits["most_calls"] or seconds > limits["seconds"]
+        if is_enough:
+            return calls, None
         difference = compare(call(), first)
         calls += 1
         if difference:
             return calls, f"call {calls} with the same input {difference}"
-    return calls, None
-
-
-def _is_enough(calls: int, seconds: float, limits: Mapping[str, Any]) -> bool:
-    if calls < limits["calls"]:
-        return bool(calls >= limits["least_calls"] and seconds > limits["most_seconds"])
-    return bool(calls >= limits["most_calls"] or seconds > limits["seconds"])
 
 
 def compare_arrays(reference: Reference, rules: Rules) -> Compare:

@@ -126,7 +126,12 @@ def time_block(
             calls.append(clock() - start)
             enqueues.append(returned - start)
         cpu_seconds = process_time() - cpu_start
-        if streams and not _is_blocking(calls, enqueues):
+        whole = statistics.median(calls)
+        is_blocking = (
+            whole * NANOSECONDS > LONG_CALL_SECONDS
+            and statistics.median(enqueues) > BLOCKING_SHARE * whole
+        )
+        if streams and not is_blocking:
             start = clock()
             for _ in range(block.calls):
                 call(next(inputs))
@@ -157,15 +162,6 @@ def _garbage_collection_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _is_blocking(calls: Sequence[int], enqueues: Sequence[int]) -> bool:
-    """Return whether calls are long and return only when they are done; both in nanoseconds."""
-    whole = statistics.median(calls)
-    return (
-        whole * NANOSECONDS > LONG_CALL_SECONDS
-        and statistics.median(enqueues) > BLOCKING_SHARE * whole
-    )
 
 
 def warm_up(

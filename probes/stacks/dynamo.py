@@ -9,8 +9,6 @@ import collections
 import logging
 import pathlib
 import re
-import traceback
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -62,12 +60,6 @@ def with_cause(proof: str) -> str:
     return f"{proof}: {_why_nothing_was_captured()}"
 
 
-def own_line(stack: Sequence[traceback.FrameSummary]) -> str:
-    """Return the innermost frame of the user's code as `model.py:12`; empty if there is none."""
-    own = [frame for frame in stack if "site-packages" not in frame.filename]
-    return f"{pathlib.Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
-
-
 def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -81,7 +73,9 @@ def _why_nothing_was_captured() -> str:
         return f"Dynamo captured nothing of the {count(frames, 'function')} that it traced"
     context = CONTEXT.search(message)
     # Dynamo does not keep the stack of a frame that it skips whole.
-    lines = [line for found in graph_break_reasons[:1] if (line := own_line(found.user_stack))]
+    stack = graph_break_reasons[0].user_stack if graph_break_reasons else ()
+    own = [frame for frame in stack if "site-packages" not in frame.filename]
+    lines = [f"{pathlib.Path(frame.filename).name}:{frame.lineno}" for frame in own[-1:]]
     met = ", ".join([*lines, *([context[1]] if context else [])])
     place = f" at {met}" if met else ""
     return f"Dynamo captured nothing and stopped{place}: {_explain(message)}"

@@ -61,7 +61,12 @@ def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
             partial, gguf.MODEL_ARCH_NAMES[getattr(gguf.MODEL_ARCH, architecture)]
         )
         add_sizes(writer, config)
-        add_vocabulary(writer, subject.info.vocabulary)
+        # A tokenizer of one word for each token. Those of the type `rwkv` have no special tokens
+        # unless the file names them.
+        size = subject.info.vocabulary
+        writer.add_vocab_size(size)
+        writer.add_tokenizer_model("rwkv")
+        writer.add_token_list([token_word(token).encode() for token in range(size)])
         add_tensors(writer, architecture, config, subject.folder, request.options.get("weights"))
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
@@ -105,16 +110,6 @@ def add_sizes(writer: Any, config: dict[str, Any]) -> None:
     writer.add_rope_dimension_count(width)
     writer.add_key_length(width)
     writer.add_value_length(width)
-
-
-def add_vocabulary(writer: Any, size: int) -> None:
-    """Add a tokenizer of one word for each token.
-
-    Tokenizers of the type `rwkv` have no special tokens unless the file names them.
-    """
-    writer.add_vocab_size(size)
-    writer.add_tokenizer_model("rwkv")
-    writer.add_token_list([token_word(token).encode() for token in range(size)])
 
 
 def add_tensors(

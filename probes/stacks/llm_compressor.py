@@ -77,12 +77,18 @@ def write_checkpoint(source: pathlib.Path, target: pathlib.Path, request: Reques
     functions = (read_row_lengths, quantise, answer_task)
     sources = "\n\n".join(inspect.getsource(function) for function in functions)
     program = f"from __future__ import annotations\n\n{sources}\n\n{answer_task.__name__}()\n"
+    # Another interpreter does not get the import paths of this one.
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if request.quantiser == sys.executable or name not in IMPORT_PATHS
+    }
     # Its standard output is the answer; all other output goes to this worker's log.
     process = subprocess.run(  # noqa: S603 - an argument list, no shell
         [request.quantiser, "-c", program, json.dumps(task)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        env=quantiser_environment(request),
+        env={**inherited, **VARIABLES},
         check=False,
     )
     answer = json.loads(process.stdout or "{}")
@@ -92,16 +98,6 @@ def write_checkpoint(source: pathlib.Path, target: pathlib.Path, request: Reques
         reason = answer.get("failed", f"it ended with status {process.returncode}")
         message = f"llm-compressor wrote no checkpoint: {reason}"
         raise RuntimeError(message)
-
-
-def quantiser_environment(request: Request) -> dict[str, str]:
-    """Return its variables; another interpreter does not get the import paths of this one."""
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if request.quantiser == sys.executable or name not in IMPORT_PATHS
-    }
-    return {**inherited, **VARIABLES}
 
 
 def answer_task() -> None:

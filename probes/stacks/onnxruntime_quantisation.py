@@ -109,7 +109,11 @@ def engagement(file: pathlib.Path, placed: collections.Counter[str]) -> Engageme
     for node in graph.node:
         if node.op_type in PRODUCTS | QUANTISED_PRODUCTS and node.input[1] in stored:
             kind = onnx.TensorProto.DataType.Name(stored[node.input[1]].data_type)
-            elements[f"{node.op_type} {kind}"] += count_elements(node, stored[node.input[1]])
+            sizes = {attribute.name: attribute.i for attribute in node.attribute}
+            # It stores several weights in one byte.
+            is_packed = node.op_type == "MatMulNBits"
+            dimensions = [sizes["K"], sizes["N"]] if is_packed else stored[node.input[1]].dims
+            elements[f"{node.op_type} {kind}"] += math.prod(dimensions)
     quantised = sum(
         count for name, count in elements.items() if name.split()[0] in QUANTISED_PRODUCTS
     )
@@ -127,12 +131,6 @@ def engagement(file: pathlib.Path, placed: collections.Counter[str]) -> Engageme
             math.prod(tensor.dims) * item_bytes(tensor.data_type) for tensor in graph.initializer
         ),
     )
-
-
-def count_elements(node: Any, weight: Any) -> int:
-    """Return the number of weights; `MatMulNBits` stores several in one byte."""
-    sizes = {attribute.name: attribute.i for attribute in node.attribute}
-    return sizes["K"] * sizes["N"] if node.op_type == "MatMulNBits" else math.prod(weight.dims)
 
 
 def integration(weights: str, file: str) -> str:

@@ -214,15 +214,6 @@ output = [torch.from_dlpack(value) for value in session.run_with_ort_values(None
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 
-def opening_lines(request: Request, provider: str) -> str:
-    if "threads" not in request.options:
-        return f'session = onnxruntime.InferenceSession(FILE, providers=["{provider}"])'
-    return f"""\
-options = onnxruntime.SessionOptions()
-options.intra_op_num_threads = {session_threads(request)}
-session = onnxruntime.InferenceSession(FILE, options, providers=["{provider}"])"""
-
-
 def integration(request: Request, provider: str = CPU, opening: str | None = None) -> str:
     """Return the lines that export, open the session and run it.
 
@@ -245,7 +236,13 @@ session.run_with_iobinding(binding)
 output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 """
     export, file = _writing_lines(request)
-    opened = (opening or opening_lines(request, provider)).replace("FILE", file)
+    options, given = "", ""
+    if "threads" in request.options:
+        options, given = f"{THREAD_LINES}{session_threads(request)}\n", ", options"
+    usual = (
+        f'{options}session = onnxruntime.InferenceSession(FILE{given}, providers=["{provider}"])'
+    )
+    opened = (opening or usual).replace("FILE", file)
     host = HOST_VALUES if request.dtype == "bfloat16" else HOST_ARRAYS
     return f"""\
 {IMPORTS}{export}{opened}
@@ -254,6 +251,7 @@ assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back witho
 
 
 IMPORTS = "import onnxruntime\nimport torch\n\n"
+THREAD_LINES = "options = onnxruntime.SessionOptions()\noptions.intra_op_num_threads = "
 
 
 def _writing_lines(request: Request) -> tuple[str, str]:

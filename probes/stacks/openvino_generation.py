@@ -104,16 +104,11 @@ class OpenVinoGeneration(TextProgram):
         return chosen
 
 
-def require_key_values(model: Any) -> None:
-    """Raise `UnsupportedError` for a model whose cache has other states, such as Mamba."""
-    layers = transformers.DynamicCache(config=model.config).layers
-    if not all(hasattr(layer, "keys") for layer in layers):
-        message = f"{type(model).__name__} has no key-value cache"
-        raise UnsupportedError(message)
-
-
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGeneration:
-    require_key_values(subject.model)
+    layers = transformers.DynamicCache(config=subject.model.config).layers
+    if not all(hasattr(layer, "keys") for layer in layers):  # other states, such as Mamba's
+        message = f"{type(subject.model).__name__} has no key-value cache"
+        raise UnsupportedError(message)
     core = openvino.Core()
     configuration = openvino_model.configuration(subject.dtype, request)
     with pytorch.without_inference_mode():

@@ -185,11 +185,11 @@ def _differing(one: list[Any], other: list[Any], *, is_exact: bool) -> set[int]:
     return {
         index
         for index, (ones, others) in enumerate(zip(one, other, strict=True))
-        if not _is_equal(ones, others) and (is_exact or not _is_near(ones, others))
+        if not _is_equal(ones, others) and (is_exact or not _is_noise(ones, others))
     }
 
 
-def _is_near(one: Any, other: Any) -> bool:
+def _is_noise(one: Any, other: Any) -> bool:
     if one.shape != other.shape or one.dtype.kind != "f":
         return False
     return is_near(one, other, NOISE * np.sqrt(np.finfo(one.dtype).eps))

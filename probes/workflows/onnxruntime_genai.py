@@ -87,7 +87,11 @@ def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
             raise UnsupportedError(text.replace(str(subject.folder), str(request.subject["name"])))
         message = f"the model builder failed: {reason}"
         raise RuntimeError(message)
-    write_settings(folder / "genai_config.json", request)
+    file = folder / "genai_config.json"
+    config = json.loads(file.read_text(encoding="utf-8"))
+    config["model"]["eos_token_id"] = []
+    config["model"]["decoder"]["session_options"]["intra_op_num_threads"] = request.threads
+    file.write_text(json.dumps(config, indent=2), encoding="utf-8")
     return folder
 
 
@@ -98,13 +102,6 @@ def model_folder(request: Request) -> pathlib.Path:
 
 def precision_of(request: Request, dtype: str) -> str:
     return str(request.options.get("weights") or PRECISIONS[dtype])
-
-
-def write_settings(file: pathlib.Path, request: Request) -> None:
-    config = json.loads(file.read_text(encoding="utf-8"))
-    config["model"]["eos_token_id"] = []
-    config["model"]["decoder"]["session_options"]["intra_op_num_threads"] = request.threads
-    file.write_text(json.dumps(config, indent=2), encoding="utf-8")
 
 
 class EngineGeneration(EngineProgram):

@@ -1,6 +1,7 @@
-"""Create and remove environments with uv.
+"""Create, check and remove environments with uv.
 
-An environment is built in a staging folder, checked, and renamed, so it is never half complete.
+An environment is built in a staging folder, checked, and renamed, so it is never half complete. It
+works if its interpreter starts, its packages import, and no package has changed since its creation.
 A file lock guards each environment. uv inherits the lock: when p3-advisor is killed, the next one
 waits until uv has exited as well.
 """
@@ -13,8 +14,9 @@ import datetime as dt
 import fcntl
 import pathlib
 import shutil
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 import psutil
@@ -22,11 +24,26 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
-from advisor.probing.environments import health, registry, uv_runner
+from advisor.probing.environments import registry, uv_runner
 from advisor.probing.environments.uv_runner import BuildSettings, creation_error, run_uv
+from advisor.probing.environments.variables import NO_TELEMETRY, without_python_paths
 
 #: Bytes in a block of `st_blocks`.
 BLOCK_BYTES = 512
+#: Run by the environment's interpreter in isolated mode. It prints its versions before it imports
+#: anything, so that a crashing import differs from a broken interpreter.
+CHECK_SCRIPT = """
+import importlib, importlib.metadata as metadata, json, os, platform, sys
+answer = os.dup(1)
+os.dup2(2, 1)
+packages = {each.metadata["Name"]: each.version for each in metadata.distributions() if each.metadata["Name"]}
+os.write(answer, json.dumps({"python_version": platform.python_version(), "packages": packages}).encode())
+os.close(answer)
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+"""  # noqa: E501 - a script, kept as one string
+CHECK_SECONDS = 600
+MAX_FAULT_CHARS = 300
 
 
 def create(name: str, environment: Environment, settings: BuildSettings) -> pathlib.Path:
@@ -112,7 +129,7 @@ def _is_working(
     if added := set(settings.added) - set(record.added):
         settings.report(f"{name}: created again, to add {', '.join(sorted(added))}")
         return False
-    fault = health.check(directory, environment, settings.inherited).fault
+    fault = check(directory, environment, settings.inherited).fault
     settings.report(
         f"{name}: already created, and it works: {directory}"
         if fault is None
@@ -148,7 +165,7 @@ def _build(
         install = ["pip", "install", *target, *options, *requirements]
         run_uv(name, install, settings, lock_fd)
     settings.report(f"{name}: checking that it imports {', '.join(environment.imports)}")
-    found = health.inspect(staging, environment, settings.inherited, keep_bytecode=True)
+    found = inspect(staging, environment, settings.inherited, keep_bytecode=True)
     if found.fault is not None:
         raise EnvironmentNotUsableError(
             f"{name} was installed, but {found.fault}",
@@ -180,3 +197,72 @@ def _delete(directory: pathlib.Path) -> None:
 def disk_bytes(directory: pathlib.Path) -> int:
     """Return the disk use of the files below `directory`, hard links to uv's cache included."""
     return sum(file.lstat().st_blocks * BLOCK_BYTES for file in directory.rglob("*"))
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """The versions in an environment, and the fault that makes it unusable."""
+
+    python_version: str = ""
+    #: Versions by distribution.
+    packages: dict[str, str] = {}
+    fault: str | None = None
+
+
+def inspect(
+    directory: pathlib.Path,
+    environment: Environment,
+    inherited: Mapping[str, str],
+    *,
+    keep_bytecode: bool = False,
+) -> Inspection:
+    """Start the interpreter in `directory` and import the environment's modules.
+
+    `keep_bytecode` lets the interpreter store compiled modules.
+    """
+    command = [
+        str(registry.interpreter_path(directory)),
+        "-I",
+        *([] if keep_bytecode else ["-B"]),
+        "-c",
+        CHECK_SCRIPT,
+        *environment.imports,
+    ]
+    try:
+        result = subprocess.run(  # noqa: S603 - an argument list, no shell
+            command,
+            capture_output=True,
+            timeout=CHECK_SECONDS,
+            check=False,
+            env={**without_python_paths(inherited), **NO_TELEMETRY},
+            cwd=directory,
+        )
+    except subprocess.TimeoutExpired:
+        return Inspection(fault=f"its imports take longer than {CHECK_SECONDS} seconds")
+    except OSError as problem:
+        return Inspection(fault=f"its interpreter does not start: {problem.strerror}")
+    text = result.stderr.decode("utf-8", "replace")
+    *_, last_line = ["no output", *filter(None, map(str.strip, text.splitlines()))]
+    last_line = last_line[:MAX_FAULT_CHARS]
+    try:
+        inspection = msgspec.json.decode(result.stdout, type=Inspection)
+    except msgspec.MsgspecError:
+        return Inspection(fault=f"its interpreter does not run: {last_line}")
+    if result.returncode:
+        return msgspec.structs.replace(inspection, fault=f"it does not import: {last_line}")
+    return inspection
+
+
+def check(
+    directory: pathlib.Path, environment: Environment, inherited: Mapping[str, str]
+) -> Inspection:
+    """Inspect a created environment, and compare its packages with its record."""
+    record = registry.read_record(directory)
+    if record is None:
+        return Inspection(fault="its creation was not completed")
+    inspection = inspect(directory, environment, inherited)
+    if inspection.fault is None and inspection.packages != record.packages:
+        changed = {*inspection.packages.items()} ^ {*record.packages.items()}
+        names = ", ".join(sorted({name for name, _ in changed}))
+        fault = f"packages were changed since its creation: {names}"
+        return msgspec.structs.replace(inspection, fault=fault[:MAX_FAULT_CHARS])
+    return inspection

@@ -22,7 +22,7 @@ from wheels import write_wheel
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
-from advisor.probing.environments import creation, health, registry
+from advisor.probing.environments import creation, registry
 from advisor.probing.environments.uv_runner import BuildSettings
 
 pytestmark = pytest.mark.slow
@@ -91,7 +91,7 @@ def test_a_created_environment_works_and_has_a_record(make_settings: MakeSetting
     assert record is not None
     assert record.packages == {"tiny-stack": "1.0"}
     assert record.disk_bytes > 0
-    assert health.check(directory, TINY, {}).fault is None
+    assert creation.check(directory, TINY, {}).fault is None
     assert (directory.name, leftovers(directory.parent)) == (f"tiny-{record.digest}", [])
 
 
@@ -267,7 +267,7 @@ def test_a_foreign_import_path_does_not_reach_it(
         TINY,
         make_settings(variables={"PYTHONPATH": str(foreign), "PYTHONHOME": str(foreign)}),
     )
-    assert health.check(directory, TINY, {"PYTHONPATH": str(foreign)}).fault is None
+    assert creation.check(directory, TINY, {"PYTHONPATH": str(foreign)}).fault is None
 
 
 def change_a_package(directory: pathlib.Path, variables: dict[str, str]) -> None:
@@ -304,9 +304,9 @@ def test_a_broken_environment_is_found_and_repaired(
 ) -> None:
     directory = creation.create("tiny", TINY, make_settings())
     damage(directory, variables)
-    assert fault in str(health.check(directory, TINY, {}).fault)
+    assert fault in str(creation.check(directory, TINY, {}).fault)
     assert creation.create("tiny", TINY, make_settings()) == directory
-    assert health.check(directory, TINY, {}).fault is None
+    assert creation.check(directory, TINY, {}).fault is None
 
 
 def test_offline_creation_lists_the_missing_packages(
@@ -354,7 +354,7 @@ def test_an_environment_in_use_is_not_removed(make_settings: MakeSettings) -> No
     directory = creation.create("tiny", TINY, make_settings())
     with process_in(directory), pytest.raises(EnvironmentInUseError):
         creation.remove("tiny", directory.parent, print)
-    assert health.check(directory, TINY, {}).fault is None
+    assert creation.check(directory, TINY, {}).fault is None
     assert creation.remove("tiny", directory.parent, print)
     assert not directory.exists()
     assert not creation.remove("tiny", directory.parent, print)
@@ -372,7 +372,7 @@ def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed
     record = registry.read_record(directory)
     assert record is not None
     assert (record.packages, record.added) == (both, ("tiny-layers", "tiny-scales"))
-    assert health.check(directory, TINY, {}).fault is None
+    assert creation.check(directory, TINY, {}).fault is None
 
     stamp = (directory / registry.RECORD_FILE).stat().st_mtime_ns
     creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
