@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from probes.protocol import FORWARD, GENERATE, Request
-from probes.wire.events import Engagement, StartLines, Unit
+from probes.wire.events import Engagement, Unit
+from probes.wire.facts import StartLines
 
 #: What a workflow's module imports from here.
 __all__ = [

@@ -19,7 +19,8 @@ from advisor.domain.question import Dtype
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.text_format import format_share
-from probes.wire.events import Diagnosed, InputFacts, Peaks, Workload
+from probes.wire.events import Diagnosed, Peaks, Workload
+from probes.wire.facts import InputFacts
 from probes.wire.shape import Shape
 
 #: A call whose device is busy for less than this share is launch-bound. TensorRT's criterion (the

@@ -25,7 +25,8 @@ from advisor.execute.recorder import RaceContext
 from advisor.execute.repetitions import leaders_of
 from advisor.probing.session import Session
 from advisor.probing.snippets import Settings, Snippet, follow, make_arm, open_session, start
-from probes.wire.events import Compared, Event, FirstReply, InputFacts, RecipeFacts, StartLines
+from probes.wire.events import Compared, Event, FirstReply, RecipeFacts
+from probes.wire.facts import InputFacts, StartLines
 from probes.wire.shape import Shape
 
 #: Of a run that was stopped before the check, and of outputs that nothing is compared with.

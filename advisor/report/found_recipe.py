@@ -17,7 +17,7 @@ from advisor.report.explanation import find_arms
 from advisor.report.recipes.server import portable_command
 from advisor.report.recipes.snippet import compose_snippet, imported_packages
 from advisor.store.runs import Run
-from probes.wire.events import Environment, InputFacts, StartLines
+from probes.wire.facts import Environment, InputFacts, StartLines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,8 @@ from advisor.store.decoders import DECODE_ERRORS
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE, report_unwritable, write_atomically
-from probes.wire.events import Environment, Imported
+from probes.wire.events import Imported
+from probes.wire.facts import Environment
 
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"

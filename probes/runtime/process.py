@@ -13,7 +13,8 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 
-from probes.wire.events import Environment, MemoryRead
+from probes.wire.events import MemoryRead
+from probes.wire.facts import Environment
 
 KIBIBYTE = 1024
 #: NVIDIA's driver. It allocates below every library, so only the device counts its allocations.

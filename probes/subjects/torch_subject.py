@@ -26,7 +26,7 @@ from probes.subjects import (
 from probes.subjects.higher_precision import Precision
 from probes.subjects.loaded_model import LoadedModel, resize
 from probes.subjects.outputs import collect, count_classes, count_flops, unseen_types
-from probes.wire.events import InputFacts
+from probes.wire.facts import InputFacts
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
 #: memory next to it.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from probes.wire.events import InputFacts
+from probes.wire.facts import InputFacts
 
 #: What a model of transformers returns, without outputs that only the decoder reads.
 TENSORS_OF_OUTPUT = (

@@ -38,7 +38,7 @@ from advisor.report.recipes.calls import (
     to_device,
     trust_argument,
 )
-from probes.wire.events import InputFacts
+from probes.wire.facts import InputFacts
 
 #: Lines that find the class of a model: one of transformers, or one of the model's own code.
 SHIPPED_CLASS = (

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from advisor.errors import NoRecipeError
 from advisor.report.recipes.snippet import EACH_CALL, indent
-from probes.wire.events import InputFacts, Serving
+from probes.wire.events import Serving
+from probes.wire.facts import InputFacts
 
 #: What the server needs in addition to what was measured.
 REQUIREMENTS = ("mosec>=0.9.8,<0.10",)

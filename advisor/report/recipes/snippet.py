@@ -14,7 +14,7 @@ from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.report.recipes.calls import checkpoint_prompt_lines
 from advisor.report.recipes.loading import loading_lines
-from probes.wire.events import InputFacts
+from probes.wire.facts import InputFacts
 
 #: Packages that the lines may use, and how they are imported.
 USED_PACKAGES = ("numpy", "onnxruntime", "os", "runpy", "tokenizers", "torch", "transformers")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts
 from advisor.domain.question import Question
 from advisor.report.recipes.snippet import compose_snippet
-from probes.wire.events import InputFacts, StartLines
+from probes.wire.facts import InputFacts, StartLines
 
 
 def compose_starts(

@@ -22,7 +22,8 @@ from advisor.domain.question import RequestLengths
 from advisor.errors import NoRecipeError
 from advisor.report import found_recipe, recipe_text
 from advisor.report.recipes.server import portable_command
-from probes.wire.events import Environment, Imported, RecipeFacts, Serving
+from probes.wire.events import Imported, RecipeFacts, Serving
+from probes.wire.facts import Environment
 
 MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")
 LOAD = built_measurements.load(

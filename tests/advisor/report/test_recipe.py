@@ -25,7 +25,8 @@ from advisor.report.answer import caveats
 from advisor.report.found_recipe import pin
 from advisor.text_format import format_interval
 from probes.runtime.process import read_environment
-from probes.wire.events import Environment, Imported, RecipeFacts, StartLines
+from probes.wire.events import Imported, RecipeFacts
+from probes.wire.facts import Environment, StartLines
 from probes.wire.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"

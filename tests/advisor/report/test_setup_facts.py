@@ -26,7 +26,8 @@ from advisor.domain.results import MeasuredInputs
 from advisor.report.setup_facts import describe_lengths, describe_shapes, input_facts, setup_facts
 from advisor.report.text_report import measured_line
 from advisor.store.store import Store
-from probes.wire.events import InputFacts, RecipeFacts
+from probes.wire.events import RecipeFacts
+from probes.wire.facts import InputFacts
 from probes.wire.shape import Shape
 
 LIBRARY = TransformersModel(name="org/model", weights="hub")

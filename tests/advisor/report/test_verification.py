@@ -25,7 +25,8 @@ from advisor.probing.snippets import Pair, Settings, Snippet
 from advisor.report import verification
 from advisor.report.verification import Verification
 from advisor.store.store import Store
-from probes.wire.events import Environment, Imported, RecipeFacts
+from probes.wire.events import Imported, RecipeFacts
+from probes.wire.facts import Environment
 from probes.wire.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"

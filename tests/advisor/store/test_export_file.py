@@ -22,7 +22,8 @@ from advisor.execute.execution import execute
 from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.wire.events import Environment, Imported
+from probes.wire.events import Imported
+from probes.wire.facts import Environment
 
 IMPORTED = Imported(
     versions={"torch": "2.13.0"},

@@ -29,7 +29,7 @@ from advisor.domain.model import (
 from advisor.errors import NoRecipeError
 from advisor.report.recipes.loading import loading_lines
 from advisor.report.recipes.snippet import compose_snippet
-from probes.wire.events import InputFacts
+from probes.wire.facts import InputFacts
 from probes.workflows import sglang, vllm
 
 torch = lazy("torch")

@@ -13,7 +13,7 @@ from lazy import lazy
 
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.report.recipes.starts import compose_starts, without_unused
-from probes.wire.events import StartLines
+from probes.wire.facts import StartLines
 
 torch = lazy("torch")
 

@@ -1,0 +1,53 @@
+"""What events carry about environments, inputs and starts."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from probes.wire.shape import Count
+
+
+@dataclasses.dataclass(frozen=True)
+class Environment:
+    """The interpreter of a worker, and what is installed for it."""
+
+    #: Its minor version, such as `3.11`.
+    python: str
+    interpreter: str
+    #: Versions by distribution.
+    distributions: dict[str, str]
+    #: The distributions that provide each top-level package.
+    providers: dict[str, tuple[str, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class InputFacts:
+    """One tensor that the model takes."""
+
+    #: Name of the keyword; empty for a positional input.
+    name: str
+    #: Its shape without the batch.
+    shape: tuple[Count, ...]
+    dtype: str
+    #: Whether its first dimension is the batch.
+    batched: bool = True
+    #: Range `[low, high)` of random integers, such as token ids; None for other values.
+    low: int | None = None
+    high: int | None = None
+    #: Whether the inputs are in containers, are both positional and keyword ones, or have values
+    #: that are not tensors. The tensors are then in the order in which they occur.
+    nested: bool = False
+    #: Whether its dimensions have another order in memory, such as channels last.
+    reordered: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class StartLines:
+    """The lines of a way to start: they begin from a file that an earlier process has written."""
+
+    #: They replace those of `integration`, and may do without `model`.
+    start: str
+    #: What an earlier process runs to write the file, with `model` and `inputs`. Empty where
+    #: `saves` writes it, after the first call of the lines of `integration`.
+    write: str = ""
+    saves: str = ""
