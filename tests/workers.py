@@ -19,7 +19,7 @@ from forks import ForkServer
 from advisor.ask import rubric_files
 from advisor.domain.plan import accuracy_thresholds
 from probes import protocol
-from probes.checking.limits import Rules, rules_for
+from probes.checking.rules import Rules, rules_for
 from probes.runtime.channel import Channel
 
 #: Modules that a worker imports before any stack.

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from probes.checking import identity
-from probes.checking.limits import Rules
 from probes.checking.output_check import OutputCheck, check_output, judge
+from probes.checking.rules import Rules
 from probes.checking.stored_reference import Reference
 from probes.wire.checks import CLASSES, Accuracy, AccuracyClass, Checked, Fault
 from probes.wire.shape import Shape

@@ -21,7 +21,7 @@ from probes.checking import (
     text_correctness,
     text_reference,
 )
-from probes.checking.limits import Rules
+from probes.checking.rules import Rules
 from probes.wire import checks
 from probes.wire.shape import Shape
 

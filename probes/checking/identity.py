@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from probes.checking.arrays import np
 from probes.checking.deviation import stride_of, unmasked
-from probes.checking.limits import Rules
+from probes.checking.rules import Rules
 from probes.checking.stored_reference import ExpectedOutput, Reference
 
 #: An output belongs to another input if it is nearer to that one's reference by this factor.

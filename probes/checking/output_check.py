@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from probes.checking.deviation import Deviation, cosine, excess_of_top, measure, sample
-from probes.checking.limits import Rules, allowed_error
+from probes.checking.rules import Rules, allowed_error
 from probes.checking.stored_reference import ExpectedOutput, Reference
 from probes.wire.checks import AccuracyClass, Fault
 

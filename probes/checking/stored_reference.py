@@ -1,9 +1,13 @@
-"""What outputs are expected: the reference that one worker writes and all others load."""
+"""What outputs are expected, and by how much others may differ from them.
+
+The reference worker writes it, and all others load it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +15,7 @@ from typing import Any
 from probes.checking import arrays
 from probes.checking.arrays import np
 from probes.checking.deviation import Deviation, root_mean_square, sample, unmasked
-from probes.checking.limits import Limits, Rules
+from probes.checking.rules import Rules, allowed_error, most_by_chance
 from probes.wire.checks import Uncomparable
 
 NO_DEVIATION = Deviation()
@@ -79,6 +83,79 @@ class ExpectedOutput:
     def scale(self) -> float:
         """The root mean square of the reference, in which mask values count as 0."""
         return root_mean_square(unmasked(self.values))
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """By how much an output may differ from what is expected of it in each input set."""
+
+    of_sets: Sequence[ExpectedOutput]
+    rules: Rules
+
+    @property
+    def few_elements_factor(self) -> float:
+        """How many times as large eager PyTorch's error may be as it shows in these elements.
+
+        A few of them may be nearly exact by chance.
+        """
+        elements = sum(each.values.size for each in self.of_sets)
+        return 1.0 + self.rules.few_elements / elements if elements else 1.0
+
+    def rounding(self, number: int) -> float:
+        """Return the error in input set `number` that rounding accounts for.
+
+        It is eager's largest over the input sets, or the envelope over `Rules.eager_times`, because
+        the rule allows that many times as much.
+        """
+        eager = max(each.eager.rmse / (each.scale or 1.0) for each in self.of_sets)
+        own = self.of_sets[number]
+        return max(
+            eager * self.few_elements_factor * (own.scale or 1.0),
+            own.envelope.rmse / self.rules.eager_times,
+        )
+
+    def error(self, number: int) -> float:
+        """Return the largest root mean square error of an exact output in input set `number`."""
+        return allowed_error(self.of_sets[number].scale, self.rounding(number), self.rules)
+
+    @property
+    def row_error(self) -> float:
+        """The largest error of a row, as a share, of an exact output."""
+        eager = max(each.eager.row for each in self.of_sets) * self.few_elements_factor
+        envelope = max(each.envelope.row for each in self.of_sets)
+        # Eager has no error at all if the reference has the same precision: rounding is not known
+        # then.
+        rules, share = self.rules, self.rules.row_share
+        share = share if eager else max(share, rules.share_of_rms)
+        return max(rules.row_eager_times * eager + share, envelope)
+
+    @property
+    def typical_error(self) -> float:
+        """The largest typical error of an exact output, over the RMS of the reference."""
+        eager = max(each.eager.typical / (each.scale or 1.0) for each in self.of_sets)
+        eager *= self.few_elements_factor
+        envelope = max(each.envelope.typical / (each.scale or 1.0) for each in self.of_sets)
+        return max(self.rules.typical_eager_times * eager, envelope) + self.rules.share_of_rms
+
+    def difference(self, elements: int | None = None, tests: int = 1) -> float:
+        """Return the largest share of `elements` that may differ; by default of those of all sets.
+
+        With several `tests` of that many elements each, the probability that any of them exceeds it
+        stays the same.
+        """
+        of_sets, rules = self.of_sets, self.rules
+        total = sum(each.values.size for each in of_sets)
+        elements = total if elements is None else elements
+        if not total or not elements:
+            return 0.0
+        eager = sum(each.eager.differing * each.values.size for each in of_sets)
+        perturbed = sum(each.envelope.differing * each.values.size for each in of_sets)
+        envelope = max(each.envelope.differing for each in of_sets)
+        # Where many of eager's differ, a multiple of their share would allow any output.
+        multiple = 1 - math.pow(1 - eager / total, rules.integer_eager_times)
+        share = max(multiple, envelope) + rules.integer_share
+        by_chance = most_by_chance(elements, max(eager, perturbed), total, rules, tests)
+        return max(share, by_chance / elements)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from probes.checking.limits import Rules
+from probes.checking.rules import Rules
 from probes.checking.text_reference import (
     FidelityMetrics,
     TokenLogprobs,

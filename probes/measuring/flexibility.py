@@ -20,7 +20,7 @@ from probes.adapter import Program
 from probes.checking import dispatch, text_correctness
 from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
 from probes.checking.dispatch import Cell
-from probes.checking.limits import Rules, allowed_error
+from probes.checking.rules import Rules, allowed_error
 from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
 from probes.measuring.sync_check import run_queue_seconds

@@ -14,7 +14,7 @@ from probes import protocol
 from probes.adapter import Program, Subject, UnsupportedError
 from probes.checking import dispatch, long_text
 from probes.checking.dispatch import Cell
-from probes.checking.limits import rules_for
+from probes.checking.rules import rules_for
 from probes.files import load_module
 from probes.measuring import sync_check, timing
 from probes.runtime import failures

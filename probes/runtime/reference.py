@@ -12,7 +12,7 @@ from probes import protocol
 from probes.adapter import ModelError
 from probes.checking import array_reference, arrays, dispatch, text_reference
 from probes.checking.dispatch import Cell
-from probes.checking.limits import rules_for
+from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
 from probes.files import replace_when_complete
 from probes.measuring import flexibility

@@ -20,7 +20,7 @@ from typing import Any
 
 from probes.checking.arrays import np
 from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
-from probes.checking.limits import Rules, allowed_error, rules_for
+from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring import timing
 from probes.protocol import Request
 from probes.runtime.channel import Channel

@@ -48,7 +48,7 @@ from probes import protocol
 from probes.checking import array_reference, correctness
 from probes.checking.array_reference import create_reference
 from probes.checking.deviation import root_mean_square, sample
-from probes.checking.limits import Rules
+from probes.checking.rules import Rules
 from probes.checking.stored_reference import Reference
 from probes.subjects.by_request import open_torch_subject
 from probes.subjects.outputs import collect

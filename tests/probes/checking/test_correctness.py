@@ -15,7 +15,7 @@ from workers import rules
 from probes.adapter import ModelError
 from probes.checking import correctness
 from probes.checking.array_reference import create_reference, measure_rounding, widen
-from probes.checking.limits import Rules
+from probes.checking.rules import Rules
 from probes.checking.stored_reference import Reference
 from probes.wire.shape import Shape
 

@@ -10,8 +10,8 @@ from workers import rules
 
 from probes.checking import correctness, dispatch, output_check
 from probes.checking.array_reference import create_reference
-from probes.checking.limits import MANY, Limits, most_by_chance
-from probes.checking.stored_reference import Reference
+from probes.checking.rules import MANY, most_by_chance
+from probes.checking.stored_reference import Limits, Reference
 from probes.wire.shape import Shape
 
 INPUT_SETS, CLASSES = 4, 1000
