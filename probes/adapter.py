@@ -81,6 +81,7 @@ class Subject(Protocol):
     - `describe_inputs()`: what a recipe needs to make inputs;
     - `adjusted`: settings that the model changed, as in `events.Loaded`;
     - `class_counts`: sizes of a last dimension that is classes or a vocabulary;
+    - `convolutions`: number of layers that convolve images, as in `events.Loaded`;
     - `fixed_inputs`, `has_length`, `has_batch`: facts about the inputs, as in `events.Workload`;
     - `module`: the PyTorch module, if the subject is one.
     """

@@ -212,9 +212,9 @@ def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | N
 
 
 def is_on_request(workflow: Workflow, arm: Arm, question: Question) -> bool:
-    """Return whether the arm is measured only if it is named, or if a fallback is needed."""
+    """Return whether the arm is measured only if it is named, or if a run finds a need for it."""
     is_slow = question.device in workflow.arm_on_request.get(arm.option, ())
-    return is_slow or arm.option in workflow.arms_after_nondeterministic
+    return is_slow or arm.option in workflow.arms_after
 
 
 def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:

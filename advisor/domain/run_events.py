@@ -32,10 +32,10 @@ class Planned(_RunEvent, frozen=True, kw_only=True):
 
 
 class ArmsAdded(_RunEvent, frozen=True, kw_only=True):
-    """The plan has further arms, because the outputs of the arm `instead_of` vary."""
+    """The plan has further arms, because of what was found."""
 
     added: tuple[Arm, ...]
-    instead_of: str
+    because: str
 
 
 class QuietChecked(_RunEvent, frozen=True, kw_only=True):

@@ -164,8 +164,9 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     arm_artefact: dict[str, str] = {}
     #: States that eager code runs where the compiled one does not; null where that cannot happen.
     eager_fallback: CitedFact | None = None
-    #: Arms that are measured only after the outputs of another arm of the workflow have varied.
-    arms_after_nondeterministic: tuple[str, ...] = ()
+    #: Arms that are measured only where a run has found something: that the outputs of another arm
+    #: of the workflow vary, or that the model convolves images.
+    arms_after: dict[str, Literal["nondeterministic", "convolutions"]] = {}
     #: Position in the order of builds; fast builds come first.
     build_order: int
     #: Devices on which no other arm may be built meanwhile.

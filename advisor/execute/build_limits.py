@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
 from advisor.decide.costs import Cost, most_build_seconds
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import controls, is_valid, plan_of
-from advisor.domain.plan import Arm, ArmName, Plan
+from advisor.domain.plan import Arm, ArmName
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.errors import RunFileError
@@ -148,8 +148,8 @@ def cost_of(process: ProcessState, shape: Shape) -> Cost:
 MOST_RUNS = 3
 
 
-def with_expected_builds(plan: Plan, header: Header, store: Store) -> Plan:
-    """Return the plan with each arm's expected seconds of a cold build and largest speed-up.
+def with_expected_builds(arms: Iterable[Arm], header: Header, store: Store) -> tuple[Arm, ...]:
+    """Return the arms with their expected seconds of a cold build and largest speed-up.
 
     Both are only set where they are known. Stored runs of the same work on this device come before
     the seconds of the catalogue.
@@ -162,16 +162,13 @@ def with_expected_builds(plan: Plan, header: Header, store: Store) -> Plan:
         for arm, figures in earlier.items()
         if figures.largest_speedup is not None
     }
-    return msgspec.structs.replace(
-        plan,
-        arms=tuple(
-            msgspec.structs.replace(
-                arm,
-                expected_build_seconds=_figure_of(arm, expected, statistics.median),
-                largest_speedup=_figure_of(arm, largest, max),
-            )
-            for arm in plan.arms
-        ),
+    return tuple(
+        msgspec.structs.replace(
+            arm,
+            expected_build_seconds=_figure_of(arm, expected, statistics.median),
+            largest_speedup=_figure_of(arm, largest, max),
+        )
+        for arm in arms
     )
 
 

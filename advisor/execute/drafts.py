@@ -128,9 +128,9 @@ def create(draft: DraftRun, context: Context) -> Run:
         machine=draft.machine,
         catalogue=draft.catalogue,
     )
-    plan = build_limits.with_expected_builds(draft.plan, header, context.store)
+    arms = build_limits.with_expected_builds(draft.plan.arms, header, context.store)
     first: tuple[RunEvent, ...] = (
-        Planned(plan=plan),
+        Planned(plan=msgspec.structs.replace(draft.plan, arms=arms)),
         *performance_portability.find_platforms(context.store, header),
     )
     run = context.store.create(header)

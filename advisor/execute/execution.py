@@ -21,7 +21,7 @@ from advisor.decide.rounds import find_failure, plan_of
 from advisor.domain.catalogue import QuietLimits
 from advisor.domain.machine import Machine, MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.question import Question
-from advisor.domain.run_events import Finished, LoggedEvent, QuietChecked, Resumed
+from advisor.domain.run_events import ArmsAdded, Finished, LoggedEvent, QuietChecked, Resumed
 from advisor.domain.run_state import Header, RunState, fleet_id_of
 from advisor.errors import (
     BuildsAreGoneError,
@@ -167,7 +167,8 @@ def _execute_steps(
             evaluate=functools.partial(evaluate, header, while_running=True),
         )
         if not is_further:
-            yield from _race_and_measure_further(races, header)
+            add = functools.partial(post_race.arms_to_add, header=header, store=context.store)
+            yield from _race_and_measure_further(races, header, add)
             yield from recorder.record_each(session.stop())
         yield from repetitions.repeat_leaders(races, is_further=is_further)
     if question.cold_start and compose is not None:
@@ -175,24 +176,31 @@ def _execute_steps(
     yield recorder.record(Finished())
 
 
-def _race_and_measure_further(races: RaceContext, header: Header) -> Iterator[LoggedEvent]:
+def _race_and_measure_further(
+    races: RaceContext, header: Header, arms_to_add: Callable[[RunState], list[ArmsAdded]]
+) -> Iterator[LoggedEvent]:
     """Race every arm and measure the raced workers further.
 
-    Where that shows that the outputs of an arm vary, its fallback races too.
+    Arms for which the run finds a need race too.
     """
     arms = plan_of(races.state).arms
     repeated = repetitions.likely_arms(arms) if races.question.budget.repeats else ()
     builds = SideBySideBuilds(races.session, min(races.builds_at_once, len(arms)), repeated)
     while True:
-        yield from _race_groups(races, header, builds)
+        yield from _race_groups(races, header, builds, arms_to_add)
         yield from races.recorder.record_each(races.session.finish_reference())
         yield from post_race.measure_further(races)
-        if pauses.is_over(races) or post_race.arms_to_add(races.state, header) is None:
+        added = arms_to_add(races.state)
+        if pauses.is_over(races) or not added:
             return
+        yield from races.recorder.record_each(added)
 
 
 def _race_groups(
-    races: RaceContext, header: Header, builds: SideBySideBuilds
+    races: RaceContext,
+    header: Header,
+    builds: SideBySideBuilds,
+    arms_to_add: Callable[[RunState], list[ArmsAdded]],
 ) -> Iterator[LoggedEvent]:
     """Build and race until every arm has raced, no further arm fits, or the time is over.
 
@@ -202,12 +210,10 @@ def _race_groups(
     while True:
         before = _race_progress(recorder.state, question)
         yield from building.build_group(races, header, builds)
-        added = post_race.arms_to_add(recorder.state, header)
-        if added is not None and not pauses.is_over(races):
-            yield recorder.record(added)
-            yield from building.build_group(races, header, builds)
         if pauses.is_over(races):
             yield from building.end_builds(races, builds)
+        else:
+            yield from recorder.record_each(arms_to_add(recorder.state))
         yield from racing.race_shapes(races, functools.partial(has_answer, header))
         waiting = remaining.waiting_arms(recorder.state, question)
         has_progress = builds.running or _race_progress(recorder.state, question) != before

@@ -39,9 +39,9 @@ def render_event(event: LoggedEvent) -> str | None:
         case Planned(plan=plan):
             measured = sum(arm.duplicate_of is None for arm in plan.arms)
             return f"{measured} arms to measure, {len(plan.excluded)} workflows excluded"
-        case ArmsAdded(added=added, instead_of=varying):
+        case ArmsAdded(added=added, because=because):
             arms = ", ".join(arm.id for arm in added)
-            return f"{arms}: measured too, because the outputs of {varying} vary"
+            return f"{arms}: measured too, because {because}"
         case QuietChecked(check=check, waits=waits):
             return describe_check(check, waits=waits)
         case RaceOpened() | RaceClosed() | ProvisionalAnswer():

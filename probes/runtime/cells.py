@@ -85,6 +85,7 @@ def load_subject(job: Job, created_seconds: float) -> None:
             subject.unit,
             subject.units_per_sample,
             getattr(subject, "adjusted", {}),
+            getattr(subject, "convolutions", 0),
         )
     )
     job.subject = subject

@@ -100,19 +100,19 @@ def with_graphs(engaged: Engagement, launches: KernelLaunches, missing: str) -> 
     return Engagement(engaged.share, proof, found)
 
 
-def integration(name: str) -> str:
-    """Return the lines that capture the callable `name` for `inputs` and replay it."""
+def integration(call: str) -> str:
+    """Return the lines that capture the expression `call`, which reads `inputs`, and replay it."""
     return f"""\
 with torch.inference_mode():
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range({WARMUP_CALLS}):
-            {name}(*inputs)
+            {call}
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        output = {name}(*inputs)
+        output = {call}
 # Each call, after new values are copied into the tensors in `inputs`; `output` is overwritten:
 graph.replay()
 """

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from probes.adapter import Request
+from probes.adapter import Request, UnsupportedError
 from probes.subjects.outputs import collect
-from probes.subjects.torch_subject import TorchSubject
+from probes.subjects.torch_subject import IMAGE_DIMENSIONS, TorchSubject
 from probes.wire.events import Peaks
 
 #: Name of the profiler region that Dynamo opens around a call into compiled code.
@@ -63,11 +63,45 @@ def apply_settings(request: Request) -> dict[str, str]:
     return settings
 
 
-def precision_lines(request: Request) -> str:
-    """Return the lines that a user writes for the options of the precision; mostly none."""
+def setting_lines(request: Request) -> str:
+    """Return the lines that a user writes for the options of precision and layout; mostly none."""
     if request.options.get("fp16_accumulation"):
         return "torch.backends.cuda.matmul.allow_fp16_accumulation = True\n"
+    if request.options.get(CHANNELS_LAST):
+        return "model = model.to(memory_format=torch.channels_last)\n"
     return ""
+
+
+#: Option with which weights and inputs of four dimensions have their channels last in memory.
+CHANNELS_LAST = "channels_last"
+
+
+def arguments(request: Request) -> str:
+    """Return what a call of the model in a user's lines is given."""
+    if request.options.get(CHANNELS_LAST):
+        return "*(x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in inputs)"
+    return "*inputs"
+
+
+def laid_out(program: TorchProgram, request: Request) -> TorchProgram:
+    """Return the program; with the option, in the layout that the lines of a user give it."""
+    if not request.options.get(CHANNELS_LAST):
+        return program
+    if not program.subject.convolutions:
+        message = "no layer of the model convolves images"
+        raise UnsupportedError(message)
+    program.subject.module.to(memory_format=torch.channels_last)
+    call = program.call
+
+    def call_laid_out(*tensors: torch.Tensor) -> Any:
+        return call(
+            *(
+                x.to(memory_format=torch.channels_last) if x.dim() == IMAGE_DIMENSIONS else x
+                for x in tensors
+            )
+        )
+
+    return dataclasses.replace(program, call=call_laid_out)
 
 
 @contextlib.contextmanager

@@ -37,6 +37,9 @@ TOKENS = "tokens"
 #: Kinds of models whose inputs have the length of the request without being tokens.
 KINDS_WITH_LENGTH = {"synthetic"}
 
+#: Batch, channels, height and width.
+IMAGE_DIMENSIONS = 4
+
 #: Precisions that `rubric/accuracy.toml` has rules for.
 #: Copying and comparing larger outputs takes seconds for each input set.
 MANY_OUTPUT_ELEMENTS, SETS_OF_LARGE_OUTPUTS = 1 << 25, 2
@@ -83,6 +86,13 @@ class TorchSubject:
     def has_length(self) -> bool:
         """Whether the inputs have a length in tokens, which may differ from call to call."""
         return self.unit == TOKENS or self._request.subject["kind"] in KINDS_WITH_LENGTH
+
+    @property
+    def convolutions(self) -> int:
+        """The number of layers that convolve images; 0 where no input has four dimensions."""
+        if all(len(each.shape) + each.batched != IMAGE_DIMENSIONS for each in self._arguments):
+            return 0
+        return sum(isinstance(layer, torch.nn.Conv2d) for layer in self.module.modules())
 
     def at(self, request: Request) -> TorchSubject:
         """Return the same model with inputs of the length of `request`.

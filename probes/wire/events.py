@@ -67,6 +67,8 @@ class Loaded(Event):
     units_per_sample: Size
     #: Settings of the process that the model changed, and a compiler around it, with what was done.
     adjusted: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: Number of layers that convolve images.
+    convolutions: Count = 0
     event: Literal["loaded"] = "loaded"
 
 

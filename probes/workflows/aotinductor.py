@@ -62,7 +62,9 @@ def _lines(request: Request) -> tuple[str, str]:
     """Return the lines that write the package, and those that load it from `{}` and call it."""
     captured = request.options.get("cuda_graph")
     run = (
-        cuda_graphs.integration("compiled") if captured else pytorch.each_call("compiled(*inputs)")
+        cuda_graphs.integration("compiled(*inputs)")
+        if captured
+        else pytorch.each_call("compiled(*inputs)")
     )
     shapes, arguments = "", "inputs"
     if request.options.get("dynamic"):

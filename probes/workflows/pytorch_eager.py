@@ -42,7 +42,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
             )
             raise UnsupportedError(message)
         return TextGeneration(subject.model, request)
-    program = TorchProgram(subject, subject.module)
+    program = pytorch.laid_out(TorchProgram(subject, subject.module), request)
     return cuda_graphs.capture(program, inputs) if captured else program
 
 
@@ -57,7 +57,7 @@ def integration(request: Request) -> str:
     if request.task == GENERATE:
         call = pytorch.each_call(pytorch.generate_call(request), result="tokens")
         return f"import torch\n\n{call}"
-    if request.options.get("cuda_graph"):
-        return f"import torch\n\n{cuda_graphs.integration('model')}"
-    call = pytorch.each_call("model(*inputs)")
-    return f"import torch\n\n{pytorch.precision_lines(request)}{call}"
+    call = f"model({pytorch.arguments(request)})"
+    captured = request.options.get("cuda_graph")
+    run = cuda_graphs.integration(call) if captured else pytorch.each_call(call)
+    return f"import torch\n\n{pytorch.setting_lines(request)}{run}"

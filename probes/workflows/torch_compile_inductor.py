@@ -49,7 +49,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         subject.module, dynamic=options.get("dynamic"), mode=options.get("mode")
     )
     captures = request.device == "cuda" and options.get("mode") in CAPTURING_MODES
-    program = TorchProgram(subject, compiled, captures)
+    program = pytorch.laid_out(TorchProgram(subject, compiled, captures), request)
     program(program.feed(inputs))
     return program
 
@@ -105,7 +105,7 @@ def _tell(breaks: Mapping[str, int]) -> str:
 
 
 def starts(subject: Any, request: Request) -> dict[str, StartLines]:
-    settings = f"import torch\n\n{pytorch.precision_lines(request)}"
+    settings = f"import torch\n\n{pytorch.setting_lines(request)}"
     arguments = _arguments(request)
     generates = request.task == GENERATE
     return {
@@ -123,7 +123,7 @@ def starts(subject: Any, request: Request) -> dict[str, StartLines]:
 def _call_lines(request: Request, name: str) -> str:
     if request.task == GENERATE:
         return pytorch.each_call(pytorch.generate_call(request), result="tokens")
-    return pytorch.each_call(f"{name}(*inputs)  # the first call compiles")
+    return pytorch.each_call(f"{name}({pytorch.arguments(request)})  # the first call compiles")
 
 
 def _arguments(request: Request) -> str:
@@ -142,5 +142,5 @@ def integration(request: Request) -> str:
     return f"""\
 import torch
 
-{pytorch.precision_lines(request)}compiled = torch.compile(model{arguments})
+{pytorch.setting_lines(request)}compiled = torch.compile(model{arguments})
 {_call_lines(request, "compiled")}"""

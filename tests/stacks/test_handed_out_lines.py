@@ -17,7 +17,7 @@ import pytest
 import workers
 from lazy import lazy
 
-from probes import protocol
+from probes import adapter, protocol
 from probes.checking import dispatch
 
 torch = lazy("torch")
@@ -136,6 +136,56 @@ def test_a_timed_call_does_what_the_handed_out_lines_do(
     assert dict(counts) == in_a_timed_call
     for one, other in zip(timed, handed_out, strict=True):
         assert np.allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+NETWORK = """
+import torch
+
+def build():
+    layers = [torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3)]
+    return torch.nn.Sequential(*layers), (torch.randn(2, 3, 8, 8),)
+"""
+
+
+def open_network(place: pathlib.Path, module: str) -> tuple[Any, Any, protocol.Request]:
+    """Return the workflow of `module`, a network of convolutions and a request in this layout."""
+    (place / "network.py").write_text(NETWORK)
+    workflow = importlib.import_module(f"probes.workflows.{module}")
+    subject = {"kind": "factory", "name": f"{place / 'network.py'}:build"}
+    options = {"channels_last": True}
+    request = workers.make_request(place, place, subject=subject, options=options, batch_sizes=[2])
+    return workflow, workflow.open_subject(request), request
+
+
+@pytest.mark.parametrize("module", ["pytorch_eager", "torch_compile_inductor"])
+def test_channels_are_last_as_in_the_handed_out_lines(module: str, tmp_path: pathlib.Path) -> None:
+    workflow, subject, request = open_network(tmp_path, module)
+    first, layouts = subject.module[0], list[bool]()
+    first.register_forward_pre_hook(
+        lambda _, inputs: layouts.append(
+            inputs[0].is_contiguous(memory_format=torch.channels_last)
+            and first.weight.is_contiguous(memory_format=torch.channels_last)
+        )
+    )
+    arrays = subject.inputs(2, 0)
+    plain = subject.run(arrays)
+    with torch.inference_mode():
+        program = workflow.build(subject, arrays, request)
+        timed = program.collect(program(program.feed(arrays)))
+    names: dict[str, Any] = {"model": subject.module, "inputs": subject.tensors(arrays)}
+    exec(workflow.integration(request), names)
+    assert layouts[0] is False
+    assert set(layouts[1:]) == {True}
+    for output in (timed, outputs.collect(names["output"])):
+        assert np.allclose(plain[0], output[0], rtol=1e-4, atol=1e-5)
+
+
+def test_channels_last_is_refused_without_images(tmp_path: pathlib.Path) -> None:
+    workflow = importlib.import_module("probes.workflows.pytorch_eager")
+    request = request_for(tmp_path, options={"channels_last": True}, batch_sizes=[2])
+    subject = workflow.open_subject(request)
+    with pytest.raises(adapter.UnsupportedError):
+        workflow.build(subject, subject.inputs(2, 0), request)
 
 
 def test_io_binding_binds_the_inputs_of_each_call(

@@ -252,7 +252,7 @@ def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
 RUNTIME = builders.workflow(
     "runtime",
     arms={"host": {}, "one-thread": {"threads": 1}},
-    arms_after_nondeterministic=("one-thread",),
+    arms_after={"one-thread": "nondeterministic"},
 )
 
 

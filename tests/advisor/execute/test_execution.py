@@ -1,7 +1,8 @@
-"""A decision gives the same bytes every time and loads no workers; events; waiting for quiet."""
+"""A decision gives the same bytes and loads no workers; events; waiting for quiet; further arms."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -15,10 +16,14 @@ import recorded_runs
 from fake_clock import FakeClock
 
 from advisor.decide.decision import decide
+from advisor.decide.rounds import plan_of
 from advisor.domain.answer import encode
+from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.machine import GpuProcess, MachineActivity
+from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import Finished, LoggedEvent, Planned, QuietChecked, Resumed
 from advisor.domain.run_state import RunState
+from advisor.execute import post_race
 from advisor.execute.execution import check_now, find_problems, wait_until_quiet
 from advisor.execute.recorder import Recorder
 from advisor.report.formatting import describe_check
@@ -28,7 +33,9 @@ from advisor.store.store import Store
 DECIDE_SCRIPT = """
 import pathlib, sys
 from advisor.decide.decision import decide
+from advisor.decide.rounds import plan_of
 from advisor.domain.answer import encode
+from advisor.domain.catalogue import EarlierRuns
 from advisor.store.runs import Run
 
 sys.stdout.write(encode(decide(Run(pathlib.Path(sys.argv[1])))))
@@ -155,3 +162,41 @@ def test_waiting_ends_at_the_limit() -> None:
     assert checks[-1].check.problems == ("cpu-busy",)
     assert checks[-1].check.waited_seconds == pytest.approx(12.0)
     assert seconds == pytest.approx(12.0 + LIMITS.sample_seconds)
+
+
+@pytest.mark.parametrize(
+    ("layers", "named", "added"),
+    [
+        (1, (), []),
+        (2, (), ["images/channels-last"]),
+        (2, ("images",), ["images/channels-last"]),
+        (2, ("others",), []),
+    ],
+)
+def test_arms_for_convolutions_are_added_if_the_model_has_several(
+    layers: int, named: tuple[str, ...], added: list[str], tmp_path: pathlib.Path
+) -> None:
+    images = builders.workflow(
+        "images",
+        arms={"default": {}, "channels-last": {}, "text": {}},
+        arms_after={"channels-last": "convolutions", "text": "convolutions"},
+        arm_tasks={"text": ("generate",)},
+    )
+    figures = {"cpu": {"images/channels-last": EarlierRuns(build_seconds=7.0)}}
+    header = builders.header(
+        question=builders.question(workflows=named),
+        catalogue=builders.catalogue(images, earlier_runs=figures),
+    )
+    process = builders.process()
+    assert process.loaded is not None
+    loaded = dataclasses.replace(process.loaded, convolutions=layers)
+    reference = msgspec.structs.replace(process, loaded=loaded)
+    state = builders.run_state({"images": process, REFERENCE: reference})
+    found = post_race.arms_to_add(state, header, Store(tmp_path))
+    arms = [arm for each in found for arm in each.added]
+    assert [arm.id for arm in arms] == added
+    assert [arm.expected_build_seconds for arm in arms] == [7.0] * len(added)
+    plan = plan_of(state)
+    plan = msgspec.structs.replace(plan, arms=(*plan.arms, *arms))
+    again = msgspec.structs.replace(state, plan=plan)
+    assert post_race.arms_to_add(again, header, Store(tmp_path)) == []
