@@ -182,8 +182,6 @@ class Server:
     fields: dict[str, Any] = dataclasses.field(default_factory=dict)
     #: What separates the words of a prompt; see `probes.subjects.checkpoint.token_word`.
     separator: str = " "
-    #: Path that is answered once the model is loaded.
-    ready_path: str = "/health"
     #: What a user types instead of `command`, with the same settings; empty if it is the same.
     user_command: str = ""
 

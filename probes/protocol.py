@@ -46,8 +46,6 @@ from typing import Any
 
 from probes.wire.shape import Shape
 
-VERSION = 1
-
 REQUEST = "request.json"
 EVENTS = "events.jsonl"
 RESPONSE = "response.json"
@@ -76,15 +74,10 @@ QUICK_REFERENCE = "quick_reference"
 MARK_VARIABLE = "P3_ADVISOR_WORKER"
 
 
-class VersionMismatchError(Exception):
-    """The request has another version of this protocol."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Request:
     """Everything that a worker is asked."""
 
-    version: int
     arm: str
     #: File of the workflow's module. It is loaded by path, so that the advisor's packages stay off
     #: the stack's import path.
@@ -174,10 +167,4 @@ class Request:
 
 
 def read_request(directory: pathlib.Path) -> Request:
-    """Return the request in `directory`; raise `VersionMismatchError` for another version."""
-    fields = json.loads((directory / REQUEST).read_text(encoding="utf-8"))
-    if fields.get("version") != VERSION:
-        found = fields.get("version")
-        message = f"this worker has protocol version {VERSION}, the request has version {found}"
-        raise VersionMismatchError(message)
-    return Request(**fields)
+    return Request(**json.loads((directory / REQUEST).read_text(encoding="utf-8")))

@@ -108,7 +108,6 @@ class WorkerResult:
 def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -> protocol.Request:
     """Return a request for the workflow in this file; `shared` holds weights and references."""
     request = protocol.Request(
-        version=protocol.VERSION,
         arm=workflow.stem,
         workflow_file=str(workflow),
         options={},

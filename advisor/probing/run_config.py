@@ -85,7 +85,6 @@ class RunConfig:
         question, catalogue = self.question, self.catalogue
         measures_losses = repeat == 0 and arm.duplicate_of is None
         return protocol.Request(
-            version=protocol.VERSION,
             workflow_file=str(
                 self.probes_directory / "workflows" / f"{arm.workflow.replace('-', '_')}.py"
             ),

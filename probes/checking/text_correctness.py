@@ -27,6 +27,7 @@ from probes.checking.text_reference import (
     FidelityMetrics,
     TokenLogprobs,
     TokenReference,
+    keep_top_tokens,
     measure_fidelity,
     merge,
 )
@@ -51,7 +52,7 @@ def allowed_gap(reference: TokenReference, rules: Rules) -> float:
 def check_tokens(
     reference: TokenReference,
     produced: Iterable[Sequence[Any]],
-    scored: Iterable[TokenLogprobs | None],
+    scored: Iterable[TokenLogprobs],
     rules: Rules,
     shape: Shape,
 ) -> tuple[Checked, str | None]:
@@ -101,14 +102,14 @@ def measure_pair(
     arm = measure_fidelity(scores, exact, near_tie)
     if scores.ids is None:
         return arm, reference.eager
-    eager = reference.eager_top_tokens(number, scores.ids.shape[-1])
+    eager = keep_top_tokens(reference.top_tokens(number, of="eager-"), scores.ids.shape[-1])
     return arm, measure_fidelity(eager, exact)
 
 
 def measure_agreement(
     reference: TokenReference,
     divergence: Divergence,
-    scores: Sequence[TokenLogprobs | None],
+    scores: Sequence[TokenLogprobs],
     rules: Rules,
 ) -> Agreement:
     """Return the findings together with what eager PyTorch's own losses allow.
@@ -116,13 +117,12 @@ def measure_agreement(
     `scores` has an entry for each input set, or none.
     """
     near_tie = allowed_gap(reference, rules)
-    known = [(number, each) for number, each in enumerate(scores) if each is not None]
-    pairs = [measure_pair(reference, number, each, near_tie) for number, each in known]
+    pairs = [measure_pair(reference, *each, near_tie) for each in enumerate(scores)]
     metrics = merge([arm for arm, _ in pairs]) if pairs else None
     # Over as many tokens as `metrics`.
     eager = merge([eager for _, eager in pairs]) if pairs else reference.eager
     return Agreement(
-        method=known[0][1].method if known else "tokens only",
+        method=scores[0].method if scores else "tokens only",
         sequences=divergence.sequences,
         identical_sequences=divergence.identical,
         first_divergence=divergence.first,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from probes.adapter import ModelError
 from probes.checking import arrays
@@ -53,19 +53,14 @@ class TokenReference:
         """
         return arrays.read(self.file, f"logprobs-{number}")
 
-    def top_tokens(self, number: int) -> TokenLogprobs:
-        """Return the most likely tokens along the tokens of input set `number`, for every row."""
-        return self._read_top_tokens("", number)
+    def top_tokens(self, number: int, *, of: Literal["", "eager-"] = "") -> TokenLogprobs:
+        """Return the likeliest tokens along the tokens of input set `number`, for every row.
 
-    def eager_top_tokens(self, number: int, count: int) -> TokenLogprobs:
-        """Return eager PyTorch's `count` likeliest tokens along those of input set `number`."""
-        return keep_top_tokens(self._read_top_tokens("eager-", number), count)
-
-    def _read_top_tokens(self, prefix: str, number: int) -> TokenLogprobs:
-        values, ids = (
-            arrays.read(self.file, f"{prefix}{kind}-{number}") for kind in ("top", "ids")
+        They are the reference's, or those of eager PyTorch.
+        """
+        return TokenLogprobs(
+            *(arrays.read(self.file, f"{of}{kind}-{number}") for kind in ("top", "ids"))
         )
-        return TokenLogprobs(values, ids)
 
 
 def rows_with_logprobs(

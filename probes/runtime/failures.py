@@ -155,9 +155,6 @@ def classify(
         return refused_export(problem, phase) or Failure(
             "unsupported", phase, _with_cause(first_reason(str(problem)), problem), problem.fix
         )
-    if isinstance(problem, protocol.VersionMismatchError):
-        fix = "use a worker and an advisor of the same release"
-        return Failure("unsupported", phase, str(problem), fix)
     reason = exception_summary(problem)
     if getattr(problem, "errno", None) in DISK_FULL_ERRNOS or DISK_FULL in reason:
         fix = "free disk space, or set P3_ADVISOR_HOME to a directory on another disk"

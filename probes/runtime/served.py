@@ -38,6 +38,8 @@ from probes.wire import events
 from probes.wire.events import Engagement
 
 HOST = "127.0.0.1"
+#: Answered once the model is loaded.
+READY_PATH = "/health"
 #: Seconds between two questions to a server that starts, and for the answer to one of them.
 POLL_SECONDS, ANSWER_SECONDS = 0.2, 5.0
 #: How much of the log is read for a reason, and how much of its last line is quoted.
@@ -87,7 +89,7 @@ class ServedWorkflow:
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
             )
-            wait_until_ready(url, server, process, request.load["start_seconds"])
+            wait_until_ready(url, process, request.load["start_seconds"])
             program = ServedProgram(url, server, process, request)
         self._programs.append(program)
         return program
@@ -192,9 +194,7 @@ def free_port() -> int:
         return port
 
 
-def wait_until_ready(
-    url: str, server: Server, process: subprocess.Popen[bytes], seconds: float
-) -> None:
+def wait_until_ready(url: str, process: subprocess.Popen[bytes], seconds: float) -> None:
     """Return when the server answers; raise `ServerEndedError` if it ends or takes too long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -202,7 +202,7 @@ def wait_until_ready(
             message = f"the server ended with status {process.returncode} before it answered"
             raise ServerEndedError(message + log_tail())
         try:
-            with urllib.request.urlopen(f"{url}{server.ready_path}", timeout=ANSWER_SECONDS):  # noqa: S310 - a fixed scheme and host
+            with urllib.request.urlopen(f"{url}{READY_PATH}", timeout=ANSWER_SECONDS):  # noqa: S310 - a fixed scheme and host
                 return
         except (OSError, http.client.HTTPException):
             time.sleep(POLL_SECONDS)

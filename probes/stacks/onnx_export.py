@@ -185,13 +185,9 @@ def _program_of(subject: TorchSubject, arguments: tuple[torch.Tensor, ...], free
         dimension = torch.export.Dim("batch")
         first = tuple({0: dimension} if each.ndim else {} for each in arguments)
         shapes = by_parameter(subject.module, first)
-    program = torch.onnx.export(
+    return torch.onnx.export(
         subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
     )
-    if program is None:
-        message = "torch.onnx.export returned no program"
-        raise RuntimeError(message)
-    return program
 
 
 def _trace(

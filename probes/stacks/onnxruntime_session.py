@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import onnx
 import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
@@ -299,14 +300,7 @@ def explain_missing(message: str, file: pathlib.Path) -> tuple[str, str | None]:
 
 
 def _types_of(file: pathlib.Path, name: str) -> set[str]:
-    """Return the types of the tensors that a node reads and writes, as far as the file has them.
-
-    Without the package `onnx`, which an ONNX file can be run without, there are none.
-    """
-    try:
-        import onnx  # noqa: PLC0415 - see above
-    except ImportError:
-        return set()
+    """Return the types of the tensors that a node reads and writes, as far as the file has them."""
     graph = onnx.load(file, load_external_data=False).graph
     node = next((each for each in graph.node if each.name == name), None)
     if node is None:

@@ -151,7 +151,9 @@ class ExampleLike(Argument):
         if self.fixed or not shape or not self.example.numel():
             values = self._host(self.example)
             return np.resize(values, shape) if self.batched else values
-        if self._is_mask_of_ones():
+        is_discrete = not self.dtype.is_floating_point
+        is_rows = self.example.dim() > 1 and shape[-1] > 1
+        if is_discrete and is_rows and bool((self.example == 1).all()):
             lengths = generator.integers(-(-shape[-1] // 2), shape[-1] + 1, size=(*shape[:-1], 1))
             return (np.arange(shape[-1]) < lengths).astype(self._host(self.example).dtype)
         if self.dtype.is_complex:
@@ -159,9 +161,13 @@ class ExampleLike(Argument):
             deviation = self.example.std(correction=0).item() or 1.0
             drawn = (real + 1j * imaginary) * deviation + self.example.mean().item()
             return torch.from_numpy(drawn).to(self.dtype).numpy()
-        if not self.dtype.is_floating_point:
+        if is_discrete:
             return self._draw_discrete(generator, shape)
-        return self._host(torch.from_numpy(self._draw_floats(generator, shape)))
+        values = self.example.double().cpu().numpy()
+        drawn = generator.standard_normal(shape) * (values.std() or 1.0) + values.mean()
+        # Equal values have no range.
+        drawn = drawn.clip(values.min(), values.max()) if values.std() else drawn
+        return self._host(torch.from_numpy(drawn))
 
     def lay_out(self, values: torch.Tensor) -> torch.Tensor:
         """Return `values` with the order of dimensions in memory that the example has.
@@ -188,16 +194,6 @@ class ExampleLike(Argument):
             return np.asarray(generator.random(shape) < values.mean())
         low, high = int(values.min()), int(values.max())
         return np.asarray(generator.integers(low, high + 1, size=shape)).astype(values.dtype)
-
-    def _draw_floats(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        """Return float64 values in the example's range; equal values have none."""
-        values = self.example.double().cpu().numpy()
-        drawn = generator.standard_normal(shape) * (values.std() or 1.0) + values.mean()
-        return drawn.clip(values.min(), values.max()) if values.std() else drawn
-
-    def _is_mask_of_ones(self) -> bool:
-        is_rows = self.example.dim() > 1 and self.example.shape[-1] > 1
-        return is_rows and not self.dtype.is_floating_point and bool((self.example == 1).all())
 
     def _host(self, values: torch.Tensor) -> Any:
         """Return values of `dtype` as an array of a type that numpy has."""

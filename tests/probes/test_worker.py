@@ -36,7 +36,7 @@ from probes import protocol
 
 def inspect():
     import probes
-    return {"package": probes.__file__, "version": protocol.VERSION, "path": sys.path}
+    return {"package": probes.__file__, "file": protocol.REQUEST, "path": sys.path}
 
 def versions():
     context = multiprocessing.get_context("spawn")
@@ -153,7 +153,7 @@ def test_a_spawned_process_has_the_package_and_the_same_path(
     seen = json.loads(answer.versions["answer"])
     expected = {
         "package": str(own_probes / "__init__.py"),
-        "version": protocol.VERSION,
+        "file": protocol.REQUEST,
         "path": default_path(foreign_python),
     }
     assert seen == expected

@@ -73,7 +73,6 @@ def test_a_cause_that_the_reason_quotes_is_not_repeated() -> None:
         (FailureError(Failure("incorrect", "done", "wrong")), "done", "incorrect"),
         (ModelError("no such file", "name another"), "load", "model-refused"),
         (UnsupportedError("no such operator"), "build", "unsupported"),
-        (protocol.VersionMismatchError("version 2"), "start", "unsupported"),
         (MemoryError(), "warmup", "out-of-memory"),
         (OSError(errno.ENOSPC, "No space left on device"), "load", "disk-full"),
         (OSError(errno.EDQUOT, "Disk quota exceeded"), "build", "disk-full"),

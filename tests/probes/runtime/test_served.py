@@ -100,7 +100,7 @@ def test_a_server_that_has_ended_is_an_error_with_the_end_of_its_log(
     with pytest.raises(ServerEndedError, match=r"status 7; its log ends: out of memory$"):
         program(tmp_path, process)(["t0000001"])
     with pytest.raises(ServerEndedError, match="status 7 before it answered"):
-        wait_until_ready("http://127.0.0.1:1", SERVER, process, 5.0)
+        wait_until_ready("http://127.0.0.1:1", process, 5.0)
 
 
 def test_a_server_that_does_not_answer_in_time_is_an_error() -> None:
@@ -108,7 +108,7 @@ def test_a_server_that_does_not_answer_in_time_is_an_error() -> None:
     with subprocess.Popen([sys.executable, "-c", idle]) as process:
         try:
             with pytest.raises(ServerEndedError, match=r"within 0\.5 s"):
-                wait_until_ready("http://127.0.0.1:1", SERVER, process, 0.5)
+                wait_until_ready("http://127.0.0.1:1", process, 0.5)
         finally:
             process.kill()
 
