@@ -46,6 +46,10 @@ SHIPPED: dict[str, Any] = {
     "accuracy": AccuracyRules,
     "serving": ServingRules,
 }
+#: Files that a user may write: a field that is not known is an error in them.
+STRICT = {"options", "criteria", "workflow", "models", "presets", "gpus", "guidelines"} | {
+    *("published", "accuracy", "serving"),
+}
 
 
 def generate(name: str) -> dict[str, Any]:
@@ -54,6 +58,10 @@ def generate(name: str) -> dict[str, Any]:
     (schema, *_), definitions = msgspec.json.schema_components(
         [SHIPPED[name], *reported], schema_hook=_describe_worker_event
     )
+    if name in STRICT:
+        for each in definitions.values():
+            if "properties" in each:
+                each["additionalProperties"] = False
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:p3-advisor:schema:{name}",

@@ -21,13 +21,13 @@ from advisor.domain.workflow import CitedFact, DeclaredFacts, EngineMemory, Inte
 from advisor.errors import CatalogueError
 
 
-class GpusFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GpusFile(msgspec.Struct, frozen=True):
     """Content of `gpus.toml`."""
 
     gpu: dict[str, KnownGpu]
 
 
-class GuidelinesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GuidelinesFile(msgspec.Struct, frozen=True):
     """Content of `guidelines.toml`."""
 
     guideline: tuple[Guideline, ...]
@@ -86,8 +86,8 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
             **_environments(file, id_, entry, tables.get("environment", {})),
         }
         try:
-            workflow = msgspec.convert({**entry, **derived}, Workflow, strict=True)
-        except msgspec.ValidationError as problem:
+            workflow = convert({**entry, **derived}, Workflow)
+        except ValueError as problem:
             raise CatalogueError(
                 f"{file}: workflow.{id_}: {problem}", "compare it with the other entries"
             ) from problem
@@ -211,7 +211,8 @@ Content = TypeVar("Content")
 def read(file: pathlib.Path, content: type[Content]) -> Content:
     """Decode one TOML file as `content`; raise `CatalogueError`."""
     try:
-        return msgspec.toml.decode(file.read_bytes(), type=content)
+        tables = msgspec.toml.decode(file.read_bytes())
+        found = convert(tables, content)
     except OSError as problem:
         raise CatalogueError(
             f"{file} cannot be read: {problem.strerror}", "name a readable file"
@@ -220,3 +221,29 @@ def read(file: pathlib.Path, content: type[Content]) -> Content:
         raise CatalogueError(
             f"{file}: {problem}", "compare it with the schema: p3-advisor --spec"
         ) from problem
+    return found
+
+
+def convert(tables: object, content: type[Content]) -> Content:
+    """Return the values of a file; raise `ValueError` for a field that they do not have.
+
+    In a stored run, which a later version may have written, further fields are ignored.
+    """
+    found = msgspec.convert(tables, content, str_keys=True)
+    _refuse_unknown(tables, found, "$")
+    return found
+
+
+def _refuse_unknown(raw: Any, found: object, place: str) -> None:  # noqa: ANN401 - any file
+    if isinstance(found, msgspec.Struct):
+        for name in raw.keys() - {found.__struct_config__.tag_field}:
+            if name not in found.__struct_fields__:
+                message = f"unknown field `{name}` - at `{place}`"
+                raise ValueError(message)
+            _refuse_unknown(raw[name], getattr(found, name), f"{place}.{name}")
+    elif isinstance(found, dict):
+        for name, value in zip(raw, found.values(), strict=True):
+            _refuse_unknown(raw[name], value, f"{place}.{name}")
+    elif isinstance(found, (list, tuple)):
+        for index, value in enumerate(found):
+            _refuse_unknown(raw[index], value, f"{place}[{index}]")

@@ -48,7 +48,7 @@ def why_unchecked(checked: Checked) -> str:
     return "; ".join(reasons) or "the reason is not known"
 
 
-class ByPrecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ByPrecision(msgspec.Struct, frozen=True, kw_only=True):
     """A threshold for each tested precision."""
 
     float64: Factor
@@ -57,7 +57,7 @@ class ByPrecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     bfloat16: Factor
 
 
-class IntegerChance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class IntegerChance(msgspec.Struct, frozen=True, kw_only=True):
     """How many integers or booleans may differ by chance where eager PyTorch's hardly do."""
 
     #: Probability that a right program exceeds it.
@@ -67,7 +67,7 @@ class IntegerChance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     same: ByPrecision
 
 
-class ExactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ExactRule(msgspec.Struct, frozen=True, kw_only=True):
     """Largest errors of exact outputs, relative to eager PyTorch's own."""
 
     eager_times: Factor
@@ -82,7 +82,7 @@ class ExactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     integer_chance: IntegerChance
 
 
-class CloseRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CloseRule(msgspec.Struct, frozen=True, kw_only=True):
     """Largest errors of close outputs."""
 
     #: Relative error, or divergence of generated text in nats a token; 0 accepts exact ones only.
@@ -93,7 +93,7 @@ class CloseRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tie_times: Factor
 
 
-class RepeatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RepeatRule(msgspec.Struct, frozen=True, kw_only=True):
     """How often one input is called again."""
 
     calls: Annotated[int, msgspec.Meta(ge=2)]
@@ -106,14 +106,14 @@ class RepeatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     racing_seconds: Factor
 
 
-class EnvelopeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EnvelopeRule(msgspec.Struct, frozen=True, kw_only=True):
     """How many perturbations show what rounding alone may change, and for how long."""
 
     seeds: Annotated[int, msgspec.Meta(ge=0)]
     seconds: Factor
 
 
-class TextRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TextRule(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of generated text: divergences in nats, shares of equal likeliest tokens."""
 
     exact_divergence: ByPrecision
@@ -123,7 +123,7 @@ class TextRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     gap: ByPrecision
 
 
-class QuantisedRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class QuantisedRule(msgspec.Struct, frozen=True, kw_only=True):
     """What the outputs of an arm with quantised weights may differ by before they are broken."""
 
     tolerance: Factor
@@ -139,7 +139,7 @@ LimitedClass = Literal["A", "B", "C"]
 LIMITED_CLASSES: tuple[LimitedClass, ...] = ("A", "B", "C")
 
 
-class LossLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LossLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one class; null for a figure that does not count."""
 
     #: Perplexity of the text over that of eager PyTorch.
@@ -150,7 +150,7 @@ class LossLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     recovery: Share
 
 
-class LossRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LossRule(msgspec.Struct, frozen=True, kw_only=True):
     """How the losses of a trained model are measured and classified."""
 
     source: Annotated[str, msgspec.Meta(min_length=1)]
@@ -203,7 +203,7 @@ class TrainedLoss(msgspec.Struct, frozen=True, kw_only=True):
     metric: MetricLoss | None = None
 
 
-class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True):
     """`accuracy.toml`; its comments explain each threshold."""
 
     source: Annotated[str, msgspec.Meta(min_length=1)]

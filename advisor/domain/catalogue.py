@@ -16,14 +16,14 @@ from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import EngineMemory, Workflow
 
 
-class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Preset(msgspec.Struct, frozen=True, kw_only=True):
     """Priorities for a kind of deployment."""
 
     title: str
     priorities: Priorities
 
 
-class ShippedConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ShippedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """A model configuration shipped as data, so that it is available without a network."""
 
     dtype: Dtype
@@ -31,7 +31,7 @@ class ShippedConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     config: dict[str, Any]
 
 
-class FeedForwardSizes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FeedForwardSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Feed-forward sizes of a language model; the paper gives them to its synthetic models."""
 
     hidden: int
@@ -41,7 +41,7 @@ class FeedForwardSizes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     source: str
 
 
-class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Models(msgspec.Struct, frozen=True, kw_only=True):
     """Models that a question can name without a file of its own."""
 
     demo: SyntheticModel
@@ -66,7 +66,7 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.demo_language_models[0]
 
 
-class KnownGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KnownGpu(msgspec.Struct, frozen=True, kw_only=True):
     """A GPU that a question can name although it is not attached."""
 
     compute_capability: str
@@ -76,7 +76,7 @@ class KnownGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     looked_up: str
 
 
-class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which the supervisor kills a worker that is still in a phase."""
 
     start: float
@@ -90,7 +90,7 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     done: float
 
 
-class VisitQualityLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class VisitQualityLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the machine's conditions beyond which a visit is discarded."""
 
     #: Largest share of steal time, and of time that threads wait for a processor.
@@ -107,7 +107,7 @@ class VisitQualityLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     source: str
 
 
-class BuildPresets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BuildPresets(msgspec.Struct, frozen=True, kw_only=True):
     """How builds share the processors."""
 
     #: Most builds that run at the same time; each has at least one processor.
@@ -123,14 +123,14 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     source: str
 
 
-class SiblingGain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SiblingGain(msgspec.Struct, frozen=True, kw_only=True):
     """How much faster than another arm of its workflow an arm was at most, and in how many runs."""
 
     largest: Annotated[float, msgspec.Meta(gt=0)]
     runs: Annotated[int, msgspec.Meta(ge=1)]
 
 
-class EarlierRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EarlierRuns(msgspec.Struct, frozen=True, kw_only=True):
     """What an arm took and brought in the kept runs, by which builds are ordered and left out."""
 
     #: Median seconds of a cold build of all batch sizes.
@@ -141,7 +141,7 @@ class EarlierRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     gains: dict[str, SiblingGain] = {}
 
 
-class QuietLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class QuietLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the load within which a machine is quiet, and how it is observed."""
 
     #: Largest shares of the usable processors that other processes and the hypervisor may take.
@@ -155,7 +155,7 @@ class QuietLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     source: str
 
 
-class NoisePrior(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NoisePrior(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the differences between equal processes before a run measures them.
 
     The defaults apply to answers, which do not have the presets.
@@ -170,7 +170,7 @@ class NoisePrior(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     source: str = ""
 
 
-class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Presets(msgspec.Struct, frozen=True, kw_only=True):
     """Named priorities and budgets, the deadlines of phases and the limits for visits."""
 
     default_preset: str

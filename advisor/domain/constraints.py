@@ -14,7 +14,7 @@ FURTHER_CRITERIA = ("input_flexibility", "architecture_support")
 CRITERIA = PILLARS + FURTHER_CRITERIA
 
 
-class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Priorities(msgspec.Struct, frozen=True, kw_only=True):
     """Weights of the criteria in percent.
 
     Performance, productivity and portability sum to 100. They share the part of the score that the
@@ -145,9 +145,7 @@ FIGURES: Mapping[str, LimitedFigure] = {
 }
 
 
-class Constraint(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A letter or a figure that a workflow needs to be recommended; it never changes a score."""
 
     #: A criterion, or one of `FIGURES`, in bytes or seconds. `accuracy`: at least a class of what

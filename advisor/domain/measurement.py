@@ -187,7 +187,7 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     serving: int | None = None
 
 
-class StartWay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StartWay(msgspec.Struct, frozen=True, kw_only=True):
     """A way to start a workflow in a new process."""
 
     title: str

@@ -19,9 +19,7 @@ GivenInputs = Annotated[
 ]
 
 
-class _Model(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
-):
+class _Model(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """A model, by its kind."""
 
 

@@ -20,7 +20,7 @@ Numerics = Literal["native", "quantised"]
 WeightFormat = Literal["int8", "int4", "fp8"]
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a run."""
 
     name: str
@@ -77,14 +77,14 @@ def choose_next_budget(
     return max(more, key=lambda budget: budget.repeats, default=None)
 
 
-class RequestLengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequestLengths(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one request: of its prompt, and of the text to generate."""
 
     input_tokens: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
     output_tokens: Annotated[int, msgspec.Meta(ge=2, le=1 << 20)]
 
 
-class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Lengths(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of each input, tokens that are generated for it, and what part of the use has them."""
 
     input_tokens: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
@@ -93,7 +93,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
 
 
-class LoadQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LoadQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What a server has to sustain: the lengths of requests, and limits on their latency."""
 
     #: Name of the mix of lengths, or the user's file.
@@ -128,7 +128,7 @@ class LoadQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return sum(each.output_tokens for each in self.lengths) / len(self.lengths)
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """All decisions of the user about a run."""
 
     model: Model

@@ -24,7 +24,7 @@ def name_fact(fact: str) -> str:
     return FACT_NAMES.get(fact, fact.replace("_", " "))
 
 
-class TierRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TierRule(msgspec.Struct, frozen=True, kw_only=True):
     """What a letter stands for."""
 
     tier: Tier
@@ -33,7 +33,7 @@ class TierRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     why: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class GradeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GradeRule(msgspec.Struct, frozen=True, kw_only=True):
     """A monotone function from one fact to a grade; C is centred on 1, B on 2, A on 3.
 
     A fact that is a number has `knots`, a fact that is a word or a truth value has `values`.
@@ -75,7 +75,7 @@ class GradeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError(message)
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact that grades may use; the vocabulary is closed."""
 
     unit: str
@@ -83,7 +83,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     meaning: str
 
 
-class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Criterion(msgspec.Struct, frozen=True, kw_only=True):
     """One of the paper's five criteria: the grades of its facts, and what its letters stand for.
 
     The grade of a criterion is the smallest of the grades of its facts.
@@ -96,7 +96,7 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tiers: tuple[TierRule, ...]
 
 
-class DecisionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DecisionRule(msgspec.Struct, frozen=True, kw_only=True):
     """How an arm is chosen from the scores, and when the choice is clear.
 
     Losses and bonuses are in points of score, the others are shares.
@@ -124,7 +124,7 @@ class DecisionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Rubric(msgspec.Struct, frozen=True, kw_only=True):
     """The criteria, the facts that they use, and the rule of the decision."""
 
     name: str
@@ -134,7 +134,7 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     criteria: tuple[Criterion, ...]
 
 
-class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Guideline(msgspec.Struct, frozen=True, kw_only=True):
     """Published advice: the questions it applies to and the workflows it recommends."""
 
     id: Annotated[str, msgspec.Meta(min_length=1)]
@@ -150,7 +150,7 @@ class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
     """A figure of the paper, with its conditions."""
 
     gpu: str
@@ -170,7 +170,7 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     differs_because: str = ""
 
 
-class PublishedConditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PublishedConditions(msgspec.Struct, frozen=True, kw_only=True):
     """What the paper ran a model with, for all of its figures."""
 
     task: Task
@@ -199,7 +199,7 @@ class PublishedConditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
         return tuple(f"{here} (asked: {asked})" for here, asked, is_same in pairs if not is_same)
 
 
-class PublishedData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PublishedData(msgspec.Struct, frozen=True, kw_only=True):
     """`published.toml`: figures of the paper."""
 
     source: str = ""

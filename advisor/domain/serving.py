@@ -15,7 +15,7 @@ Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Factor = Annotated[float, msgspec.Meta(gt=0)]
 
 
-class LengthMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LengthMix(msgspec.Struct, frozen=True, kw_only=True):
     """A named mix of request lengths, with its source."""
 
     title: str
@@ -25,7 +25,7 @@ class LengthMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     because: str = ""
 
 
-class ServingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
     """`serving.toml`: how the load on a server is made, and named mixes of lengths."""
 
     #: Seconds of a block by budget; a budget in seconds has that of `quick`.

@@ -13,7 +13,7 @@ from advisor.domain.question import Dtype, Question, Task, WeightFormat
 ABBREVIATIONS = {"cuda": "CUDA", "io": "I/O"}
 
 
-class CitedFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CitedFact(msgspec.Struct, frozen=True, kw_only=True):
     """A declared fact with its source."""
 
     value: str | int | bool
@@ -30,7 +30,7 @@ class CitedFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError(message)
 
 
-class DeclaredFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DeclaredFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a workflow that cannot be measured on one machine."""
 
     #: Lines that a user adds or changes to adopt it.
@@ -54,7 +54,7 @@ class DeclaredFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     looked_up: str = ""
 
 
-class Integration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Integration(msgspec.Struct, frozen=True, kw_only=True):
     """The lines that a user writes to adopt a workflow with its first arm."""
 
     #: Number of lines that eager PyTorch does not need.
@@ -62,7 +62,7 @@ class Integration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     source: str
 
 
-class WeightCopies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WeightCopies(msgspec.Struct, frozen=True, kw_only=True):
     """Least number of copies of the model's weights in device memory."""
 
     always: float = 1.0
@@ -71,7 +71,7 @@ class WeightCopies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     source: str = "the model itself"
 
 
-class EngineMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EngineMemory(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of `engine_memory.toml`: the GPU memory that an engine gets."""
 
     #: In addition to weights and cache.
@@ -98,7 +98,7 @@ ChangedFacts: TypeAlias = dict[
 ]
 
 
-class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True):
     """Declared facts that hold for one task, device or form of the model, of all arms or of one."""
 
     task: Task | None = None
@@ -109,7 +109,7 @@ class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     facts: ChangedFacts
 
 
-class KnownFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KnownFault(msgspec.Struct, frozen=True, kw_only=True):
     """A known fault of the stack, by the outcome it causes; it excludes nothing."""
 
     #: Outcomes that it explains.
@@ -131,7 +131,7 @@ class KnownFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 DEFAULT_OPTION = "default"
 
 
-class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     """One way to compile and run a PyTorch model."""
 
     id: str
@@ -261,7 +261,7 @@ def _spell(word: str) -> str:
     return word.upper() if any(map(str.isdigit, word)) else word
 
 
-class InstallFootprint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InstallFootprint(msgspec.Struct, frozen=True, kw_only=True):
     """Disk space and time that an environment took when it was created.
 
     Packages in the cache of uv are not downloaded again and need no space.
@@ -273,7 +273,7 @@ class InstallFootprint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     where: str
 
 
-class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """Environment of a workflow's worker.
 
     `shared` is the interpreter of `--python`, `own` an environment created for the workflow.

@@ -39,7 +39,7 @@ FLOAT32_BYTES = 4
 PLACE = re.compile(r"[^ :]+:[0-9]+")
 
 
-class Precision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Precision(msgspec.Struct, frozen=True):
     """Lines for another precision, and the devices that are made for it."""
 
     title: str
@@ -51,7 +51,7 @@ class Precision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpu_flags: frozenset[str] = frozenset()
 
 
-class BreakCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BreakCause(msgspec.Struct, frozen=True):
     """Why the graph of `torch.compile` breaks; lines, or a change of the model, mend it."""
 
     #: A regular expression that finds it in Dynamo's reason.
@@ -62,7 +62,7 @@ class BreakCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice: str = ""
 
 
-class Improvements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Improvements(msgspec.Struct, frozen=True):
     """Content of `improvements.toml`."""
 
     workflows: tuple[str, ...]

@@ -165,8 +165,9 @@ def test_a_race_whose_node_dies_is_repeated_on_another_node(
     joined._run_assignment = functools.partial(lose_the_first, tmp_path, driver, race)
 
     def kill_the_first() -> None:
-        assert wait_for(lambda: (tmp_path / "lost").exists() and (tmp_path / "lost").stat().st_size)
-        dead = (tmp_path / "lost").read_text()
+        lost = tmp_path / "lost"
+        assert wait_for(lambda: lost.exists() and lost.read_text() != "")
+        dead = lost.read_text()
         victim = next(worker for worker in cluster.workers if worker.node_id == dead)
         cluster.remove_node(victim, allow_graceful=False)
 

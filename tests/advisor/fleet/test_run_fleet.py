@@ -115,7 +115,7 @@ def test_the_stored_run_gives_the_same_decision_as_on_the_node(
     home: pathlib.Path, node_run: Run
 ) -> None:
     fleet, cell = run_all(end_of(node_run), Store(home))
-    here, there = decide(Store(home).find(cell.run_id or "")), decide(node_run)
+    here, there = decide(Store(home).find(str(cell.run_id))), decide(node_run)
     assert here.recommendation == there.recommendation
     assert here.results == there.results
     assert (cell.node, cell.attempts, cell.reason) == ("n2", 2, None)
@@ -127,7 +127,7 @@ def test_a_run_that_failed_is_kept_and_measured_again_as_a_new_one(
 ) -> None:
     fleet, failed = run_all(end_of(node_run, events=7, reason="the disk is full"), Store(home))
     assert (failed.run_id, failed.reason) == (f"{FLEET.fleet_id}-0001-1", "the disk is full")
-    kept = Store(home).find(failed.run_id)
+    kept = Store(home).find(str(failed.run_id))
     assert kept.events() == node_run.events()[:7]
     with pytest.raises(RunOfFleetError) as problem:
         list(execute(kept, fake_context()))

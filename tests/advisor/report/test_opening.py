@@ -7,8 +7,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from typing import Any
 
+import msgspec
 import pytest
+import recorded_runs
 
 from advisor.domain.plan import BASELINE
 from advisor.errors import ExportFileError, NewerVersionError, UserError
@@ -60,6 +63,34 @@ def test_an_answer_of_a_newer_version_says_so(
     file.write_text(json.dumps({"schema": schema, "of": "a newer version"}))
     with pytest.raises(error):
         read_answer(str(file))
+
+
+def with_further_fields(value: object) -> Any:
+    """Return the JSON of a value, with a further field in the object of each struct."""
+    if isinstance(value, msgspec.Struct):
+        config, fields = value.__struct_config__, msgspec.structs.asdict(value)
+        tag = {config.tag_field: config.tag} if config.tag_field else {}
+        return {**tag, **{name: with_further_fields(each) for name, each in fields.items()}, "x": 1}
+    if isinstance(value, dict):
+        return {str(name): with_further_fields(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_further_fields(each) for each in value]
+    return msgspec.to_builtins(value)
+
+
+def test_an_answer_with_fields_of_a_later_version_is_opened(tmp_path: pathlib.Path) -> None:
+    file, answer = tmp_path / "later.json", read_answer(str(UNFINISHED))
+    file.write_text(json.dumps(with_further_fields(answer)))
+    assert file.read_text().count('"x": 1') > 100
+    assert read_answer(str(file)) == answer
+
+
+def test_a_run_with_fields_of_a_later_version_is_opened(home: pathlib.Path) -> None:
+    run = recorded_runs.make_run(Store(home), finished=True)
+    header = run.header()
+    later = json.dumps(with_further_fields(header)).encode()
+    (run.directory / "run.json").write_bytes(later)
+    assert run.header() == header
 
 
 def test_an_answer_with_impossible_figures_is_refused(tmp_path: pathlib.Path) -> None:
