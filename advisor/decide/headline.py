@@ -30,7 +30,7 @@ from advisor.decide.trust import STEADY_NOISE, describe_unfitness, is_unfit
 from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
 from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
-from advisor.domain.recommendation import ChosenFor
+from advisor.domain.recommendation import ChosenFor, Flip
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
 from advisor.domain.rubric import LETTERS
 from advisor.errors import MachineUnfitError
@@ -82,6 +82,15 @@ def write_brief_certainty(answer: Answer) -> str:
     """Return the line of the certainty without the grades of other arms, which a table shows."""
     facts = AdvisedAnswer.of(answer)
     return _certainty(facts, is_brief=True) if facts is not None else ""
+
+
+def flip_in_certainty(answer: Answer) -> Flip | None:
+    """Return the change of a weight that the line of the certainty names, if any."""
+    facts = AdvisedAnswer.of(answer)
+    faster = _faster_arm(facts) if facts is not None else None
+    if facts is None or faster is None or faster.failures or _is_as_good_sibling(facts, faster):
+        return None
+    return _flip_to(facts, faster)
 
 
 def _without_recommendation(answer: Answer) -> str:
@@ -251,9 +260,9 @@ def _bounds(speedup: Interval) -> str:
 def _faster(facts: AdvisedAnswer, *, is_brief: bool) -> str:
     """Name the fastest arm if it is another one and, beside the baseline, the best other one."""
     regret, is_baseline = facts.decision.speed_regret, _is_baseline(facts)
+    faster = _faster_arm(facts)
     sentences = []
-    if regret.arm is not None and regret.value >= 1 + EQUIVALENCE_MARGIN:
-        faster = facts.arms[regret.arm]
+    if faster is not None:
         gain = (
             f"{_gain(facts, faster)} as fast as {facts.baseline_title}"
             if is_unfit(facts.answer.results)
@@ -270,6 +279,13 @@ def _faster(facts: AdvisedAnswer, *, is_brief: bool) -> str:
     if is_baseline and best is not None and not is_named and not is_brief:
         sentences.append(f"The best other workflow is {best.title}, {_gain(facts, best)}.")
     return " ".join(sentences)
+
+
+def _faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:
+    """Return the fastest arm, if its lead over the advised one matters."""
+    regret = facts.decision.speed_regret
+    is_faster = regret.arm is not None and regret.value >= 1 + EQUIVALENCE_MARGIN
+    return facts.arms[regret.arm] if is_faster and regret.arm is not None else None
 
 
 def _gain(facts: AdvisedAnswer, arm: ScoredArm) -> str:
@@ -300,8 +316,7 @@ def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
 def _why_not(facts: AdvisedAnswer, faster: ScoredArm, *, is_brief: bool) -> str:
     if faster.failed_constraints:
         return f"a constraint excludes it ({'; '.join(faster.failed_constraints)})"
-    is_sibling = faster.workflow == facts.scored.workflow
-    if is_sibling and faster.score >= facts.scored.score - SAME_SCORE:
+    if _is_as_good_sibling(facts, faster):
         return "it scores as well"
     if is_brief:
         return f"it {_when_it_leads(facts, faster)}"
@@ -315,22 +330,35 @@ def _why_not(facts: AdvisedAnswer, faster: ScoredArm, *, is_brief: bool) -> str:
     return f"{on}, and {_when_it_leads(facts, faster)}"
 
 
+def _is_as_good_sibling(facts: AdvisedAnswer, arm: ScoredArm) -> bool:
+    is_sibling = arm.workflow == facts.scored.workflow
+    return is_sibling and arm.score >= facts.scored.score - SAME_SCORE
+
+
 def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     """Return from which weight of performance an arm leads all others, as the flips have it."""
     if faster.score >= facts.scored.score:
         return f"scores only {faster.score - facts.scored.score:.2f} points more"
-    theirs, now = grades_of(faster), facts.answer.question.priorities.performance
+    flip, now = _flip_to(facts, faster), facts.answer.question.priorities.performance
+    if flip is None:
+        return "does not lead at any weight of performance"
+    shown = format_weight(flip.weight, now) or f"{now:g}"
+    return f"leads if performance weighs more than {shown} %"
+
+
+def _flip_to(facts: AdvisedAnswer, faster: ScoredArm) -> Flip | None:
+    """Return the weight of performance above which an arm with a lower score leads all others."""
+    if faster.score >= facts.scored.score:
+        return None
     # Arms of equal grades lead together.
-    weights = [
-        flip.weight
+    theirs = grades_of(faster)
+    found = (
+        flip
         for flip in facts.advice.flips
         if (flip.criterion, flip.when) == ("performance", "more")
         and grades_of(facts.arms[flip.to]) == theirs
-    ]
-    if not weights:
-        return "does not lead at any weight of performance"
-    shown = format_weight(weights[0], now) or f"{now:g}"
-    return f"leads if performance weighs more than {shown} %"
+    )
+    return next(found, None)
 
 
 def _change(facts: AdvisedAnswer) -> str:

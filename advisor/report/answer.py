@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from advisor.decide.diagnosis import ADVICE, TITLES
-from advisor.decide.headline import write_brief_certainty
+from advisor.decide.headline import flip_in_certainty, write_brief_certainty
 from advisor.decide.reasons import name_grade
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
@@ -77,11 +79,19 @@ LIMITS = ("launch", "memory", "compute")
 DETAILS = {"requests", "batch-sizes"}
 
 
-def short_answer_lines(answer: Answer, *, has_details: bool = True) -> list[str]:
+class AnswerLine(NamedTuple):
+    """A line of the answer."""
+
+    text: str
+    #: Whether it begins with the word of the decision.
+    has_word: bool = False
+
+
+def short_answer_lines(answer: Answer, *, has_details: bool = True) -> list[AnswerLine]:
     """Return what to use, how certain that is, what it costs, and how far to trust it."""
     advice = answer.recommendation
     if advice is None:
-        return answer_lines(answer)
+        return [AnswerLine(line) for line in answer_lines(answer)]
     left_out = {"answer", "certainty", "change", *(() if has_details else DETAILS)}
     further = [line.text for line in answer.headline if line.part not in left_out]
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
@@ -91,12 +101,10 @@ def short_answer_lines(answer: Answer, *, has_details: bool = True) -> list[str]
     has_reason = has_details and advice.trust_reasons and not is_told
     reason = f": {advice.trust_reasons[0]}" if has_reason else ""
     return [
-        headline(answer),
-        *stop_notice(answer),
-        write_brief_certainty(answer),
-        *further,
-        *origin,
-        f"{cost}Trust {advice.trust}{reason}.",
+        AnswerLine(headline(answer)),
+        *map(AnswerLine, stop_notice(answer)),
+        AnswerLine(write_brief_certainty(answer), has_word=advice.decision.word is not None),
+        *map(AnswerLine, (*further, *origin, f"{cost}Trust {advice.trust}{reason}.")),
     ]
 
 
@@ -113,10 +121,10 @@ def short_reasons(answer: Answer) -> list[str]:
         f"At {each.shape.description}, PyTorch eager is {TITLES[each.bound]}: {ADVICE[each.bound]}."
         for each in calls[:1]
     ]
-    said = write_brief_certainty(answer)
-    for line in flip_lines(answer)[:1]:
-        condition = line.partition(" if ")[2].partition(" (")[0]
-        lines += [line] if condition not in said else []
+    told = flip_in_certainty(answer)
+    first = answer.recommendation.flips[:1] if answer.recommendation else ()
+    if told is None or [each.weight for each in first] != [told.weight]:
+        lines += flip_lines(answer)[:1]
     if advised.arm != BASELINE:
         name, rating = min(advised.scored.ratings.items(), key=lambda item: item[1].grade)
         if LETTERS[rating.tier] != "A" and name not in PILLARS:

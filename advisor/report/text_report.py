@@ -90,7 +90,10 @@ def _write_short(answer: Answer, width: int, extent: Extent) -> str:
     lines = short_reasons(answer)[: extent.reasons]
     lines += _next_step(answer) if extent.has_next_step else []
     blocks = [
-        _wrapped(short_answer_lines(answer, has_details=extent.has_details), width),
+        _wrapped(
+            (line.text for line in short_answer_lines(answer, has_details=extent.has_details)),
+            width,
+        ),
         [f"    {line}" for line in code_lines(answer)],
         _ranking_within(answer, width, extent.arms),
         [*_wrapped(lines, width), *_where_more_is(answer)],

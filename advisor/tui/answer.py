@@ -59,12 +59,12 @@ def describe_arm(answer: RunAnswer, arm: str) -> str:
 def render_answer_lines(answer: RunAnswer, lead: str = "") -> Text:
     """Return the lines that `p3-advisor show` prints first; `lead` comes before them."""
     first, *others = short_answer_lines(answer.document)
-    shown = [text.styled(text.printable(lead + first, 600), "bold")]
+    advice = answer.document.recommendation
+    shown = [text.styled(text.printable(lead + first.text, 600), "bold")]
     for line in others:
-        word = line.partition(" ")[0].rstrip(".:")
-        colour = DECISION_COLOURS.get(word)
-        start = text.styled(word if colour else "", f"bold {colour}" if colour else "")
-        shown.append(start + Text(text.printable(line, 600)[len(start) :]))
+        word = advice.decision.word if advice and line.has_word else None
+        start = text.styled(word, f"bold {DECISION_COLOURS[word]}") if word else Text()
+        shown.append(start + Text(text.printable(line.text, 600)[len(start) :]))
     # The decision stays in sight above the code.
     shown[2:2] = [
         text.styled(f"    {text.printable(line, MAX_CODE_CELLS)}", "cyan")
