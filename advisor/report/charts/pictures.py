@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from markupsafe import Markup
 
 from advisor.ask.rubric_files import read_shipped_accuracy
+from advisor.decide.sensitivity import leading_regions
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.constraints import PILLARS, Priorities
 from advisor.domain.results import ApplicationPortability
-from advisor.report.charts.plots import Axis, Guide, Point, Series, line_plot, scatter_plot
-from advisor.report.charts.speedups import speedup_chart, speedup_curves
-from advisor.report.charts.svg import Mark, Picture, marks_of, place, short_names
-from advisor.report.charts.weight_map import weight_map
+from advisor.report.charts.plots import Axis, Guide, Point, Series, plot
+from advisor.report.charts.speedups import speedup_curves, speedup_rows
+from advisor.report.charts.svg import (
+    Mark,
+    Picture,
+    Place,
+    circle,
+    marker,
+    marks_of,
+    path,
+    picture,
+    place,
+    short_names,
+    text,
+)
 from advisor.report.formatting import format_error
-from advisor.text_format import format_interval, format_seconds, format_share
+from advisor.text_format import format_interval, format_number, format_seconds, format_share
 from probes.wire.shape import Shape
 
 #: The shortest build that the logarithmic axis shows.
@@ -30,10 +44,9 @@ SPEED = Axis("times the baseline's speed")
 class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     """All pictures of a page; null for those that the run has no figures for."""
 
-    #: One for each shape.
+    #: By length or batch size, one for each combination of the other dimensions; rows at each of
+    #: the shapes that are not on such an axis.
     speedups: tuple[Picture, ...]
-    #: By length or batch size; one for each combination of the other dimensions.
-    curves: tuple[Picture, ...]
     build_cost: Picture | None
     accuracy: Picture | None
     weight_map: Picture | None
@@ -47,10 +60,8 @@ def draw(answer: Answer, ranked: Sequence[RankedArm], shapes: Sequence[Shape]) -
     rules = read_shipped_accuracy().with_tolerance(question.accuracy)
     noise_floors = {each.shape: each.noise_floor for each in results.races}
     return Pictures(
-        speedups=tuple(
-            speedup_chart(ranked, shape, noise_floors.get(shape), marks) for shape in shapes
-        ),
-        curves=speedup_curves(ranked, shapes, noise_floors, marks),
+        speedups=speedup_curves(ranked, shapes, noise_floors, marks)
+        or tuple(speedup_rows(ranked, shape, noise_floors.get(shape), marks) for shape in shapes),
         build_cost=_build_cost_chart(ranked, marks),
         accuracy=_accuracy_chart(ranked, marks, rules.close.tolerance),
         weight_map=weight_map(ranked, question.priorities, advice.simplex if advice else {}, marks),
@@ -74,7 +85,7 @@ def _scatter(
             title_of_point = f"{entry.arm}: {format_interval(entry.speedup)}, {note}"
             point = Point(x, entry.speedup.value, title=title_of_point)
             series.append(Series(marks[entry.arm], (point,)))
-    return scatter_plot(title, series, across, SPEED, guides) if series else None
+    return plot(title, series, across, SPEED, guides) if series else None
 
 
 def _build_cost_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) -> Picture | None:
@@ -143,4 +154,73 @@ def cascade_chart(applications: Sequence[ApplicationPortability]) -> Picture | N
         low=-0.03,
         high=1.05,
     )
-    return line_plot("Efficiency by platform, per application", series, across, upward)
+    return plot("Efficiency by platform, per application", series, across, upward)
+
+
+#: Corners of the map of the weights: all weight on performance, productivity or portability.
+CORNERS: tuple[Place, ...] = ((215.0, 34.0), (40.0, 310.0), (390.0, 310.0))
+MAP_WIDTH, MAP_HEIGHT = 640, 350
+#: A region with a smaller share of the weightings has no marker.
+SMALLEST_MARKED_SHARE = 0.01
+WHOLE = 100.0
+
+
+def weight_map(
+    ranked: Sequence[RankedArm],
+    priorities: Priorities,
+    shares: Mapping[str, float],
+    marks: Mapping[str, Mark],
+) -> Picture | None:
+    """Return the regions in which each arm leads, with the present weights.
+
+    `shares` are those of the regions; None without them.
+    """
+    if not shares:
+        return None
+    viable = [entry.scored for entry in ranked if entry.arm in shares]
+    regions = {
+        arm: [_pixels((x, y, 1 - x - y)) for x, y in ((float(x), float(y)) for x, y in corners)]
+        for arm, corners in leading_regions(viable, priorities).items()
+    }
+    parts = []
+    for arm, region in regions.items():
+        title = f"{arm} leads for {format_share(shares[arm])} of all weightings"
+        css_class = f"region s{marks[arm].colour}"
+        parts.append(path("polygon", region, css_class, title))
+    for arm, region in regions.items():
+        if shares[arm] > SMALLEST_MARKED_SHARE:
+            x, y = _centre(region)
+            parts.append(marker(x, y, marks[arm].shape, marks[arm].css_class))
+    now = [getattr(priorities, name) for name in PILLARS]
+    note = f"the question's weights, {' / '.join(map(format_number, now))}"
+    present = circle(*_pixels([each / WHOLE for each in now]), 7, "present", note)
+    key = [
+        *(
+            marks[arm].key_item(format_share(shares[arm]))
+            for arm in sorted(regions, key=lambda arm: -shares[arm])
+        ),
+        Markup("<li>ring: {}</li>").format(note),
+    ]
+    title = "The arm that leads at each weighting of the three Ps"
+    return picture(title, MAP_WIDTH, MAP_HEIGHT, [*parts, *_corner_names(), present], key)
+
+
+def _centre(region: Sequence[Place]) -> Place:
+    return sum(x for x, _ in region) / len(region), sum(y for _, y in region) / len(region)
+
+
+def _pixels(weights: Sequence[float]) -> Place:
+    across, down = (
+        sum(weight * corner[axis] for weight, corner in zip(weights, CORNERS, strict=True))
+        for axis in (0, 1)
+    )
+    return across, down
+
+
+def _corner_names() -> list[Markup]:
+    (top_x, top_y), (left_x, left_y), (right_x, right_y) = CORNERS
+    return [
+        text(top_x, top_y - 12, "100 % performance", "tick"),
+        text(left_x - 30, left_y + 20, "100 % productivity", "note"),
+        text(right_x + 30, right_y + 20, "100 % portability", "value"),
+    ]

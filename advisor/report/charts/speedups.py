@@ -10,30 +10,23 @@ from markupsafe import Markup
 from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell, Interval
 from advisor.report.charts.plots import (
+    CAPTION_HEIGHT,
+    WIDTH,
     Axis,
     Guide,
     Point,
     Scale,
     Series,
     horizontal_axis,
-    line_plot,
+    plot,
     scale_around,
 )
-from advisor.report.charts.svg import (
-    Drawing,
-    Layout,
-    Mark,
-    Picture,
-    circle,
-    line,
-    picture_of_rows,
-    rectangle,
-    row_name,
-    text,
-)
+from advisor.report.charts.svg import Mark, Picture, circle, element, line, picture, text
 from advisor.text_format import format_interval, format_share, format_speedup
 from probes.wire.shape import Shape
 
+#: Height of a row, with the name above its marks, and where the marks begin.
+ROW_HEIGHT, ROWS_LEFT = 44, 16
 #: Intervals are cut off at this factor beyond the smallest and the largest speed-up, in rows and in
 #: curves.
 ROW_CUTOFF, CURVE_CUTOFF = 2, 1.3
@@ -45,7 +38,7 @@ FEWEST_SHAPES = 2
 SHAPE_MARGIN = 1.25
 
 
-def speedup_chart(
+def speedup_rows(
     ranked: Sequence[RankedArm],
     shape: Shape,
     noise_floor: float | None,
@@ -58,22 +51,20 @@ def speedup_chart(
     caption = "times the baseline; 95 % intervals"
     if noise_floor:
         caption += f"; noise floor {format_share(noise_floor, 1)}"
-
-    def draw(layout: Layout) -> Drawing:
-        scale = _scale([speedup for _, speedup in speedups], layout)
-        bottom = 10 + len(speedups) * layout.row_height
-        parts = _noise_band(scale, noise_floor, bottom) if noise_floor else []
-        parts += horizontal_axis(scale, 4, bottom, caption)
-        parts.append(line(scale.to_pixels(1), 4, scale.to_pixels(1), bottom, "baseline"))
-        for row, (arm, speedup) in enumerate(speedups):
-            y = (row + 1) * layout.row_height - 6
-            parts += _row(scale, arm, speedup, marks[arm], y, layout)
-        return bottom + 42, parts
-
-    return picture_of_rows(f"Speed-up over the baseline at {shape.description}", draw)
+    scale = _scale([speedup for _, speedup in speedups])
+    bottom = 10 + len(speedups) * ROW_HEIGHT
+    parts = [
+        *(_noise_band(scale, noise_floor, bottom) if noise_floor else ()),
+        *horizontal_axis(scale, 4, bottom, caption),
+        line(scale.to_pixels(1), 4, scale.to_pixels(1), bottom, "baseline"),
+    ]
+    for row, (arm, speedup) in enumerate(speedups):
+        parts += _row(scale, arm, speedup, marks[arm], (row + 1) * ROW_HEIGHT - 6)
+    title = f"Speed-up over the baseline at {shape.description}"
+    return picture(title, WIDTH, bottom + CAPTION_HEIGHT, parts)
 
 
-def _scale(speedups: Sequence[Interval], layout: Layout) -> Scale:
+def _scale(speedups: Sequence[Interval]) -> Scale:
     """Return a scale for all values; a very wide interval is cut off, as it would squeeze them."""
     values = [1.0, *(speedup.value for speedup in speedups)]
     least, most = min(values) / ROW_CUTOFF, max(values) * ROW_CUTOFF
@@ -83,20 +74,18 @@ def _scale(speedups: Sequence[Interval], layout: Layout) -> Scale:
         for bound in (speedup.low, speedup.high)
         if bound is not None
     ]
-    return scale_around([*bounds, *values], layout.start, layout.width - 60)
+    return scale_around([*bounds, *values], ROWS_LEFT, WIDTH - 60)
 
 
 def _noise_band(scale: Scale, noise_floor: float, bottom: float) -> list[Markup]:
     low, high = (
         scale.to_pixels(scale.clamp(end)) for end in (1 / (1 + noise_floor), 1 + noise_floor)
     )
-    return [rectangle(low, 4, high - low, bottom - 4, "noise")]
+    return [element("rect", "noise", x=low, y=4, width=high - low, height=bottom - 4)]
 
 
-def _row(
-    scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float, layout: Layout
-) -> list[Markup]:
-    parts = [row_name(layout, y, mark.name, is_strong=mark.is_advised)]
+def _row(scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float) -> list[Markup]:
+    parts = [text(0, y - 14, mark.name, "strong" if mark.is_advised else "label")]
     if speedup.low is not None and speedup.high is not None:
         low, high = (scale.to_pixels(scale.clamp(each)) for each in (speedup.low, speedup.high))
         parts.append(line(low, y, high, y, "interval"))
@@ -104,7 +93,7 @@ def _row(
     return [
         *parts,
         circle(scale.to_pixels(speedup.value), y, 5, "point", title),
-        text(layout.width - 50, y + 4, format_speedup(speedup)),
+        text(WIDTH - 50, y + 4, format_speedup(speedup)),
     ]
 
 
@@ -213,4 +202,4 @@ def _plot_curves(
         low=min(values) / CURVE_CUTOFF,
         high=max(values) * CURVE_CUTOFF,
     )
-    return line_plot(title, series, across, upward, guides)
+    return plot(title, series, across, upward, guides)

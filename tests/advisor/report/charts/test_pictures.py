@@ -17,13 +17,11 @@ from report_runs import with_advice, with_measurement, with_score
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer
 from advisor.report.charts.pictures import Pictures, draw
-from advisor.report.charts.svg import NARROW_WIDTH, WIDTH, Picture
+from advisor.report.charts.svg import Picture
 
 EVIDENCE = pathlib.Path(__file__).parents[3] / "stacks" / "evidence"
 #: Width of a character of 12 pixels in common sans-serif fonts, and height of a line.
 CHARACTER_WIDTH, LINE_HEIGHT = 6.0, 11.0
-#: The same for the 14 pixels of a narrow page.
-NARROW_CHARACTER_WIDTH = 7.0
 TEXT = re.compile(r'<text x="([-\d.]+)" y="([-\d.]+)" class="([\w ]+)">([^<]*)</text>')
 
 
@@ -43,15 +41,13 @@ class Box(NamedTuple):
         )
 
 
-def boxes(drawing: Markup, character_width: float) -> list[Box]:
+def boxes(drawing: Markup) -> list[Box]:
     """Return the texts of a drawing, wherever their class anchors them."""
     found = []
     for x, y, css_class, text in TEXT.findall(drawing):
         content = Markup(text).unescape()
-        width = character_width * len(content)
-        before = (
-            0.5 if "tick" in css_class else 1.0 if {"name", "value"} & {*css_class.split()} else 0
-        )
+        width = CHARACTER_WIDTH * len(content)
+        before = 0.5 if css_class == "tick" else 1.0 if css_class == "value" else 0.0
         found.append(
             Box(content, float(x) - before * width, float(x) + (1 - before) * width, float(y))
         )
@@ -85,15 +81,8 @@ RUNS = sorted(file.name for file in EVIDENCE.glob("*.json"))
 @pytest.mark.parametrize("name", RUNS)
 def test_no_texts_of_a_picture_overlap_or_leave_it(name: str) -> None:
     pictures = all_pictures(pictures_of(kept(name)))
-    drawings = [
-        *((each.title, boxes(each.drawing, CHARACTER_WIDTH), WIDTH) for each in pictures),
-        *(
-            (each.title, boxes(each.narrow, NARROW_CHARACTER_WIDTH), NARROW_WIDTH)
-            for each in pictures
-            if each.narrow
-        ),
-    ]
-    for title, placed, width in drawings:
+    for title, drawing in ((each.title, each.drawing) for each in pictures):
+        placed, width = boxes(drawing), float(drawing.split()[3])
         assert placed, title
         for box in placed:
             assert -2 <= box.left <= box.right <= width + 2, (title, box)
@@ -110,10 +99,10 @@ def test_a_run_of_several_batch_sizes_has_every_picture() -> None:
     missing = {name for name in found.__struct_fields__ if getattr(found, name) in {None, ()}}
     # Errors were not kept in that version, and there is one platform.
     assert missing <= {"accuracy", "cascade"}
-    assert len(found.speedups) == 4
-    (curves,) = found.curves
-    # Thirteen arms at four batch sizes and their names, and the band of noise.
-    assert len(re.findall("<polygon|<circle", curves.drawing)) == 13 * 5 + 1
+    (curves,) = found.speedups
+    # Thirteen arms at four batch sizes, and the band of noise.
+    assert len(re.findall("<polygon|<circle", curves.drawing)) == 13 * 4 + 1
+    assert curves.key.count("<li>") == 13
 
 
 @pytest.mark.parametrize(("accuracy_class", "has_picture"), [("exact", False), ("close", True)])
@@ -136,5 +125,5 @@ def test_names_are_escaped() -> None:
     made = with_score(built_answers.answer(), "compiled", arm=hostile)
     made = with_measurement(made, "compiled", arm=hostile)
     pictures = all_pictures(pictures_of(with_advice(made, arm=hostile)))
-    assert any("&lt;script" in picture.drawing for picture in pictures)
-    assert not any("<script" in picture.drawing for picture in pictures)
+    assert any("&lt;script" in picture.drawing + picture.key for picture in pictures)
+    assert not any("<script" in picture.drawing + picture.key for picture in pictures)

@@ -15,7 +15,7 @@ from advisor.report.charts.plots import (
     horizontal_axis,
     vertical_axis,
 )
-from advisor.report.charts.svg import LONGEST_NAME, short_names, spread
+from advisor.report.charts.svg import LONGEST_NAME, short_names
 
 
 def test_a_linear_scale_has_round_ticks() -> None:
@@ -85,27 +85,3 @@ def test_long_names_lose_their_beginning_at_the_end_of_a_word() -> None:
 def test_names_with_equal_ends_stay_whole() -> None:
     names = [f"{head}-{'x' * LONGEST_NAME}" for head in ("one", "two")]
     assert short_names(names) == dict(zip(names, names, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "placed"),
-    [
-        ([50.0], [50.0]),
-        ([20.0, 80.0], [20.0, 80.0]),
-        ([50.0, 50.0], [55.0, 45.0]),
-        ([100.0, 99.0, 98.0], [100.0, 90.0, 80.0]),
-        ([0.0, 0.0], [0.0, 10.0]),
-    ],
-)
-def test_names_are_spread_near_their_places(wanted: list[float], placed: list[float]) -> None:
-    assert sorted(spread(wanted, 10, 0, 100)) == sorted(placed)
-
-
-def test_spread_names_keep_their_order_and_distance() -> None:
-    wanted = [3.0, 90.0, 4.0, 91.0, 92.0, 5.0, 50.0, 50.1]
-    placed = spread(wanted, 12, 0, 100)
-    order = sorted(range(8), key=wanted.__getitem__)
-    assert order == sorted(range(8), key=placed.__getitem__)
-    heights = sorted(placed)
-    assert all(two - one >= 12 - 1e-9 for one, two in itertools.pairwise(heights))
-    assert 0 <= heights[0] <= heights[-1] <= 100
