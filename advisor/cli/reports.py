@@ -44,7 +44,7 @@ def report(
             "--to",
             "-f",
             metavar="FORMATS",
-            help="one or more of html, md, csv, json, parquet, junit, openmetrics, github-summary",
+            help="one or more of html, md, csv, json, parquet, github-summary",
         ),
     ] = "html",
     directory: Annotated[

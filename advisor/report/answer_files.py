@@ -7,8 +7,8 @@ import io
 import os
 import pathlib
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,9 +27,6 @@ from advisor.version import how_to_install
 
 #: Characters with which spreadsheets begin a formula.
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
-#: Statuses of arms that were not to be measured.
-NOT_TRIED = {"excluded", "not-covered", "not-installed", "skipped", "unsupported"}
-ARM_LABELS = ("model", "dtype", "device", "workflow", "arm")
 
 
 class Format(NamedTuple):
@@ -97,71 +94,12 @@ def to_parquet(answer: Answer) -> bytes:
     return file.getvalue()
 
 
-def to_junit(answer: Answer) -> bytes:
-    """Return JUnit XML with a test case for each arm.
-
-    An arm that failed is a failure; one that was not to be measured is skipped. The time of a case
-    is a typical call of its largest shape in seconds.
-    """
-    import junitparser  # noqa: PLC0415 - an extra
-
-    suite = junitparser.TestSuite(f"p3-advisor {answer.question.model.name}")
-    for arm in answer.ranked:
-        case = junitparser.TestCase(arm.scored.arm, classname=f"p3-advisor.{arm.scored.workflow}")
-        if arm.cells:
-            case.time = arm.cells[-1].seconds.median
-        suite.add_testcase(case)
-    for each in answer.unmeasured:
-        case = junitparser.TestCase(each.arm, classname=f"p3-advisor.{each.workflow}")
-        result = junitparser.Skipped if each.status in NOT_TRIED else junitparser.Failure
-        case.result = [result(each.reason, each.status)]
-        suite.add_testcase(case)
-    report = junitparser.JUnitXml()
-    report.add_testsuite(suite)
-    return bytes(report.tostring())
-
-
-def to_openmetrics(answer: Answer) -> bytes:
-    """Return gauges of every measured arm and shape in the OpenMetrics text format."""
-    from prometheus_client import CollectorRegistry, Gauge  # noqa: PLC0415 - an extra
-    from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415
-
-    registry = CollectorRegistry()
-    gauges: dict[str, Any] = {}
-    for figure, labels, value in _samples(answer):
-        name, unit, meaning = figures.METRICS[figure]
-        if figure not in gauges:
-            gauges[figure] = Gauge(
-                f"p3_advisor_{name}", meaning, [*labels], unit=unit, registry=registry
-            )
-        gauges[figure].labels(**labels).set(value)
-    return bytes(generate_latest(registry))
-
-
-def _samples(answer: Answer) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yield every figure with a metric, its labels and its value; those of an arm once."""
-    of_arm = {each.name for each in figures.SCORE} | {each.name for each in figures.MEASURED}
-    seen: set[tuple[Value, str]] = set()
-    for row in figures.rows(answer):
-        arm = {name: str(row[name]) for name in ARM_LABELS}
-        shape = {each.name: str(row[each.name]) for each in figures.SHAPE if row[each.name]}
-        for figure in figures.METRICS:
-            value, key = row[figure], (row["arm"], figure)
-            if not isinstance(value, (int, float)) or key in seen:
-                continue
-            if figure in of_arm:
-                seen.add(key)
-            yield figure, arm if figure in of_arm else arm | shape, value
-
-
 FORMATS: Mapping[str, Format] = {
     "html": Format(".html", lambda answer, _, recipe: to_html(answer, recipe)),
     "md": Format(".md", lambda answer, *_: to_markdown(answer)),
     "csv": Format(".csv", lambda answer, elsewhere, _: to_csv([answer, *elsewhere])),
     "json": Format(".json", lambda answer, *_: encode(answer)),
     "parquet": Format(".parquet", lambda answer, *_: to_parquet(answer)),
-    "junit": Format(".junit.xml", lambda answer, *_: to_junit(answer)),
-    "openmetrics": Format(".openmetrics.txt", lambda answer, *_: to_openmetrics(answer)),
     "github-summary": Format("", lambda answer, *_: to_markdown(answer)),
 }
 

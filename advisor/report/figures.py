@@ -1,4 +1,4 @@
-"""The figures of an answer, each declared once, for CSV, Parquet, data frames and metrics.
+"""The figures of an answer, each declared once, for CSV, Parquet and data frames.
 
 The columns of the ranking, which readers see, are in `ranking`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from advisor.decide.trust import is_unfit
@@ -24,14 +24,6 @@ from probes.wire.shape import Shape
 Value = str | int | float | None
 Kind = type[str | int | float]
 Subject = TypeVar("Subject")
-
-
-class Metric(NamedTuple):
-    """How OpenMetrics names a figure, in which unit, and what it is."""
-
-    name: str
-    unit: str
-    meaning: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,21 +185,6 @@ FIGURES: tuple[Figure[Any], ...] = (
     *COST,
 )
 COLUMNS = tuple(figure.name for figure in FIGURES)
-
-#: The figures that OpenMetrics has: name without the program, unit, and what it is.
-METRICS: Mapping[str, Metric] = {
-    "score": Metric("score", "", "Weighted mean of the grades, 1 to 3"),
-    "cold_build_seconds": Metric("cold_build", "seconds", "Build with empty caches"),
-    "peak_memory_bytes": Metric("peak_memory", "bytes", "Peak memory of the process"),
-    "seconds_median": Metric("call", "seconds", "Median duration of a call"),
-    "seconds_low": Metric("call_low", "seconds", "Low end of the 95 % interval of a call"),
-    "seconds_high": Metric("call_high", "seconds", "High end of the 95 % interval of a call"),
-    "speedup": Metric("speedup", "ratio", "Speed-up over eager PyTorch"),
-    "speedup_low": Metric("speedup_low", "ratio", "Low end of its 95 % interval"),
-    "speedup_high": Metric("speedup_high", "ratio", "High end of its 95 % interval"),
-    "ttft_seconds": Metric("ttft", "seconds", "Time to the first token"),
-    "itl_seconds": Metric("itl", "seconds", "Time between two tokens"),
-}
 
 
 def _named(arm: RankedArm | UnmeasuredArm) -> ScoredArm | UnmeasuredArm:

@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from importlib import resources
-from typing import NamedTuple
 
 import jinja2
 import msgspec
@@ -21,16 +20,9 @@ from markupsafe import Markup
 from advisor import text_format
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
-from advisor.domain.recommendation import Recommendation
 from advisor.domain.rubric import LETTERS
 from advisor.report import parts, shortcomings
-from advisor.report.answer import (
-    code_lines,
-    headline,
-    round_requests,
-    stop_notice,
-    unfit_notice,
-)
+from advisor.report.answer import answer_lines, code_lines
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
 from advisor.report.formatting import LEGEND, Table, accuracy_cell, accuracy_line
@@ -50,15 +42,12 @@ def render(answer: Answer, script: str | None = None) -> str:
     return _template().render(
         answer=answer,
         advice=answer.recommendation,
-        headline=headline(answer),
+        answer_lines=answer_lines(answer),
         code_lines=code_lines(answer),
-        stop_notice=stop_notice(answer),
-        unfit_notice=unfit_notice(answer),
         policy=security_policy(style, code),
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
         ranking_data=Markup(_ranking_data(answer, ranked)),  # noqa: S704 - escaped JSON
-        tiles=tiles(answer),
         tables=tables,
         sections={section.name: section.lines for section in parts.sections(answer)},
         ranked=ranked,
@@ -78,54 +67,6 @@ def render(answer: Answer, script: str | None = None) -> str:
         script=script,
         contents=_contents(answer, tables, drawn, script),
     )
-
-
-class Tile(NamedTuple):
-    """One figure of the advised arm, with what belongs to it."""
-
-    name: str
-    value: str
-    note: str = ""
-
-
-#: Names of the columns of the ranking that have a tile.
-TILES = {
-    "speedup": "Speed over eager PyTorch",
-    "build": "Seconds of the build",
-    "memory": "MiB of memory",
-    "accuracy": "Error of the outputs",
-}
-
-
-def tiles(answer: Answer) -> list[Tile]:
-    """Return the figures of the advised arm; none without advice or without its figures."""
-    advice, advised = answer.recommendation, answer.advised
-    if advice is None or advised is None or not advised.cells:
-        return []
-    first = f"call-{advised.cells[0].shape}"
-    return [
-        Tile(
-            TILES.get(column.name, column.head),
-            column.write(advised),
-            _payback(advice) if column.name == "build" else "",
-        )
-        for column in ranking_columns(answer)
-        if column.name in {first, *TILES}
-    ]
-
-
-def _payback(advice: Recommendation) -> str:
-    """Return after how many requests the build has paid for itself, or where it never does."""
-    requests = advice.break_even_requests
-    if requests is not None:
-        sizes = [each.shape for each in advice.break_even if each.requests == requests]
-        of_several = len(advice.break_even) > 1 and len(sizes) == 1
-        where = f" of {sizes[0].description}" if of_several else ""
-        return f"paid back after {round_requests(requests)} requests{where}"
-    never = [str(each.shape) for each in advice.break_even if each.requests is None]
-    if never and len(never) == len(advice.break_even):
-        return "never paid back"
-    return f"never paid back at batch size {', '.join(never)}" if never else ""
 
 
 def _contents(

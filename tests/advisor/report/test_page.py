@@ -10,7 +10,6 @@ import builders
 import built_answers
 import html5lib
 import msgspec
-import pytest
 from built_measurements import platform
 from report_runs import advice_of, with_advice, with_measurement, with_results, without_advice
 
@@ -18,9 +17,10 @@ from advisor import text_format
 from advisor.decide import performance_portability
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import CRITERIA
-from advisor.domain.recommendation import BreakEven, ShapeAdvice
+from advisor.domain.recommendation import ShapeAdvice
 from advisor.domain.workflow import Integration
 from advisor.report import markdown, page, parts
+from advisor.report.answer import answer_lines
 from advisor.text_format import MISSING
 from probes.wire.shape import Shape
 
@@ -128,15 +128,12 @@ def test_the_page_makes_no_request() -> None:
     assert "unsafe" not in policy
 
 
-def test_the_page_begins_with_the_figures_of_the_answer() -> None:
-    tree = parse(page.render(built_answers.answer()))
-    (tiles,) = [each for each in elements(tree, "dl") if each.get("class") == "tiles"]
-    names = ["".join(each.itertext()) for each in elements(tiles, "dt")]
-    values = [
-        "".join(each.itertext()) for each in elements(tiles, "span") if each.get("class") == "value"
-    ]
-    assert len(names) == len(values) >= 3
-    assert values[0] == text_format.format_speedup(built_answers.answer().ranked[0].speedup)
+def test_the_page_begins_with_the_lines_of_the_answer() -> None:
+    answer = built_answers.answer()
+    (header,) = elements(parse(page.render(answer)), "header")
+    lines = ["".join(each.itertext()) for each in header if each.tag.endswith(("h1", "p"))]
+    shown = [line.replace(text_format.NO_BREAK_SPACE, " ") for line in lines]
+    assert shown[:-1] == answer_lines(answer)
 
 
 def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:
@@ -236,28 +233,3 @@ def test_platforms_have_their_efficiencies_and_harmonic_means() -> None:
     ]
     assert [each for each in titles if "compiled" in each] == ["compiled: 100 %", "compiled: 25 %"]
     assert [each for each in titles if builders.BASELINE in each] == [f"{builders.BASELINE}: 50 %"]
-
-
-@pytest.mark.parametrize(
-    ("requests", "note"),
-    [
-        ((2000.0, 30000.0), "paid back after 30,000 requests of batch size 8"),
-        ((2000.0, None), "never paid back at batch size 8"),
-        ((None, None), "never paid back"),
-        ((), ""),
-    ],
-)
-def test_the_tile_of_the_build_has_where_it_is_paid_back(
-    requests: tuple[float | None, ...], note: str
-) -> None:
-    found = tuple(
-        BreakEven(shape=Shape(size), requests=each, low=None, high=None)
-        for size, each in zip((1, 8), requests, strict=False)
-    )
-    known = [each for each in requests if each is not None]
-    made = with_advice(
-        built_answers.answer(),
-        break_even=found,
-        break_even_requests=max(known) if known and len(known) == len(requests) else None,
-    )
-    assert [tile.note for tile in page.tiles(made) if tile.name == page.TILES["build"]] == [note]
