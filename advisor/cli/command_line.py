@@ -16,7 +16,6 @@ import typer
 from typer.core import TyperGroup
 
 from advisor.cli import (
-    agents,
     diagnostics,
     environments,
     fleet,
@@ -70,7 +69,6 @@ for module in (
     environments,
     reports,
     recipes,
-    agents,
 ):
     app.add_typer(module.app)
 

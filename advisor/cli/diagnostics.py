@@ -1,7 +1,8 @@
-"""`workflows` and `doctor`: the workflows that this machine can run, and checks of the machine."""
+"""`workflows` and `doctor`, which look at this machine, and `mcp` and `skill` for coding agents."""
 
 from __future__ import annotations
 
+import importlib.resources
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,8 @@ from advisor.ask.answers import Answers
 from advisor.cli import environments
 from advisor.cli.options import AsJson, GroupedCommand, takes_answers
 from advisor.cli.output import make_context, print_status, print_text
+from advisor.errors import MissingExtraError
+from advisor.version import how_to_install
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -133,3 +136,21 @@ def _print_findings(findings: list[Finding]) -> None:
         print_text(line)
         if finding.fix:
             print_text(f"      next: {finding.fix}")
+
+
+@app.command(rich_help_panel="Coding agents")
+def mcp() -> None:
+    """Serve the commands to a coding agent on standard input and output (MCP)."""
+    try:
+        from advisor.mcp_server import serve
+    except ModuleNotFoundError as problem:
+        raise MissingExtraError(
+            f"the package {problem.name} is not installed", how_to_install("mcp")
+        ) from problem
+    serve()
+
+
+@app.command(rich_help_panel="Coding agents")
+def skill() -> None:
+    """Print a SKILL.md that tells a coding agent how to speed up a model."""
+    print_text(importlib.resources.files("advisor").joinpath("SKILL.md").read_text("utf-8"))

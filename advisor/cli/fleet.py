@@ -131,8 +131,8 @@ def _join(address: str) -> RayCluster:
     if address == LOCAL:
         protect_local(os.environ)
     from advisor.fleet.cluster import RayCluster
-    from advisor.fleet.node import run_assignment
-    from advisor.report.recipes.starts import compose_starts
+    from advisor.fleet.run_fleet import run_assignment
+    from advisor.report.recipes.snippet import compose_starts
 
     return RayCluster(address, functools.partial(run_assignment, compose=compose_starts))
 

@@ -25,7 +25,7 @@ from advisor.domain.run_events import (
 )
 from advisor.execute.execution import execute
 from advisor.probing.processes import skip
-from advisor.report.recipes.starts import compose_starts
+from advisor.report.recipes.snippet import compose_starts
 from advisor.store.control import RunControl
 from advisor.store.runs import Run
 from probes.wire.events import BlockTimed, Ready

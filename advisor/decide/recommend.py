@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.decide import certainty, costs, guidelines, sensitivity, trust
+from advisor.decide import certainty, costs, sensitivity, trust
 from advisor.decide.reasons import (
     explain_memory,
     explain_precision,
@@ -18,10 +18,10 @@ from advisor.decide.reasons import (
 from advisor.decide.sensitivity import find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.accuracy import worst_error
-from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
-from advisor.domain.question import choose_next_budget
+from advisor.domain.question import Question, choose_next_budget
 from advisor.domain.recommendation import (
     BreakEven,
     Decision,
@@ -30,6 +30,7 @@ from advisor.domain.recommendation import (
     ShapeAdvice,
 )
 from advisor.domain.results import Results, ScoredArm
+from advisor.domain.rubric import LETTERS, Guideline
 from probes.wire.shape import Shape
 
 
@@ -148,10 +149,10 @@ def _break_even(answer: Answer, winner: ScoredArm) -> tuple[BreakEven, ...]:
 def _guideline_opinion(
     answer: Answer, catalogue: Catalogue, winner: ScoredArm, found: Decision
 ) -> GuidelineOpinion | None:
-    guideline = guidelines.choose_guideline(catalogue.guidelines, answer.question)
+    guideline = choose_guideline(catalogue.guidelines, answer.question)
     if guideline is None:
         return None
-    return guidelines.compare_with_guideline(
+    return compare_with_guideline(
         guideline, winner, answer.scores, answer.excluded, as_good=found.as_good
     )
 
@@ -236,3 +237,80 @@ def advise_by_shape(
                 )
             )
     return tuple(found)
+
+
+def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Guideline | None:
+    """Return the first guideline that fits the task, the device and the weights."""
+    return next((guideline for guideline in guidelines if _fits(guideline, question)), None)
+
+
+def _fits(guideline: Guideline, question: Question) -> bool:
+    if question.task not in guideline.tasks or question.device not in guideline.devices:
+        return False
+    return (
+        guideline.criterion is None
+        or getattr(question.priorities, guideline.criterion) >= guideline.at_least
+    )
+
+
+def compare_with_guideline(
+    guideline: Guideline,
+    winner: ScoredArm,
+    scored: Sequence[ScoredArm],
+    excluded: Sequence[UnmeasuredArm],
+    *,
+    as_good: Sequence[str] = (),
+) -> GuidelineOpinion:
+    """Return the guideline and whether the answer agrees.
+
+    That is null if nothing it names was measured, and if it names a workflow that is about as good.
+    """
+    agrees: bool | None
+    named = [arm for arm in scored if arm.workflow in guideline.workflows]
+    rivals = [name for name in as_good if name in guideline.workflows]
+    if winner.workflow in guideline.workflows:
+        agrees, why = True, f"the guideline recommends {winner.workflow}"
+    elif rivals:
+        agrees, why = None, f"{rivals[0]}, which the guideline recommends, is about as good"
+    elif named:
+        agrees, why = False, _explain_difference(winner, named[0])
+    else:
+        agrees, why = None, _explain_absence(guideline, excluded)
+    return GuidelineOpinion(
+        id=guideline.id,
+        says=guideline.says,
+        workflows=guideline.workflows,
+        agrees=agrees,
+        why=why,
+        source=guideline.source,
+    )
+
+
+def _explain_difference(winner: ScoredArm, named: ScoredArm) -> str:
+    if named.failed_constraints:
+        return f"{named.arm} fails a constraint: {'; '.join(named.failed_constraints)}"
+    behind = [
+        f"{name.replace('_', ' ')} "
+        f"({LETTERS[rating.tier]} against {LETTERS[winner.ratings[name].tier]}: {rating.why})"
+        for name, rating in named.ratings.items()
+        if rating.tier < winner.ratings[name].tier
+    ]
+    if not behind:
+        return (
+            f"{named.arm} has the same letters and runs {named.speedup:.2f}x as fast as the "
+            f"baseline, {winner.arm} {winner.speedup:.2f}x"
+        )
+    return (
+        f"{named.arm} scores {named.score:.2f} against {winner.score:.2f}: "
+        f"it is behind in {', '.join(behind)}"
+    )
+
+
+def _explain_absence(guideline: Guideline, excluded: Sequence[UnmeasuredArm]) -> str:
+    reasons = [
+        f"{entry.workflow}: {entry.reason}"
+        for entry in excluded
+        if entry.workflow in guideline.workflows
+    ]
+    because = "; ".join(reasons) or "none is in the plan"
+    return f"none of the recommended workflows was measured ({because})"

@@ -32,7 +32,7 @@ from probes.wire.shape import Shape
 #: Of a run that was stopped before the check, and of outputs that nothing is compared with.
 UNCHECKED = "its reply was not checked"
 #: Composes the scripts of an arm from the question and what its worker reported, the cold start
-#: first; raises `NoRecipeError`. See `advisor.report.recipes.starts`.
+#: first; raises `NoRecipeError`. See `advisor.report.recipes.snippet`.
 ComposeStarts: TypeAlias = Callable[
     [Question, str, Mapping[str, StartLines], Sequence[InputFacts] | None], list[StartScripts]
 ]

@@ -24,7 +24,7 @@ from advisor.fleet.head import (
     refuse_open,
     unreachable,
 )
-from advisor.fleet.node import Ended, Task, run_assignment
+from advisor.fleet.run_fleet import Ended, Task, run_assignment
 
 #: Prefix of the resource with which Ray names the kind of a node's GPUs.
 ACCELERATOR = "accelerator_type:"

@@ -20,8 +20,7 @@ from advisor.domain.wire import check_bounds
 from advisor.errors import ExportFileError, MissingExtraError
 from advisor.report import figures
 from advisor.report.figures import Value
-from advisor.store.decoders import DECODING, refuse_newer
-from advisor.store.runs import Run
+from advisor.store.runs import DECODING, Run, refuse_newer
 from advisor.store.store import Store
 from advisor.version import how_to_install
 

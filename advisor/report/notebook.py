@@ -24,7 +24,7 @@ from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, figures
 from advisor.report.comparison import Comparison, compare_answers
 from advisor.report.ranking import ranking_rows
-from advisor.report.recipes.starts import compose_starts
+from advisor.report.recipes.snippet import compose_starts
 from advisor.store.runs import Run
 from advisor.version import how_to_install
 

@@ -24,8 +24,7 @@ from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.ranking import speed_or_range
 from advisor.report.recipes import server
 from advisor.report.recipes.calls import file_name, model_name
-from advisor.report.recipes.snippet import compose_snippet
-from advisor.report.recipes.starts import compose_starts
+from advisor.report.recipes.snippet import compose_snippet, compose_starts
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
 from advisor.text_format import format_interval, format_seconds

@@ -26,9 +26,7 @@ from advisor.domain.run_events import ArmsAdded, LoggedEvent, Planned, RunEvent,
 from advisor.domain.run_state import RUN_ID, Header
 from advisor.domain.run_state import SCHEMA as RUN_SCHEMA
 from advisor.errors import ExportFileError, NotWritableError
-from advisor.store import decoders
-from advisor.store.decoders import DECODE_ERRORS
-from advisor.store.runs import Run
+from advisor.store.runs import DECODE_ERRORS, EVENTS, HEADERS, Run, refuse_newer
 from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE, report_unwritable, write_atomically
 from probes.wire.events import Imported
@@ -143,10 +141,10 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
     manifest = _decode_manifest(first_line, name)
     _check_integrity(body, manifest, name)
     header_line, *event_lines = body.split(b"\n")[:-1] or [b""]
-    decoders.refuse_newer(header_line, RUN_SCHEMA, name)
+    refuse_newer(header_line, RUN_SCHEMA, name)
     try:
-        header = decoders.HEADERS.decode(header_line)
-        events = [decoders.EVENTS.decode(line) for line in event_lines]
+        header = HEADERS.decode(header_line)
+        events = [EVENTS.decode(line) for line in event_lines]
     except DECODE_ERRORS as problem:
         raise ExportFileError(f"{name} does not hold a run: {problem}", SEND_AGAIN) from problem
     if header.run_id != manifest.run_id or not RUN_ID.fullmatch(header.run_id):
@@ -158,7 +156,7 @@ def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
 
 
 def _decode_manifest(line: bytes, name: str) -> Manifest:
-    decoders.refuse_newer(line, SCHEMA, name)
+    refuse_newer(line, SCHEMA, name)
     try:
         return msgspec.json.decode(line, type=Manifest)
     except DECODE_ERRORS as problem:

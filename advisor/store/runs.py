@@ -11,6 +11,7 @@ import io
 import os
 import pathlib
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from typing import Literal
@@ -22,10 +23,9 @@ from advisor.domain.event_folding import fold
 from advisor.domain.plan import arm_directory_name
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState, fleet_id_of
-from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
-from advisor.store import decoders
+from advisor.domain.wire import decode_event
+from advisor.errors import NewerVersionError, NotWritableError, RunFileError, RunIsActiveError
 from advisor.store.control import RunControl
-from advisor.store.decoders import DECODE_ERRORS
 from advisor.system import (
     HOME_VARIABLE,
     open_regular,
@@ -34,6 +34,44 @@ from advisor.system import (
     write_atomically,
 )
 from advisor.version import __version__
+
+#: Built when this is imported: if two threads decode a type for the first time at once, as the
+#: terminal program may, msgspec (0.22) crashes the process while it resolves the fields.
+HEADERS = msgspec.json.Decoder(Header)
+#: Longest number of a version.
+MOST_DIGITS = 9
+EVENTS = msgspec.json.Decoder(LoggedEvent, dec_hook=decode_event)
+#: Held while a value of another type is decoded.
+DECODING = threading.Lock()
+#: Errors of content that is damaged; a string that is not UTF-8 raises Python's error.
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class _Versioned(msgspec.Struct):
+    """A stored value of any version."""
+
+    schema: str
+
+
+_VERSIONED = msgspec.json.Decoder(_Versioned)
+
+
+def refuse_newer(content: bytes, schema: str, name: str) -> None:
+    """Raise `NewerVersionError` if `name` has a newer version of this schema in its content."""
+    kind, _, version = schema.rpartition("/")
+    found = ""
+    with contextlib.suppress(*DECODE_ERRORS):
+        found = _VERSIONED.decode(content).schema
+    found_kind, _, found_version = found.rpartition("/")
+    if found_kind != kind or not found_version.isdecimal() or not found_version.isascii():
+        return
+    if len(found_version) > MOST_DIGITS or int(found_version) > int(version):
+        raise NewerVersionError(
+            f"{name} was written by a newer version of p3-advisor: its schema is {found[:60]},"
+            f" this version reads {schema}",
+            "upgrade p3-advisor where it is read, with pip install --upgrade p3-advisor",
+        )
+
 
 ENTRY, NOTE = "entry.json", "note"
 SEE_HISTORY = "see p3-advisor history for other runs"
@@ -73,7 +111,6 @@ class _CachedEntry(msgspec.Struct, frozen=True, kw_only=True):
     entry: HistoryEntry
 
 
-#: Made here for the reason in `decoders`.
 _ENTRIES = msgspec.json.Decoder(_CachedEntry)
 
 
@@ -112,8 +149,8 @@ class Run:
         file = self.directory / "run.json"
         try:
             raw = read_regular(file)
-            decoders.refuse_newer(raw, SCHEMA, str(file))
-            header = decoders.HEADERS.decode(raw)
+            refuse_newer(raw, SCHEMA, str(file))
+            header = HEADERS.decode(raw)
             imported = header.imported or self._is_outside
             return msgspec.structs.replace(header, imported=imported)
         except OSError as problem:
@@ -145,7 +182,7 @@ class Run:
         # A line without a line break is still being written, or the writer was killed.
         *lines, partial = content.split(b"\n")
         try:
-            events = [decoders.EVENTS.decode(line) for line in lines]
+            events = [EVENTS.decode(line) for line in lines]
         except DECODE_ERRORS as problem:
             self.header()  # which raises another error for a newer version
             raise RunFileError(f"{self._events} is damaged: {problem}", SEE_HISTORY) from problem

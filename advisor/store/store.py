@@ -16,8 +16,15 @@ from advisor.domain.answer import FLEET_SCHEMA, AnswerSummary, Fleet
 from advisor.domain.run_events import Finished, is_measurement
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
-from advisor.store.decoders import DECODE_ERRORS, DECODING, refuse_newer
-from advisor.store.runs import HistoryEntry, Run, load_entry, save_entry
+from advisor.store.runs import (
+    DECODE_ERRORS,
+    DECODING,
+    HistoryEntry,
+    Run,
+    load_entry,
+    refuse_newer,
+    save_entry,
+)
 from advisor.system import HOME_VARIABLE, named_home, report_unwritable, write_atomically
 
 LATEST = "latest"

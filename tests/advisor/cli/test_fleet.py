@@ -25,7 +25,7 @@ from advisor.cli.output import OutputFormat
 from advisor.context import Context
 from advisor.domain.answer import Fleet, Pool
 from advisor.errors import FleetRequestError
-from advisor.fleet.node import Ended, Task
+from advisor.fleet.run_fleet import Ended, Task
 from advisor.store.runs import Run
 from advisor.store.store import Store
 

@@ -6,7 +6,7 @@ import builders
 import pytest
 from golden_files import Expect
 
-from advisor.decide import guidelines
+from advisor.decide.recommend import choose_guideline, compare_with_guideline
 from advisor.domain.recommendation import GuidelineOpinion
 
 SHIPPED = builders.shipped_catalogue()
@@ -31,7 +31,7 @@ def test_each_deployment_has_its_guideline(
     asked = builders.question(
         task=task, device=device, priorities=SHIPPED.presets.priorities[preset].priorities
     )
-    chosen = builders.known(guidelines.choose_guideline(SHIPPED.guidelines, asked))
+    chosen = builders.known(choose_guideline(SHIPPED.guidelines, asked))
     assert chosen.id == expected
 
 
@@ -55,7 +55,7 @@ def opinion(
         *(builders.scored_arm(name, tiers=tiers) for name in others),
     ]
     left_out = [builders.unmeasured("torch-compile-inductor", reason="it is broken")]
-    return guidelines.compare_with_guideline(
+    return compare_with_guideline(
         research,
         scored[0],
         scored,

@@ -42,7 +42,7 @@ from advisor.execute.remaining import newest_resumable
 from advisor.probing import session as probing_session
 from advisor.probing.session import Session
 from advisor.probing.worker_process import Worker
-from advisor.store import decoders
+from advisor.store import runs
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.events import BlockTimed, PhaseStarted
@@ -145,7 +145,7 @@ def events_from(offset: int, home: pathlib.Path) -> tuple[list[LoggedEvent], int
             lines.seek(offset)
             text = lines.read()
         complete = text[: text.rfind(b"\n") + 1]
-        events = [decoders.EVENTS.decode(line) for line in complete.splitlines()]
+        events = [runs.EVENTS.decode(line) for line in complete.splitlines()]
         return events, offset + len(complete)
     return [], offset
 

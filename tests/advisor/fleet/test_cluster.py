@@ -24,9 +24,9 @@ from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import Pool
 from advisor.errors import FleetUnreachableError
-from advisor.fleet import node
+from advisor.fleet import run_fleet
 from advisor.fleet.head import is_reachable
-from advisor.fleet.node import Ended, Task
+from advisor.fleet.run_fleet import Ended, Task
 from advisor.store.store import Store
 
 ray = pytest.importorskip("ray", reason="a cluster needs Ray: the extra `fleet`")
@@ -121,7 +121,7 @@ def race(
     """Execute a task with workers whose code is in `tmp_path`."""
     probes = shutil.copytree(fake_probes, tmp_path / "probes")
     return functools.partial(
-        node.run_assignment, make_context=functools.partial(context_with, probes, fake_rubric)
+        run_fleet.run_assignment, make_context=functools.partial(context_with, probes, fake_rubric)
     )
 
 

@@ -23,14 +23,17 @@ from advisor.errors import (
     RunOfFleetError,
 )
 from advisor.execute.execution import execute
-from advisor.fleet import head, node
-from advisor.fleet.node import Ended, Task
+from advisor.fleet import head
 from advisor.fleet.run_fleet import (
+    Ended,
+    Task,
     choose_pools,
     list_cells,
+    lock_host,
     missing_tasks,
     parse_models,
     parse_pool,
+    run_assignment,
     run_fleet,
 )
 from advisor.store.runs import Run
@@ -162,7 +165,7 @@ def test_a_race_on_a_node_returns_its_run(fake_context: Callable[[], Context]) -
         cold_start=True,
     )
     context = fake_context()
-    ended = node.run_assignment(
+    ended = run_assignment(
         Task(number=1, kind="cpu", answers=answers),
         "n1",
         "",
@@ -178,19 +181,19 @@ def test_a_race_on_a_node_returns_its_run(fake_context: Callable[[], Context]) -
 
 def test_a_user_error_on_a_node_becomes_the_reason(fake_context: Callable[[], Context]) -> None:
     task = Task(number=1, kind="cpu", answers=Answers(workflows="nobody-knows-it"))
-    ended = node.run_assignment(task, "n1", "", make_context=lambda _: fake_context())
+    ended = run_assignment(task, "n1", "", make_context=lambda _: fake_context())
     assert "nobody-knows-it" in str(ended.reason)
     assert (ended.header, ended.events) == (None, ())
 
 
 def test_a_node_with_another_version_refuses_the_task() -> None:
     task = Task(number=1, kind="cpu", answers=Answers(), advisor_version="0.0.0")
-    assert "0.0.0" in str(node.run_assignment(task, "n1", "").reason)
+    assert "0.0.0" in str(run_assignment(task, "n1", "").reason)
 
 
 def test_the_host_lock_excludes_a_second_race(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "lock"
-    with node.lock_host(file), file.open() as second, pytest.raises(BlockingIOError):
+    with lock_host(file), file.open() as second, pytest.raises(BlockingIOError):
         fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
