@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from forks import ForkServer, RunScript
@@ -86,6 +86,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Collect different files first in each process: the first one to see a file compiles it."""
+    report = yield
+    if report.result and isinstance(collector, pytest.Directory):
+        number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        start = len(report.result) * number // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        report.result = [*report.result[start:], *report.result[:start]]
+    return report
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with slow files, those with real stacks and others in turn; leave out long tests.
 
@@ -94,7 +107,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tests.
     """
     files: dict[pathlib.Path, list[pytest.Item]] = {}
-    for item in items:
+    for item in sorted(items, key=lambda item: item.path):
         files.setdefault(item.path, []).append(item)
         if item.get_closest_marker("stack"):
             item.add_marker("slow")

@@ -6,13 +6,15 @@ import functools
 import os
 import pathlib
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import psutil
 import pytest
-from mcp import Client, StdioServerParameters
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 pytestmark = pytest.mark.slow
 
@@ -33,11 +35,38 @@ QUICK = {
 }
 
 
-def talk(home: pathlib.Path, work: Callable[[Client], Awaitable[None]]) -> None:
+#: Serves commands that have simulated workflows.
+SIMULATED = """
+import sys
+from advisor import mcp_server
+
+simulate = (
+    "; import pathlib; from advisor.ask import rubric_files"
+    f"; rubric_files.probes_directory = lambda: pathlib.Path({sys.argv[1]!r})"
+    f"; rubric_files.rubric_directory = lambda: pathlib.Path({sys.argv[2]!r})"
+)
+mcp_server.PROGRAM = mcp_server.PROGRAM.replace("; from", simulate + "; from")
+mcp_server.serve()
+"""
+
+
+@pytest.fixture
+def simulated(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> list[str]:
+    return ["-c", SIMULATED, str(fake_probes), str(fake_rubric)]
+
+
+def talk(
+    home: pathlib.Path,
+    work: Callable[[Client], Awaitable[None]],
+    program: Sequence[str] = ("-m", "advisor", "mcp"),
+) -> None:
     """Run `work` with a client of a server whose working directory is `home`."""
+    # Every process that collects tests would take a second for it.
+    from mcp import Client, StdioServerParameters  # noqa: PLC0415
+
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "advisor", "mcp"],
+        args=list(program),
         env={**os.environ, "P3_ADVISOR_HOME": str(home / "store")},
         cwd=home,
     )
@@ -66,7 +95,9 @@ async def call_until_ended(client: Client) -> dict[str, Any]:
             return progress
 
 
-def test_an_agent_measures_decides_again_and_takes_the_code(tmp_path: pathlib.Path) -> None:
+def test_an_agent_measures_decides_again_and_takes_the_code(
+    tmp_path: pathlib.Path, simulated: list[str]
+) -> None:
     (tmp_path / "bench.py").write_text(MODEL)
 
     async def work(client: Client) -> None:
@@ -84,7 +115,7 @@ def test_an_agent_measures_decides_again_and_takes_the_code(tmp_path: pathlib.Pa
         assert again != ended["answer"]
         assert "speedup" in await call(client, "explain", run=run, workflow="pytorch-eager")
 
-    talk(tmp_path, work)
+    talk(tmp_path, work, simulated)
 
 
 def test_what_the_user_can_correct_is_an_error_with_its_next_step(tmp_path: pathlib.Path) -> None:
@@ -104,7 +135,7 @@ def test_what_the_user_can_correct_is_an_error_with_its_next_step(tmp_path: path
 
 
 def test_a_stopped_run_has_its_answer_so_far_and_the_end_of_the_client_ends_it(
-    tmp_path: pathlib.Path,
+    tmp_path: pathlib.Path, simulated: list[str]
 ) -> None:
     (tmp_path / "bench.py").write_text(MODEL)
     start = functools.partial(call, tool="measure", model="bench.py:build", options=QUICK)
@@ -115,7 +146,7 @@ def test_a_stopped_run_has_its_answer_so_far_and_the_end_of_the_client_ends_it(
         assert stopped.is_error or stopped.structured_content["state"] == "ended"
         await start(client, wait_seconds=2)
 
-    talk(tmp_path, work)
+    talk(tmp_path, work, simulated)
     assert not [
         each
         for each in psutil.process_iter(["environ"])

@@ -27,7 +27,6 @@ from advisor.report import page
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = next(
     (
         found
@@ -59,6 +58,7 @@ SIDES = ("top", "right", "bottom", "left")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield started

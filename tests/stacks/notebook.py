@@ -11,7 +11,6 @@ import sys
 import tempfile
 
 import nbformat
-from nbclient import NotebookClient
 
 FILE = pathlib.Path(__file__).parents[2] / "docs" / "notebook.ipynb"
 TIMEOUT_SECONDS = 600
@@ -66,6 +65,8 @@ def make() -> nbformat.NotebookNode:
 
 def execute(notebook: nbformat.NotebookNode, home: pathlib.Path) -> nbformat.NotebookNode:
     """Return the notebook executed in a kernel of this interpreter; its runs are in `home`."""
+    from nbclient import NotebookClient  # noqa: PLC0415 - slow, and collecting tests executes none
+
     environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
     client = NotebookClient(notebook, timeout=TIMEOUT_SECONDS, kernel_name="python3")
     executed: nbformat.NotebookNode = client.execute(env=environment)

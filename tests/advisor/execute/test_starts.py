@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 import builders
 import pytest
 import sessions
+from forks import STACKS
 
 from advisor.ask import rubric_files
 from advisor.ask.answers import Answers
@@ -23,13 +24,15 @@ from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
 from advisor.probing.snippets import Settings, open_session
 
-pytestmark = pytest.mark.stack
+pytestmark = pytest.mark.slow
 
-LOADING = """\
+LOADING = f"""\
 import os
 import pathlib
+import sys
 import time
 
+sys.path.insert(0, {str(STACKS / "small_torch")!r})
 import torch
 
 torch.manual_seed(0)

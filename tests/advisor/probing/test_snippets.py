@@ -13,6 +13,7 @@ import builders
 import pytest
 import sessions
 import workers
+from forks import STACKS
 
 from advisor.ask import rubric_files
 from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
@@ -20,11 +21,11 @@ from advisor.errors import VerificationError
 from advisor.probing import run_config
 from advisor.probing.snippets import Pair, Settings, Snippet, link_files, run_pair
 
-pytestmark = pytest.mark.stack
+pytestmark = pytest.mark.slow
 
 PROBES = rubric_files.probes_directory()
 #: A model whose weights are the same in every process, and different inputs in each.
-LOADING = """\
+WITH_TORCH = """\
 import time
 import torch
 
@@ -33,6 +34,8 @@ model = torch.nn.Linear(8, 4).eval()
 torch.seed()
 inputs = (torch.randn(2, 8),)
 """
+SMALL_TORCH = f"import sys\nsys.path.insert(0, {str(STACKS / 'small_torch')!r})\n"
+LOADING = SMALL_TORCH + WITH_TORCH
 CALL = "# Each call:\nwith torch.inference_mode():\n    output = {}\n"
 EAGER = LOADING + CALL.format("model(*inputs)")
 #: A language model that prefers the next number, by 5 nats.
@@ -107,16 +110,19 @@ def test_snippets_with_the_same_weights_agree_on_the_inputs_of_the_first(one_by_
     assert "torch" in pair.versions
 
 
+@pytest.mark.stack
 def test_the_error_of_another_precision_is_told_for_the_same_inputs() -> None:
-    lower = LOADING + "model = model.bfloat16()\ninputs = (inputs[0].bfloat16(),)\n"
+    lower = WITH_TORCH + "model = model.bfloat16()\ninputs = (inputs[0].bfloat16(),)\n"
     check = "inputs[0].dtype == torch.bfloat16 and model(*inputs)"
-    pair = run(EAGER, lower + CALL.format(check), allowed=[1e9])
+    eager = WITH_TORCH + CALL.format("model(*inputs)")
+    pair = run(eager, lower + CALL.format(check), allowed=[1e9])
     assert pair.problem is None
     assert pair.error is not None
     assert 1e-4 < pair.error < 1e-1
     assert pair.rounds
 
 
+@pytest.mark.stack
 def test_a_text_is_read_by_the_baseline() -> None:
     assert run(COUNTING + NEW_TEXT, COUNTING + WHOLE_TEXT, allowed=0.1).problem is None
 
