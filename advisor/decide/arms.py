@@ -175,6 +175,8 @@ def _summarise_cell(
     seconds = _call_seconds(visits)
     streamed = [visit.streamed_seconds for visit in timed if visit.streamed_seconds is not None]
     process, flops = last_ready_process(state, arm.id), flops_per_call(state, shape)
+    raced = _race_process(state, arm)
+    built = raced.built.get(shape)
     return Cell(
         shape=shape,
         seconds=seconds,
@@ -190,10 +192,9 @@ def _summarise_cell(
         if arm.id != baseline
         else None,
         shift=math.expm1(-find_shift(series[0], math.log1p(EQUIVALENCE_MARGIN))),
+        kept_bytes=built.kept_bytes if built else None,
         percentiles=_percentiles([seconds for visit in timed for seconds in visit.seconds]),
-        generation=summarise_generation(
-            visits, _race_process(state, arm), workload_of(state, shape), peaks, dtype
-        ),
+        generation=summarise_generation(visits, raced, workload_of(state, shape), peaks, dtype),
     )
 
 

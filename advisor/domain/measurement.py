@@ -120,6 +120,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     fastest_calls: Interval | None = None
     #: Change of its seconds relative to the baseline's during the race, as a share; 0 for none.
     shift: float = 0.0
+    #: What its build leaves in the memory of the GPU, such as captured graphs; null without
+    #: PyTorch there.
+    kept_bytes: int | None = None
     #: Null for tasks other than `generate`.
     generation: GenerationMetrics | None = None
     #: Null where the single calls are not known.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from advisor.ask.option_values import complete
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA
-from advisor.domain.measurement import Measurement
+from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.results import Rating
 from advisor.domain.rubric import LETTERS, Basis, PublishedData, PublishedFigure, name_fact
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
@@ -19,6 +19,7 @@ from advisor.report.setup_facts import describe_shapes
 from advisor.text_format import (
     format_fact,
     format_interval,
+    format_mebibytes,
     format_milliseconds,
     format_number,
     format_share,
@@ -114,7 +115,7 @@ def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> li
         f"    {describe_shapes(answer, [cell.shape])}: "
         f"{format_interval(cell.speedup, decimals=3)} the baseline's speed, paired within "
         f"rounds; a typical call takes {format_milliseconds(cell.seconds.median)} ms "
-        f"({cell.seconds.samples} timed calls)"
+        f"({cell.seconds.samples} timed calls){_kept_memory(cell)}"
         for cell in measured.cells
     ]
     speedup = format_interval(measured.speedup, decimals=3)
@@ -138,6 +139,12 @@ def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> li
             shown = ", ".join(f"{name} {value}" for name, value in values.items())
             lines.append(f"    {title}: {shown}")
     return lines
+
+
+def _kept_memory(cell: Cell) -> str:
+    if cell.kept_bytes is None:
+        return ""
+    return f"; its build keeps {format_mebibytes(cell.kept_bytes)} MiB of the GPU for this shape"
 
 
 def _published_lines(answer: Answer, workflow: str, published: PublishedData) -> list[str]:

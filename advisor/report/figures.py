@@ -140,6 +140,7 @@ CELL: tuple[Figure[Cell], ...] = (
     Figure("speedup_low", float, lambda cell: cell.speedup.low),
     Figure("speedup_high", float, lambda cell: cell.speedup.high),
     *_fields(float, "tflops"),
+    *_fields(int, "kept_bytes"),
 )
 PERCENTILES: tuple[Figure[CallPercentiles], ...] = tuple(
     Figure(f"seconds_{name}", float, operator.attrgetter(name))

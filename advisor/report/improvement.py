@@ -216,7 +216,8 @@ def is_float32(answer: Answer, state: RunState) -> bool:
 def render_breaks(answer: Answer) -> str:
     """Return where the graph breaks, why, and what mends it; empty if it does not."""
     arm, causes = find_breaks(answer)
-    lines = [f"Graph breaks of {answer.titles[arm]}:"] if arm else []
+    unknown = "what one costs is not known unless a setting mends it"
+    lines = [f"Graph breaks of {answer.titles[arm]}; {unknown}:"] if arm else []
     for reason, found in causes.items():
         place, colon, _ = reason.partition(": ")
         where = f"{place}: " if colon and PLACE.fullmatch(place) else ""

@@ -20,6 +20,7 @@ from probes.measuring import sync_check, timing
 from probes.runtime import failures
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional
+from probes.runtime.process import KeptMemory
 from probes.wire import checks, events
 from probes.wire.outcome import Failure, Phase
 from probes.wire.shape import Shape
@@ -142,13 +143,18 @@ def build_cell(job: Job, shape: Shape) -> Cell:
     workflow, subject, request, channel = job.workflow, job.subject, job.request, job.channel
     channel.start_phase("build", shape)
     inputs = dispatch.load_inputs(request, shape)
-    with channel.stopwatch() as build_seconds, ExplainedRefusal(subject, inputs[0]):
+    kept = KeptMemory()
+    with (
+        kept.counting(),
+        channel.stopwatch() as build_seconds,
+        ExplainedRefusal(subject, inputs[0]),
+    ):
         program: Program = workflow.build(subject, inputs[0], request.at(shape))
     device_inputs = [program.feed(arguments) for arguments in inputs]
-    with channel.stopwatch() as first_call_seconds:
+    with kept.counting(), channel.stopwatch() as first_call_seconds:
         program(device_inputs[0])
         workflow.synchronise()
-    channel.send(events.Built(shape, build_seconds(), first_call_seconds()))
+    channel.send(events.Built(shape, build_seconds(), first_call_seconds(), kept.bytes))
     channel.start_phase("correctness", shape)
     reference = dispatch.wait_for_reference(request, shape)
     rules = rules_for(request.accuracy, subject.dtype)

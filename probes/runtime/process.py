@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import mmap
 import pathlib
 import sys
@@ -58,6 +59,34 @@ def read_peaks() -> MemoryRead:
         device_reserved_bytes=torch.cuda.max_memory_reserved(),
         device_held_bytes=torch.cuda.memory_reserved(),
     )
+
+
+def held_bytes() -> int | None:
+    """Return what PyTorch holds on the GPU beside its free cache, which is emptied; None without.
+
+    The memory of captured CUDA graphs is held: no other code can use it.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    torch.cuda.empty_cache()
+    return int(torch.cuda.memory_reserved())
+
+
+@dataclasses.dataclass
+class KeptMemory:
+    """Sums what the code in several `with` blocks leaves in the memory of the GPU."""
+
+    #: None where PyTorch uses no GPU.
+    bytes: int | None = 0
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        before = held_bytes()
+        yield
+        after = held_bytes()
+        known = self.bytes is not None and before is not None and after is not None
+        self.bytes = self.bytes + after - before if known else None
 
 
 @contextlib.contextmanager

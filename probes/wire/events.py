@@ -82,6 +82,9 @@ class Built(Event):
     shape: Shape
     build_seconds: Amount
     first_call_seconds: Amount
+    #: What both leave in the memory of the GPU, such as captured graphs; None where PyTorch uses
+    #: none.
+    kept_bytes: int | None = None
     event: Literal["built"] = "built"
 
 

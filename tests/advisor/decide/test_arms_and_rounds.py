@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 import builders
+import msgspec
 import pytest
 from builders import BASELINE, DUPLICATE
 from hypothesis import given
@@ -97,6 +98,19 @@ def test_drift_over_rounds_does_not_change_the_speedup(drift: list[float]) -> No
     assert (drifting.value, drifting.low, drifting.high) == pytest.approx(
         (steady.value, steady.low, steady.high)
     )
+
+
+def test_what_the_build_of_a_shape_keeps_is_that_of_the_race() -> None:
+    state = run_with(0.1, 0.1)
+    (raced,) = state.processes["compiled"]
+    (built,) = raced.built.values()
+    keeping = dataclasses.replace(built, kept_bytes=7)
+    process = msgspec.structs.replace(raced, built={built.shape: keeping})
+    processes = {**state.processes, "compiled": (process,)}
+    measured = only_measurement(
+        summarise(msgspec.structs.replace(state, processes=processes), RACES)
+    )
+    assert [cell.kept_bytes for cell in measured.cells] == [7]
 
 
 def test_only_rounds_with_both_arms_are_compared() -> None:

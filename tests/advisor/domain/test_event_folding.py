@@ -344,6 +344,7 @@ def test_an_event_of_a_run_has_the_names_of_the_code() -> None:
                 "shape": {"batch_size": 1, "input_tokens": None, "output_tokens": None},
                 "build_seconds": 2.0,
                 "first_call_seconds": 3.0,
+                "kept_bytes": None,
                 "event": "built",
             },
         },

@@ -13,7 +13,7 @@ from report_runs import with_measurement
 
 from advisor.domain.rubric import PublishedData
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
-from advisor.report import explanation, markdown, shortcomings
+from advisor.report import explanation, figures, markdown, shortcomings
 from advisor.tui.screens.results_panes import render_pane
 from probes.wire.events import NewShapeResult
 from probes.wire.shape import Shape
@@ -56,6 +56,23 @@ def test_shapes_that_were_not_built_are_explained_and_in_the_pane_of_the_reasons
         line = shortcomings.describe_new_shape(each)
         assert line in explained
         assert markdown.escape(line) in pane
+
+
+def test_the_memory_of_a_shape_is_explained_and_a_figure() -> None:
+    cells = [
+        msgspec.structs.replace(cell, kept_bytes=size)
+        for cell, size in zip(
+            ANSWER.measurements["compiled"].cells, (3 << 20, 11 << 20), strict=False
+        )
+    ]
+    answer = with_measurement(ANSWER, "compiled", cells=tuple(cells))
+    lines = explanation.render(answer, "compiled", "", PUBLISHED).splitlines()
+    assert [line for line in lines if " keeps 3 MiB " in line or " keeps 11 MiB " in line] == [
+        line for line in lines if "a typical call takes" in line
+    ]
+    found = [row["kept_bytes"] for row in figures.rows(answer) if row["arm"] == "compiled"]
+    assert found == [each.kept_bytes for each in cells]
+    assert "keeps" not in explanation.render(ANSWER, "compiled", "", PUBLISHED)
 
 
 def test_published_figures_of_the_same_model_and_workflow_are_listed() -> None:
