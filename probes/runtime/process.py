@@ -85,8 +85,10 @@ class KeptMemory:
         before = held_bytes()
         yield
         after = held_bytes()
-        known = self.bytes is not None and before is not None and after is not None
-        self.bytes = self.bytes + after - before if known else None
+        if self.bytes is None or before is None or after is None:
+            self.bytes = None
+        else:
+            self.bytes += after - before
 
 
 @contextlib.contextmanager
