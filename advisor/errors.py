@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 
@@ -30,12 +30,32 @@ class UserError(Exception):
         self.next_step = next_step
 
 
-def choose_among(name: str, known: Iterable[str]) -> str:
-    """Return a next step: the known name that is spelled almost like `name`, else all of them."""
-    names = list(known)
-    beginnings = [each for each in names if name and each.lower().startswith(name.lower())]
-    close = beginnings or difflib.get_close_matches(name.lower(), names, n=1)
-    return f"did you mean {close[0]}?" if close else f"use one of {', '.join(names)}"
+#: Characters that do not tell names apart.
+SEPARATORS = str.maketrans("", "", "-_.")
+#: Share of equal characters of names that are spelled almost alike.
+CLOSE = 0.6
+
+
+def choose_among(name: str, known: Iterable[str], shown: Mapping[str, str] = {}) -> str:
+    """Return a next step: the known name that is spelled most like `name`, else all of them.
+
+    `shown` is what stands for a spelling, which need not be one of the known names.
+    """
+    names, wanted = list(known), _plain(name)
+    likeness = {
+        each: difflib.SequenceMatcher(None, wanted, _plain(each)).ratio()
+        for each in (*names, *shown)
+    }
+    beginnings = [each for each in likeness if wanted and _plain(each).startswith(wanted)]
+    close = beginnings or [each for each, share in likeness.items() if share >= CLOSE]
+    if not close:
+        return f"use one of {', '.join(names)}"
+    best = max(close, key=likeness.__getitem__)
+    return f"did you mean {shown.get(best, best)}?"
+
+
+def _plain(name: str) -> str:
+    return name.lower().translate(SEPARATORS)
 
 
 class CommandLineError(UserError):

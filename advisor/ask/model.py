@@ -42,6 +42,8 @@ PAPER_BLOCKS = ("matmul", "matmul-relu", "ffn", "ffn-multilayer")
 DEFAULT_FAMILY = "tinyllama"
 #: Names the small demo model on every device.
 SMALL_DEMO = "demo/encoder"
+#: Functions of a file that are offered.
+MOST_OFFERED = 3
 RANDOM_WEIGHTS, HUB_WEIGHTS = "random", "hub"
 #: How every pointer begins; source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md.
 POINTER_START = b"version https://git-lfs.github.com/spec/"
@@ -150,7 +152,8 @@ def _parse_file(text: str) -> OnnxModel | ExportedModel:
         names = functions_of(pathlib.Path(text)) or ["build"]
         raise UnknownModelError(
             f"{text!r} has no function name",
-            f"write it after a colon: {' or '.join(f'{text}:{name}' for name in names)}",
+            "write it after a colon: "
+            + " or ".join(f"{text}:{name}" for name in names[:MOST_OFFERED]),
         )
     raise UnknownModelError(
         f"{text!r} is neither a .pt2 nor an .onnx file",

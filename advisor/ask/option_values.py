@@ -158,8 +158,33 @@ def check_function(file: pathlib.Path, function: str) -> None:
 
 
 def functions_of(file: pathlib.Path) -> list[str]:
-    """Return the functions and classes at the top level of a Python file, which is not executed."""
-    return [node.name for node in _parse_python(file).body if isinstance(node, DEFINITIONS)]
+    """Return the functions and classes at the top level of a Python file, which is not executed.
+
+    Those that are likely to make a model come first.
+    """
+    found = [node for node in _parse_python(file).body if isinstance(node, DEFINITIONS)]
+    return [node.name for node in sorted(found, key=_unlikeliness)]
+
+
+def _unlikeliness(node: ast.FunctionDef | ast.ClassDef) -> int:
+    """Return a rank: functions that return a pair, other functions, modules, and all others."""
+    methods = [each for each in getattr(node, "body", ()) if isinstance(each, ast.FunctionDef)]
+    is_class = isinstance(node, ast.ClassDef)
+    called = [each for each in methods if each.name == "__init__"] if is_class else [node]
+    if node.name.startswith("_") or any(map(_needed_parameters, called)):
+        return 3
+    if isinstance(node, ast.ClassDef):
+        is_module = any(ast.unparse(base).endswith("Module") for base in node.bases)
+        return 2 if is_module else 3
+    returned = {type(each.value) for each in ast.walk(node) if isinstance(each, ast.Return)}
+    return 0 if ast.Tuple in returned else 1 if {ast.Call, ast.Name} & returned else 3
+
+
+def _needed_parameters(function: ast.FunctionDef) -> int:
+    """Return the number of parameters without a default, but for `self`."""
+    named = function.args
+    positional = [each.arg for each in (*named.posonlyargs, *named.args) if each.arg != "self"]
+    return len(positional) - len(named.defaults) + sum(each is None for each in named.kw_defaults)
 
 
 def _parse_python(file: pathlib.Path) -> ast.Module:

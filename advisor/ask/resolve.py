@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -257,12 +257,19 @@ def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
         str(_parse_workflow(each, workflows))
         for part in text.split(",")
         if (name := part.strip())
-        for each in _spell_out(ArmName.parse(name), workflows)
+        for each in spell_out(ArmName.parse(name), workflows)
     ]
     return tuple(dict.fromkeys(found))
 
 
-def _spell_out(name: ArmName, workflows: Mapping[str, Workflow]) -> list[ArmName]:
+def titles_by_spelling(workflows: Iterable[Workflow]) -> dict[str, str]:
+    """Return the id and the title of each workflow, by its id and by what people call it."""
+    return {
+        name: f"{each.id} ({each.title})" for each in workflows for name in (each.id, *each.aliases)
+    }
+
+
+def spell_out(name: ArmName, workflows: Mapping[str, Workflow]) -> list[ArmName]:
     """Return the workflows that people call so, with the option; else the name as it is."""
     called = [each.id for each in workflows.values() if name.workflow.lower() in each.aliases]
     return [ArmName(each, name.option) for each in called] or [name]
@@ -284,8 +291,9 @@ def _parse_workflow(name: ArmName, workflows: Mapping[str, Workflow]) -> ArmName
 def _suggest_workflows(name: ArmName, workflows: Mapping[str, Workflow]) -> str:
     """Return the arms of a known workflow, or a measured workflow with a similar name."""
     if name.workflow not in workflows:
-        measured = [each.id for each in workflows.values() if each.not_measured is None]
-        return choose_among(name.workflow, measured)
+        measured = [each for each in workflows.values() if each.not_measured is None]
+        ids, titles = [each.id for each in measured], titles_by_spelling(measured)
+        return choose_among(name.workflow, ids, titles)
     arms = ", ".join(str(ArmName(name.workflow, arm)) for arm in workflows[name.workflow].arms)
     return f"use one of {arms}" if arms else f"use {name.workflow}, which has no arms"
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.ask import rubric_files
 from advisor.ask.option_values import complete
+from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
 from advisor.domain.rubric import LETTERS, Basis, PublishedData, PublishedFigure, name_fact
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
@@ -57,18 +60,30 @@ def find_arms(answer: Answer, name: str) -> list[RankedArm | UnmeasuredArm]:
     """
     wanted = name or (answer.recommendation.arm if answer.recommendation else "")
     arms: list[RankedArm | UnmeasuredArm] = [*answer.ranked, *answer.unmeasured]
-    found = [each for each in arms if _ids(each)[0] == wanted] or [
-        each for each in arms if _ids(each)[1] == wanted
-    ]
+    found = _named(arms, wanted)
     if not found:
-        known = [_ids(each)[0] for each in answer.ranked or arms]
+        workflows = {each.id: each for each in rubric_files.load().workflows}
+        called = spell_out(ArmName.parse(wanted), workflows)
+        found = [arm for each in called for arm in _named(arms, str(each))]
+    if not found:
         problem = (
             f"the run has no workflow {wanted!r}"
             if wanted
             else "the run has no recommendation, so a workflow must be named"
         )
-        raise UnknownWorkflowError(problem, choose_among(wanted, known))
+        known = [_ids(each)[0] for each in answer.ranked or arms]
+        named = {arm: f"{arm} ({title})" for arm, title in answer.titles.items()}
+        shown = {**titles_by_spelling(workflows.values()), **named}
+        raise UnknownWorkflowError(problem, choose_among(wanted, known, shown))
     return found
+
+
+def _named(
+    arms: Sequence[RankedArm | UnmeasuredArm], wanted: str
+) -> list[RankedArm | UnmeasuredArm]:
+    return [each for each in arms if _ids(each)[0] == wanted] or [
+        each for each in arms if _ids(each)[1] == wanted
+    ]
 
 
 def _ids(arm: RankedArm | UnmeasuredArm) -> tuple[str, str]:

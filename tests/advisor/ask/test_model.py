@@ -202,11 +202,31 @@ def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.
 def test_a_file_in_this_directory_is_offered_with_its_functions(
     text: str, error: type[UserError], step: str, working_directory: pathlib.Path
 ) -> None:
-    (working_directory / "mine.py").write_text("def build(): ...\nclass Net: ...\n")
+    (working_directory / "mine.py").write_text("def build(): return 1, 2\nclass Net: ...\n")
     with pytest.raises(error) as refusal:
         parse(text)
     assert refusal.value.next_step == step
     assert refusal.value.exit_code == 2
+
+
+def test_what_likely_makes_a_model_is_offered_before_its_helpers(
+    working_directory: pathlib.Path,
+) -> None:
+    (working_directory / "models.py").write_text(
+        "import torch\n"
+        "class Settings: ...\n"
+        "class Block(torch.nn.Module):\n    def __init__(self, width): ...\n"
+        "class Net(torch.nn.Module):\n    def __init__(self, width=8): ...\n"
+        "def _load(): return Net(), 1\n"
+        "def scale(x): return x\n"
+        "def net(*, width=8): return Net(width)\n"
+        "def main(): print(net())\n"
+        "def build(width=8):\n    model = Net(width)\n    return model, (torch.ones(4, 8),)\n"
+    )
+    with pytest.raises(UnknownModelError) as refusal:
+        parse("models.py")
+    offered = refusal.value.next_step.partition("colon: ")[2].split(" or ")
+    assert offered == ["models.py:build", "models.py:net", "models.py:Net"]
 
 
 @pytest.mark.parametrize(

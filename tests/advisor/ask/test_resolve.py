@@ -356,12 +356,16 @@ def test_the_default_arm_is_the_first_one_under_any_name() -> None:
         ("torch-compile-indoctor", "torch-compile-inductor"),
         ("torch-compile-ind", "torch-compile-inductor"),
         ("torch-compile-indoctor/max-autotune", "torch-compile-inductor"),
+        ("torchcompile", "torch-compile-inductor"),
+        ("TorchAO", "torchao"),
+        ("aot_inductr", "aotinductor"),
     ],
 )
 def test_the_error_of_a_misspelt_workflow_suggests_a_close_one(text: str, suggestion: str) -> None:
     with pytest.raises(UnknownWorkflowError) as problem:
         resolved(workflows=text)
-    assert problem.value.next_step == f"did you mean {suggestion}?"
+    titles = {each.id: each.title for each in SHIPPED.workflows}
+    assert problem.value.next_step == f"did you mean {suggestion} ({titles[suggestion]})?"
 
 
 @pytest.mark.parametrize("workflow", ["onnxruntime-cpu", "aotinductor"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 
 import builders
 import built_answers
@@ -14,12 +15,25 @@ from report_runs import with_measurement
 from advisor.domain.rubric import PublishedData
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import explanation, figures, markdown, shortcomings
+from advisor.report.answer_files import read_answer
 from advisor.tui.screens.results_panes import render_pane
 from probes.wire.events import NewShapeResult
 from probes.wire.shape import Shape
 
 ANSWER = built_answers.answer()
 PUBLISHED = builders.shipped_catalogue().published
+
+
+@pytest.mark.parametrize(
+    ("kept", "name", "status"),
+    [("cpu-demo", "trt", "unsupported"), ("h100-minilm-float32", "torch-compile", "inductor")],
+)
+def test_a_workflow_is_explained_by_the_name_that_people_call_it(
+    kept: str, name: str, status: str
+) -> None:
+    """One that does not apply, too."""
+    file = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / f"{kept}.json"
+    assert status in explanation.render(read_answer(str(file)), name, "", PUBLISHED)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +128,10 @@ def test_published_figures_of_another_question_are_marked() -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(UnknownWorkflowError) as unknown:
         explanation.render(ANSWER, "nonsense", "", PUBLISHED)
-    # Arms without a measurement have nothing to explain but the reason.
     assert "compiled" in unknown.value.next_step
-    assert "broken" not in unknown.value.next_step
+    with pytest.raises(UnknownWorkflowError) as misspelt:
+        explanation.render(ANSWER, "Brokn", "", PUBLISHED)
+    assert misspelt.value.next_step.startswith("did you mean broken")
     with pytest.raises(UnknownCriterionError):
         explanation.render(ANSWER, "", "speed", PUBLISHED)
     with pytest.raises(UnknownWorkflowError):
