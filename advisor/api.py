@@ -83,8 +83,7 @@ def recommend(
     `UserError` for a question that cannot be measured.
     """
     context = _context()
-    options |= {"inputs": os.fspath(inputs)} if isinstance(inputs, (str, pathlib.Path)) else {}
-    answers = make_answers(_model_name(model, inputs, context), priorities, options)
+    answers = _read_answers(model, inputs, priorities, options, context)
     try:
         session = Session(prepare_run(answers, context), context)
     except (GpuNotAttachedError, UnknownGpuError) as absent:
@@ -114,8 +113,7 @@ def prepare(
     The arguments are those of `recommend`. Iterate over `events()` of what is returned to measure.
     """
     context = _context()
-    options |= {"inputs": os.fspath(inputs)} if isinstance(inputs, (str, pathlib.Path)) else {}
-    answers = make_answers(_model_name(model, inputs, context), priorities, options)
+    answers = _read_answers(model, inputs, priorities, options, context)
     return Session(prepare_run(answers, context), context)
 
 
@@ -132,10 +130,26 @@ def _context() -> Context:
     return Context(environment=dict(os.environ), store=Store(default_home(os.environ)))
 
 
-def _model_name(model: object, inputs: object, context: Context) -> str:
+def _read_answers(
+    model: object,
+    inputs: object,
+    priorities: Mapping[str, float] | str | None,
+    options: dict[str, object],
+    context: Context,
+) -> Answers:
+    """Return the answers; a live module is saved, and measured at the batch size of its inputs."""
+    if isinstance(inputs, (str, pathlib.Path)):
+        options["inputs"] = os.fspath(inputs)
     if isinstance(model, (str, pathlib.Path)):
-        return str(model)
-    return save_live_model(model, inputs, default_home(context.environment) / "models")
+        return make_answers(str(model), priorities, options)
+    name = save_live_model(model, inputs, default_home(context.environment) / "models")
+    arguments, keywords = _split(inputs)
+    rows = {
+        each.shape[0] for each in (*arguments, *keywords.values()) if getattr(each, "shape", ())
+    }
+    if len(rows) == 1:
+        options.setdefault("batch_sizes", rows.pop())
+    return make_answers(name, priorities, options)
 
 
 def save_live_model(model: object, inputs: object, directory: pathlib.Path) -> str:

@@ -136,6 +136,7 @@ def parse_function(option: str, text: str) -> str:
     return f"{file.resolve()}:{function}"
 
 
+INIT = "__init__"
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
 
@@ -168,9 +169,11 @@ def functions_of(file: pathlib.Path) -> list[str]:
 
 def _unlikeliness(node: ast.FunctionDef | ast.ClassDef) -> int:
     """Return a rank: functions that return a pair, other functions, modules, and all others."""
-    methods = [each for each in getattr(node, "body", ()) if isinstance(each, ast.FunctionDef)]
-    is_class = isinstance(node, ast.ClassDef)
-    called = [each for each in methods if each.name == "__init__"] if is_class else [node]
+    called = (
+        [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == INIT]
+        if isinstance(node, ast.ClassDef)
+        else [node]
+    )
     if node.name.startswith("_") or any(map(_needed_parameters, called)):
         return 3
     if isinstance(node, ast.ClassDef):

@@ -71,15 +71,20 @@ def follow(run: Run, output_format: OutputFormat, wait_seconds: float | None = N
     from advisor.cli.run_host import execute_controlled
     from advisor.report import progress_lines
 
+    context, event = make_context(), None
+    if others := progress_lines.describe_other_runs(context.store.active_ids(run)):
+        print_status(others)
     if output_format == "json-lines":
         print_beginning(run)
-    for event in execute_controlled(run, make_context(), wait_seconds):
+    for event in execute_controlled(run, context, wait_seconds):
         if output_format == "json-lines":
             print_text(msgspec.json.encode(event))
             sys.stdout.flush()
         line = progress_lines.render_event(event)
         if line is not None:
             print_status(line)
+    if event is None:
+        print_status("the run has finished and its answer is decided: nothing is measured again")
 
 
 def print_beginning(run: Run) -> None:

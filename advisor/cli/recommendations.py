@@ -26,6 +26,7 @@ from advisor.errors import (
     UnknownGpuError,
     UserError,
 )
+from advisor.store.fleets import LATEST
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -134,14 +135,16 @@ def resume(
     output_format = choose_output_format(json=json, jsonl=jsonl)
     store = open_store()
     seconds = parse_duration("--wait-for-quiet", wait_for_quiet) if wait_for_quiet else None
-    if run:
-        execute(store.find(run), output_format, seconds)
-        return
     from advisor.execute.remaining import newest_resumable
 
-    newest = newest_resumable(store)
-    print_status(f"resuming run {newest.directory.name}")
-    execute(newest, output_format, seconds)
+    chosen = store.find(run) if run else newest_resumable(store)
+    if run in {"", LATEST}:
+        newest, name = store.history()[0], chosen.directory.name
+        problem = "cannot go on" if newest.measured else "has no measurement"
+        problem = "has finished" if newest.finished else problem
+        why = "" if name == newest.run_id else f": the newest, {newest.run_id}, {problem}"
+        print_status(f"resuming run {name}{why}")
+    execute(chosen, output_format, seconds)
 
 
 @app.command(rich_help_panel="Measure")

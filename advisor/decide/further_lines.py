@@ -175,9 +175,13 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
             f"{name_own_shapes(facts.answer.question.model)}, and a sample is such a call."
         )
         return [line]
-    if is_unfit(facts.answer.results):
-        return []  # single figures say nothing
+    sizes, rows = facts.answer.question.batch_sizes, inputs.example_rows if inputs else None
     lines = []
+    if rows is not None and rows not in sizes:
+        measured = f"batch size{'s' if len(sizes) > 1 else ''} {join_names([*map(str, sizes)])}"
+        lines = [f"Measured at {measured}; --batch-sizes {rows} is that of the example inputs."]
+    if is_unfit(facts.answer.results):
+        return lines  # single figures say nothing
     ahead: dict[str, list[str]] = {}
     for advice in facts.advice.advice_by_shape if facts.decision.word != "OPEN" else ():
         # The highest score is not always the highest speed, so both speed-ups are given.

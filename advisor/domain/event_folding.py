@@ -85,7 +85,9 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
             )
         case Resumed():
             known = {arm: _mark_lost(processes) for arm, processes in state.processes.items()}
-            return msgspec.structs.replace(state, processes=known, finished=False)
+            return msgspec.structs.replace(
+                state, processes=known, finished=False, resumed_at=event.at
+            )
         case RaceOpened():
             return msgspec.structs.replace(state, **_open_group(state, run_event))
         case VariantMeasured(arm=arm, variant=variant):

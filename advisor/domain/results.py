@@ -119,6 +119,8 @@ class MeasuredInputs(msgspec.Struct, frozen=True, kw_only=True):
     shapes: tuple[tuple[int, ...], ...] = ()
     #: Inputs whose dimensions have another order in memory, as in the examples.
     reordered: int = 0
+    #: The batch size of the user's example inputs; null without them or a batch.
+    example_rows: int | None = None
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):

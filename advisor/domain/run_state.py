@@ -142,6 +142,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     #: The last answer before all arms had raced; null before the first one.
     provisional: ProvisionalAnswer | None = None
     finished: bool = False
+    #: When the run was resumed last.
+    resumed_at: float = 0.0
     #: Number and time of the last event.
     seq: int = 0
     at: float = 0.0

@@ -125,7 +125,7 @@ def _keeps_builds(header: Header, state: RunState) -> bool:
         return False
     answer = evaluate(header, state)
     if answer.recommendation is None:
-        return answer.problem is not None and answer.problem.name == MachineUnfitError.__name__
+        return answer.problem is not None and answer.problem.name == MachineUnfitError.name
     return answer.recommendation.decision.word in {"LIKELY", "OPEN"}
 
 

@@ -60,11 +60,11 @@ def find_arms(answer: Answer, name: str) -> list[RankedArm | UnmeasuredArm]:
     """
     wanted = name or (answer.recommendation.arm if answer.recommendation else "")
     arms: list[RankedArm | UnmeasuredArm] = [*answer.ranked, *answer.unmeasured]
-    found = _named(arms, wanted)
-    if not found:
-        workflows = {each.id: each for each in rubric_files.load().workflows}
-        called = spell_out(ArmName.parse(wanted), workflows)
-        found = [arm for each in called for arm in _named(arms, str(each))]
+    if found := _named(arms, wanted):
+        return found
+    workflows = {each.id: each for each in rubric_files.load().workflows}
+    called = spell_out(ArmName.parse(wanted), workflows)
+    found = [arm for each in called for arm in _named(arms, str(each))]
     if not found:
         problem = (
             f"the run has no workflow {wanted!r}"

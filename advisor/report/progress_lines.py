@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from advisor.domain.plan import REFERENCE
+from collections.abc import Sequence
+
+from advisor.domain.plan import BASELINE, REFERENCE
 from advisor.domain.run_events import (
     ArmsAdded,
     BuildStarted,
@@ -23,7 +25,8 @@ from advisor.domain.run_events import (
 )
 from advisor.report.formatting import describe_check
 from advisor.text_format import format_speedup
-from probes.wire.events import PhaseStarted
+from probes.wire.events import PhaseStarted, RecipeFacts
+from probes.wire.facts import InputFacts
 from probes.wire.outcome import Failure, Outcome
 
 #: Phases that take long enough for a line of their own: of arms, and of the reference worker.
@@ -54,8 +57,22 @@ def render_event(event: LoggedEvent) -> str | None:
             return _render_worker_event(run_event)
 
 
+def describe_other_runs(ids: Sequence[str]) -> str:
+    """Return a warning about runs that are measuring on this machine; empty for none."""
+    if not ids:
+        return ""
+    return (
+        f"run {' and '.join(ids)} measures on this machine, too, so times are longer and less "
+        "certain; --wait-for-quiet 5min waits"
+    )
+
+
 def _render_worker_event(run_event: RunEvent) -> str | None:
     match run_event:
+        case WorkerReported(
+            arm=arm, worker_event=RecipeFacts(inputs=(InputFacts(rows=int(rows)), *_))
+        ) if arm == BASELINE:
+            return f"the example inputs have batch size {rows}"
         case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase, shape=shape)) if (
             phase in (SLOW_REFERENCE_PHASES if arm == REFERENCE else SLOW_PHASES)
         ):

@@ -163,6 +163,15 @@ class Store:
             with contextlib.suppress(RunFileError):
                 yield run, run.state()
 
+    def active_ids(self, own: Run) -> list[str]:
+        """Return the other runs that processes work on."""
+        runs = [Run(self.run_directory(run_id)) for run_id in self._ids()]
+        return [
+            run.directory.name
+            for run in runs
+            if run.directory.name != own.directory.name and run.is_active()
+        ]
+
     def is_empty(self) -> bool:
         """Return whether no run was ever stored, without writing anything."""
         # `Path.is_dir` raises an error for a directory that is not readable.

@@ -258,15 +258,17 @@ LEAST_EXPECTED_SECONDS = 3.0
 def remaining_seconds(state: RunState, question: Question, now: float) -> float | None:
     """Return the seconds until the run ends at the latest; None where that is not known.
 
-    Without a limit this is an estimate: builds are expected to take as long as in earlier runs,
-    times the factor by which those of this run took longer or shorter, one after the other. The
-    race takes at most the measuring time. What follows the races depends on their figures.
+    A resumed run has all of its time limit again. Without one this is an estimate: builds are
+    expected to take as long as in earlier runs, times the factor by which those of this run took
+    longer or shorter, one after the other. The race takes at most the measuring time. What follows
+    the races depends on their figures.
     """
     if math.isfinite(question.seconds):
-        return question.seconds - now if question.seconds > now else None
+        left = state.resumed_at + question.seconds - now
+        return left if left > 0 else None
     if all(shape in state.closed for shape in question.shapes):
         return None
-    factor, left, known = _build_time_factor(state), 0.0, False
+    factor, expected, known = _build_time_factor(state), 0.0, False
     for arm in state.plan.arms if state.plan else ():
         process = _last_process(state, arm.id)
         if process is not None and (process.ready or process.outcome is not None):
@@ -275,12 +277,12 @@ def remaining_seconds(state: RunState, question: Question, now: float) -> float 
             known = True
             since = process.building_since if process is not None else None
             spent = now - since if since is not None else 0.0
-            left += max(factor * arm.expected_build_seconds - spent, 0.0)
+            expected += max(factor * arm.expected_build_seconds - spent, 0.0)
     if not known:
         return None
     open_sizes = len(question.batch_sizes) - len(state.closed)
     share = open_sizes / max(len(question.batch_sizes), 1)
-    return left + question.budget.measuring_seconds * share
+    return expected + question.budget.measuring_seconds * share
 
 
 def _build_time_factor(state: RunState) -> float:

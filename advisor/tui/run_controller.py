@@ -13,6 +13,7 @@ from advisor.errors import UserError
 from advisor.execute import execution
 from advisor.report.answer import headline
 from advisor.report.answer_files import is_file, open_answer
+from advisor.report.progress_lines import describe_other_runs
 from advisor.store.runs import Run
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 #: Characters of an answer in the shell.
 MAX_ANSWER = 300
+NOT_KEPT = "the run measured nothing, because its model was refused, and is not kept: ask again"
 BUSY_MESSAGE = "a run is in progress; cancel it or wait until it ends"
 
 
@@ -129,6 +131,8 @@ class RunController:
 
     def run(self, run: Run) -> None:
         """Start the host process of a run, and show it."""
+        if others := describe_other_runs(self._app.context.store.active_ids(run)):
+            self._app.notify(others, severity="warning", timeout=20, markup=False)
         self.show(RunSession.for_run(run, self._start_host(run)))
 
     def replay(self, run: Run, speed: float) -> None:
@@ -183,7 +187,12 @@ class RunController:
             is_gone = not session.is_replay and execution.drop_refused(run, self._app.context)
             return RunAnswer(document, catalogue, None if is_gone else run)
 
-        self._app.background.start("results", decide, self.show_answer)
+        def show(answer: RunAnswer) -> None:
+            self.show_answer(answer)
+            if answer.run is None:
+                self._app.notify(NOT_KEPT, markup=False)
+
+        self._app.background.start("results", decide, show)
 
     def show_decided(self, decide_run: Callable[[], Answer], run: Run) -> None:
         """Decide on a run in the background and show the answer."""

@@ -182,6 +182,9 @@ class TorchSubject:
                 nested=self._names is None,
                 reordered=isinstance(each, call_inputs.ExampleLike)
                 and not each.example.is_contiguous(),
+                rows=len(each.example)
+                if isinstance(each, call_inputs.ExampleLike) and each.batched
+                else None,
             )
             for name, each in zip(names, self._arguments, strict=True)
         )

@@ -39,6 +39,8 @@ class InputFacts:
     nested: bool = False
     #: Whether its dimensions have another order in memory, such as channels last.
     reordered: bool = False
+    #: The batch size of the user's example; None without an example or a batch.
+    rows: Count | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -171,7 +171,8 @@ measurements."""
             return Text("the display is updated only twice a second while timing", "dim")
         if not session.is_running and not follower.state.finished:
             reason = text.printable(session.failure_reason() or "the run has stopped", 300)
-            return Text(f"{reason}  (x shows the results so far)", "bold")
+            x = "shows the results so far" if follower.state.groups else "closes it"
+            return Text(f"{reason}  (x {x})", "bold")
         silence = follower.now() - follower.state.at
         if silence > SILENCE_SECONDS and not follower.state.finished:
             arm = text.printable(follower.active_arm or "the run", 40)

@@ -60,7 +60,13 @@ time between tokens, in milliseconds, at the first batch size."""
             Binding(str(number), f"show_part('{pane}')", title, show=False)
             for number, (pane, title) in enumerate(PANES.items(), 1)
         ],
-        Binding("c", "code", "Code", id="code", tooltip="print the code as it was measured"),
+        Binding(
+            "c",
+            "code",
+            "Code",
+            id="code",
+            tooltip="print the code of the recommended arm; enter shows that of others",
+        ),
         Binding(
             "m",
             "measure_again",
@@ -76,7 +82,7 @@ time between tokens, in milliseconds, at the first batch size."""
             "verify",
             "Verify",
             id="verify",
-            tooltip="run the code again and check that it reaches the measured speed",
+            tooltip="run the recommended code and check that it reaches the measured speed",
         ),
         Binding("o", "sort", "Sort", id="sort", tooltip="sort by score, speed, build time, memory"),
         Binding(
@@ -255,10 +261,9 @@ time between tokens, in milliseconds, at the first batch size."""
         actions.measure_again(self.app, self.original)
 
     def _chosen_arm(self) -> str:
-        """Return the arm under the cursor if the ranking has the focus, else the advised one."""
-        advice = self.answer.document.recommendation
-        at_cursor = self.query_one(Table).key_at_cursor() or ""
-        return at_cursor if self.focused_part == RANKING or advice is None else advice.arm
+        """Return the advised arm of the run, or without one the arm under the cursor."""
+        advice = self.original.document.recommendation
+        return advice.arm if advice else self.query_one(Table).key_at_cursor() or ""
 
     def action_code(self) -> None:
         actions.show_code(self.app, self.original, self._chosen_arm())
