@@ -40,7 +40,7 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         assert results.answer.document.recommendation is not None
         monkeypatch.setattr(app, "suspend", contextlib.nullcontext)
         monkeypatch.setattr("builtins.input", lambda _: "")
-        await pilot.press("c")
+        await pilot.press("down", "c")
         assert app.screen is results
         answer, arm = decide(recorded), results.answer.document.recommendation.arm
         script = recipe_text.render_short(answer, *found_recipe.choose(answer, recorded, arm))

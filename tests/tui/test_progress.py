@@ -63,6 +63,15 @@ def test_the_estimate_is_the_builds_and_the_measuring_time_that_are_left() -> No
     assert remaining_seconds(changed, QUESTION, 500.0) == pytest.approx(MEASURING)
 
 
+def test_a_resumed_run_has_its_time_limit_again() -> None:
+    budget = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
+    question = msgspec.structs.replace(QUESTION, budget=budget)
+    resumed = [LoggedEvent(seq=7, at=80.0, run_event=Resumed())]
+    state = fold(resumed, state_with(30.0))
+    assert remaining_seconds(state, question, 90.0) == pytest.approx(90)
+    assert remaining_seconds(state_with(30.0), question, 90.0) == pytest.approx(10)
+
+
 def test_builds_of_this_run_that_take_longer_make_the_estimate_longer() -> None:
     plan = builders.plan("first", "second")
     arms = tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from unittest import mock
 
 import builders
 import psutil
@@ -21,6 +22,7 @@ from sessions import expect_failure
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
+from advisor.execute import execution
 from advisor.execute.drafts import arms_to_retry
 from advisor.report import recipe_text
 from advisor.store.runs import Run
@@ -30,9 +32,10 @@ from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog
-from advisor.tui.screens.live import LiveScreen
+from advisor.tui.run_controller import NOT_KEPT
+from advisor.tui.screens.live import LiveScreen, Timeline
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.session import HostProcess
+from advisor.tui.session import HostProcess, RunSession
 from advisor.tui.table import Table
 
 pytestmark = pytest.mark.slow
@@ -139,3 +142,34 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
     assert session.host is not None
     session.host.terminate()
     assert psutil.wait_procs(sleep_processes(), 30)[1] == []
+
+
+@async_test
+async def test_a_run_of_a_refused_model_says_that_it_is_not_kept(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "drop_refused", lambda *_: True)
+    stopped = make_run(context.store, finished=False).directory.name
+    app = AdvisorApp(LaunchOptions(open=stopped), context)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        await wait_for(pilot, lambda: NOT_KEPT in {each.message for each in app._notifications})
+
+
+@async_test
+async def test_a_run_next_to_another_warns_and_its_timeline_hides_nothing(
+    context: Context,
+) -> None:
+    own, other = (make_run(context.store, finished=each) for each in (True, False))
+    app = AdvisorApp(LaunchOptions(), context, start_host=mock.MagicMock())
+    async with running_app(app) as pilot:
+        with other.writer():
+            app.run_controller.run(own)
+            await wait_for_text(pilot, other.directory.name)
+        app.run_controller.show(RunSession.replay(own, 0.001))
+        live = await wait_for_screen(pilot, LiveScreen)
+        timeline = live.query_one(Timeline)
+        width = timeline.scrollable_content_region.width
+        timeline.write("line\n" * 50)
+        await wait_for(pilot, lambda: timeline.show_vertical_scrollbar)
+        assert timeline.scrollable_content_region.width == width

@@ -10,10 +10,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import msgspec
 import pytest
+import recorded_runs
 
 from advisor.cli import run_host
 from advisor.cli.execution import InterruptedRunError
+from advisor.decide.decision import decide
+from advisor.domain.answer import Problem
+from advisor.execute import execution
 from advisor.report import answer_files
 from advisor.store.store import Store
 
@@ -196,3 +201,35 @@ with Interruptions():
 """
     ignoring = "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     assert run(ignoring + script).stdout == f"went on\narrived {signal.SIGTERM.value}\n"
+
+
+def test_resume_names_the_run_that_it_takes_and_others_that_measure(
+    run_cli: RunCli, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    stopped, finished = (
+        recorded_runs.make_run(store, finished=each).directory.name for each in (False, True)
+    )
+    monkeypatch.setattr(run_host, "execute_controlled", lambda *_: iter(()))
+    assert (
+        run_cli("resume", home=tmp_path)
+        .stderr.splitlines()[0]
+        .endswith(f"resuming run {stopped}: the newest, {finished}, has finished")
+    )
+    latest = run_cli("resume", "latest", home=tmp_path).stderr
+    assert finished in latest.splitlines()[0]
+    assert stopped not in latest
+    with store.find(stopped).writer():
+        assert f"run {stopped} measures" in run_cli("resume", finished, home=tmp_path).stderr
+
+
+def test_a_run_on_a_busy_machine_can_be_measured_again_from_its_builds(
+    run_cli: RunCli, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded_runs.make_run(Store(tmp_path), finished=True)
+    unfit = Problem(name="machine-unfit", what="busy", next_step="wait", exit_code=4)
+    answer = msgspec.structs.replace(decide(run), recommendation=None, problem=unfit)
+    monkeypatch.setattr(execution, "evaluate", lambda *_: answer)
+    shutil.rmtree(run.scratch)
+    ended = run_cli("resume", run.directory.name, home=tmp_path)
+    assert "the builds of run" in ended.stderr

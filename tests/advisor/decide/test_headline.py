@@ -46,6 +46,7 @@ def advise(
     noise_floor: float | None = 0.004,
     repeats: int = 0,
     has_batch: bool | None = None,
+    example_rows: int | None = None,
     stopped_builds: tuple[StoppedBuild, ...] = (),
     **asked: Any,
 ) -> AdvisedAnswer:
@@ -57,7 +58,9 @@ def advise(
         races=races,
         noise_floor=noise_floor,
         repeats=repeats,
-        inputs=MeasuredInputs(fixed=0, has_length=True, has_batch=has_batch),
+        inputs=MeasuredInputs(
+            fixed=0, has_length=True, has_batch=has_batch, example_rows=example_rows
+        ),
         stopped_builds=stopped_builds,
     )
     given_ids = {workflow.id for workflow in workflows}
@@ -78,6 +81,15 @@ def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
     )
     assert [line.part for line in found.answer.headline] == ["answer", "certainty", "change"]
     expect("headline-clear", built_answers.headline(found.answer))
+
+
+def test_the_batch_size_of_the_examples_is_named_if_it_was_not_measured() -> None:
+    arm = measured("compiled", 1.5)
+    size = arm.cells[0].shape.batch_size
+    for rows, is_named in ((size + 7, True), (size, False), (None, False)):
+        headline = advise(arm, example_rows=rows).answer.headline
+        lines = [line.text for line in headline if line.part == "batch-sizes"]
+        assert any(f"--batch-sizes {rows}" in line for line in lines) == is_named
 
 
 def test_workflows_that_are_about_as_good_are_named(expect: Expect) -> None:

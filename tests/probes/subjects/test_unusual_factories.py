@@ -242,6 +242,7 @@ def test_given_inputs_replace_those_of_a_factory(given: str, tmp_path: pathlib.P
     assert np.array_equal(subject.inputs(2, 1)[0], array)
     assert subject.fixed_inputs == 1
     (named,) = subject.describe_inputs()
+    assert named.rows == 2
     assert named.name == ("input" if given.endswith(".npz") else "")
 
 
