@@ -307,6 +307,9 @@ def baseline_error(state: RunState, arm: str) -> UserError:
                 "create the same model in each process: seed what it draws, such as"
                 " numpy.random.default_rng(0), or keep it in parameters and buffers",
             )
+        case Failure("timed-out", reason=reason, fix=fix):
+            longer = "measure with a longer --budget, while nothing else uses the machine"
+            return _not_viable(name, reason, fix or longer)
         case failure:
             return _not_viable(name, failure.reason, failure.fix)
 

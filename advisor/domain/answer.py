@@ -215,6 +215,8 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
     trust: Trust | None = None
     #: Of the recommended arm.
     speedup: Interval | None = None
+    #: False where the machine was busy or unsteady, so that the speed-up is a range.
+    fit: bool = True
     #: The first line of the answer, or why there is none.
     headline: str = ""
     problem: Problem | None = None
@@ -231,6 +233,7 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
             certainty=advice.decision.certainty,
             trust=advice.trust,
             speedup=advised.speedup,
+            fit=advice.decision.fit,
             headline=first,
         )
 

@@ -233,10 +233,23 @@ def cost_line(answer: Answer, arm: RankedArm) -> str:
         return EAGER_COST
     parts = [*_code(scored.adoption), _build(measured), *_memory(measured, answer.baseline)]
     advice = answer.recommendation
-    if advice is not None and advice.arm == scored.arm and advice.break_even_requests is not None:
-        requests = round_requests(advice.break_even_requests)
-        parts.append(f"repaid after {requests} request{'' if requests == '1' else 's'}")
+    if advice is not None and advice.arm == scored.arm and (repaid := repaid_after(advice)):
+        parts.append(f"repaid after {repaid}")
     return "; ".join(parts)
+
+
+def repaid_after(advice: Recommendation) -> str:
+    """Return the requests after which the build has paid off at every batch size.
+
+    The batch size that needs most of several is named. Empty where it may never pay off.
+    """
+    if advice.break_even_requests is None:
+        return ""
+    requests = round_requests(advice.break_even_requests)
+    sizes = [each for each in advice.break_even if each.requests == advice.break_even_requests]
+    is_one_of_several = len(sizes) == 1 < len(advice.break_even)
+    where = f" at {sizes[0].shape.description}" if is_one_of_several else ""
+    return f"{requests} request{'' if requests == '1' else 's'}{where}"
 
 
 def round_requests(requests: float) -> str:

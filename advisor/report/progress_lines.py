@@ -24,7 +24,8 @@ from advisor.domain.run_events import (
     WorkerReported,
 )
 from advisor.report.formatting import describe_check
-from advisor.text_format import format_speedup
+from advisor.report.ranking import speed_or_range
+from advisor.text_format import MISSING
 from probes.wire.events import PhaseStarted, RecipeFacts
 from probes.wire.facts import InputFacts
 from probes.wire.outcome import Failure, Outcome
@@ -106,7 +107,10 @@ def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
         case RaceClosed(shape=shape, reason=reason):
             return f"{shape.description}: {reason}"
         case ProvisionalAnswer(answer=answer, waiting=waiting):
+            speed = (
+                speed_or_range(answer.speedup, unfit=not answer.fit) if answer.speedup else MISSING
+            )
             return (
-                f"so far: {answer.arm}, {format_speedup(answer.speedup)} the baseline; "
+                f"so far: {answer.arm}, {speed} the baseline; "
                 f"{len(waiting)} arms still have to be built"
             )

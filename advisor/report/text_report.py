@@ -87,13 +87,12 @@ def summarise(answer: Answer, width: int) -> str:
 
 
 def _write_short(answer: Answer, width: int, extent: Extent) -> str:
+    shown = short_answer_lines(answer, has_details=extent.has_details)
+    first, *others = (line.text for line in shown)
     lines = short_reasons(answer)[: extent.reasons]
     lines += _next_step(answer) if extent.has_next_step else []
     blocks = [
-        _wrapped(
-            (line.text for line in short_answer_lines(answer, has_details=extent.has_details)),
-            width,
-        ),
+        _wrapped([f"{first.rstrip('.')}. {measured_at(answer)}", *others], width),
         [f"    {line}" for line in code_lines(answer)],
         _ranking_within(answer, width, extent.arms),
         [*_wrapped(lines, width), *_where_more_is(answer)],
@@ -173,6 +172,18 @@ def render(answer: Answer) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
+def measured_at(answer: Answer) -> str:
+    """Return precision, shapes and date in a sentence."""
+    load, created = answer.question.load, answer.created[:10]
+    shapes = describe_load(load) if load else describe_shapes(answer, answer.question.shapes)
+    return f"Measured in {_precision(answer)} with {shapes}, {created}."
+
+
+def _precision(answer: Answer) -> str:
+    dtype = answer.question.dtype
+    return "the model's own precision" if dtype == "native" else dtype
+
+
 def measured_line(answer: Answer) -> list[str]:
     """Return the question in one line: task, precision, shapes, weights and budget."""
     question = answer.question
@@ -185,8 +196,7 @@ def measured_line(answer: Answer) -> list[str]:
     )
     absent = f" Not measured: {describe_shapes(answer, missing)}." if timed and missing else ""
     weights = ", random weights" if has_random_weights(question.model) else ""
-    precision = "the model's own precision" if question.dtype == "native" else question.dtype
-    line = f"{question.task}, {precision}, {shapes}{weights}"
+    line = f"{question.task}, {_precision(answer)}, {shapes}{weights}"
     return [
         f"Measured: {line}; budget {question.budget.name}, {answer.created[:10]}.{absent}",
         *(f"Inputs: {text}." for _, text in input_facts(answer)),

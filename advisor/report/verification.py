@@ -14,12 +14,14 @@ from packaging.utils import canonicalize_name
 from advisor.ask.detection import detect_gpus
 from advisor.context import Context
 from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.machine import QuietCheck
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
 from advisor.errors import VerificationError
-from advisor.execute.execution import refuse_imported, run_config_of
+from advisor.execute.execution import check_now, load_reader, refuse_imported, run_config_of
 from advisor.probing.snippets import Pair, Settings, Snippet, run_pair
+from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.recipe_text import render_snippet, snippet_cell
 from advisor.report.recipes.snippet import EACH_CALL, MAIN_GUARD, split_imports
@@ -66,6 +68,8 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     baseline_seconds: float | None
     #: The present versions that differ from the measured ones, by package.
     changed_versions: dict[str, str]
+    #: The load of the machine before.
+    load_check: QuietCheck
 
 
 def verify(
@@ -84,6 +88,9 @@ def verify(
     `seconds` is the time for the calls of each. `tell` gets a line about what comes next.
     """
     prepared = prepare(answer, run, name, seconds=seconds, context=context, tell=tell)
+    header = run.header()
+    read = load_reader(header.machine, header.question.gpus, context)
+    check = check_now(read, header.catalogue.presets.quiet)
     cell, settings = prepared.cell, prepared.settings
     pair = run_pair(prepared.snippet, prepared.baseline, settings)
     typical = [(statistics.median(own), statistics.median(other)) for own, other in pair.rounds]
@@ -106,6 +113,7 @@ def verify(
         seconds_reached=_median(own for own, _ in typical),
         baseline_seconds=_median(other for _, other in typical),
         changed_versions=changed_versions(prepared.found.requirements, pair.versions),
+        load_check=check,
     )
 
 
@@ -269,4 +277,11 @@ def render(found: Verification) -> str:
     compared = agree if found.compared else "not compared: they differ from call to call"
     lines.append(f"  outputs: {found.problem or compared}")
     changed = ", ".join(f"{name} is now {now}" for name, now in found.changed_versions.items())
-    return "\n".join([*lines, *([f"  changed since: {changed}"] if changed else [])]) + "\n"
+    check = found.load_check
+    busy = "; ".join(describe_problem(each, check.load) for each in check.problems)
+    further = {
+        "changed since: ": changed,
+        "the machine was busy before, so the speed is uncertain: ": busy,
+    }
+    lines += [f"  {head}{text}" for head, text in further.items() if text]
+    return "\n".join(lines) + "\n"

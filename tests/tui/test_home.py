@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import pathlib
 
@@ -22,11 +23,22 @@ from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
+from advisor.domain.measurement import Interval
+from advisor.store.runs import Run
+from advisor.store.store import Store
+from advisor.text_format import MISSING
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.home import TRADE_OFF, HomeScreen, list_examples
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.screens.runs import OPEN_MARK, describe_winner, format_age
+from advisor.tui.screens.runs import (
+    BUSY_MARK,
+    OPEN_MARK,
+    StoredItem,
+    describe_winner,
+    format_age,
+    list_cells,
+)
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.table import Table
 
@@ -95,6 +107,19 @@ def test_an_arm_that_leads_an_open_decision_is_marked() -> None:
     assert describe_winner(clear) == "quick"
     assert describe_winner(opened) == f"quick{OPEN_MARK}"
     assert describe_winner(AnswerSummary()) == "no answer"
+
+
+def test_a_speed_of_a_busy_machine_is_not_shown_as_a_fact(sample_run: Run) -> None:
+    entry = Store(sample_run.directory.parents[1]).history()[0]
+    item, now = StoredItem(entry=entry, state="finished"), dt.datetime.now(dt.timezone.utc)
+    summary = AnswerSummary(
+        arm="quick", decision_word="LIKELY", speedup=Interval(value=9.0, low=1.0, high=81.0)
+    )
+    fit, busy = (
+        list_cells(item, msgspec.structs.replace(summary, fit=each), now) for each in (True, False)
+    )
+    assert (fit["answer"], fit["speed"]) == ("quick", "9.00x")
+    assert (busy["answer"], busy["speed"]) == (f"quick{BUSY_MARK}", MISSING)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from advisor.domain.answer import AnswerSummary
 from advisor.store.runs import HistoryEntry, Run, RunStatus, state_of
 from advisor.store.store import Store
-from advisor.text_format import format_speedup
+from advisor.text_format import MISSING, format_speedup
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.table import Table
 
@@ -19,6 +19,8 @@ from advisor.tui.table import Table
 MOST_RUNS = 500
 #: Follows an arm that leads while the decision is open.
 OPEN_MARK = " (open)"
+#: Follows an arm that was measured on a busy machine.
+BUSY_MARK = " (busy)"
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
 #: States of runs that a process works on.
 GOING_ON: tuple[RunStatus, ...] = ("running", "paused")
@@ -63,14 +65,16 @@ def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime
     }
     if entry.finished and summary is not None:
         cells["answer"] = describe_winner(summary)
-        cells["speed"] = format_speedup(summary.speedup) if summary.arm else ""
+        speed = format_speedup(summary.speedup) if summary.fit else MISSING
+        cells["speed"] = speed if summary.arm else ""
         cells["trust"] = summary.trust or ""
     return cells
 
 
 def describe_winner(summary: AnswerSummary) -> str:
-    """Return the advised arm, marked if the decision is open; a word if there is none."""
-    mark = OPEN_MARK if summary.decision_word == "OPEN" else ""
+    """Return the advised arm, marked if it or its speed is open; a word if there is none."""
+    mark = "" if summary.fit else BUSY_MARK
+    mark = OPEN_MARK if summary.decision_word == "OPEN" else mark
     return f"{summary.arm}{mark}" if summary.arm else "no answer"
 
 

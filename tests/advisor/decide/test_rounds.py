@@ -145,7 +145,7 @@ def failure(status: FailureStatus, phase: Phase, fix: str | None = None) -> Outc
         (failure("incorrect", "correctness"), "nothing-viable", "r", "seed"),
         (failure("incorrect", "measure", "f"), "nothing-viable", "r", "f"),
         (failure("timed-out", "build", "f"), "nothing-viable", "r", "f"),
-        (failure("timed-out", "build"), "nothing-viable", "r", "precision"),
+        (failure("timed-out", "build"), "nothing-viable", "r", "--budget"),
         (Outcome(), "nothing-viable", "ended", "precision"),
         (None, "nothing-viable", "ended", "precision"),
     ],

@@ -170,7 +170,7 @@ def test_a_second_group_opens_a_closed_race_again() -> None:
 def test_resuming_a_run_changes_only_number_and_time() -> None:
     before = state_after(Planned(plan=builders.plan()))
     state = fold([LoggedEvent(seq=2, at=9.0, run_event=Resumed())], before)
-    assert state == msgspec.structs.replace(before, seq=2, at=9.0)
+    assert state == msgspec.structs.replace(before, seq=2, at=9.0, resumed_at=9.0)
 
 
 STARTUP_EVENTS: tuple[Event, ...] = (IMPORTED, LOADED, *BUILT, *WARM, Ready())

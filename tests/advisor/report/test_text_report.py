@@ -316,6 +316,8 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(file: pathlib.Path) ->
         assert all(len(line.split()) <= 3 for line in wide), "rank, a long name and the speed-up"
         text = " ".join(" ".join(line.strip() for line in lines).split())
         assert text.startswith(answer.headline[0].text)
+        assert text_report.measured_at(answer) in text
+        assert answer.created[:10] in text_report.measured_at(answer)
         code = [line for line in lines if line.startswith("    ")]
         has_code = answer.advised is not None and answer.advised.arm != BASELINE
         assert len(code) == (min(count, 8) if has_code else 0)

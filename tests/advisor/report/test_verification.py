@@ -17,6 +17,7 @@ from report_runs import cell, with_measurement
 
 from advisor.context import Context
 from advisor.domain.answer import encode
+from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
@@ -85,8 +86,15 @@ Verify = Callable[..., Verification]
 def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
     """Return a function that verifies a run on a machine."""
 
-    def verify(run: Any = None, machine: Machine | None = None) -> Verification:
+    def verify(
+        run: Any = None,
+        machine: Machine | None = None,
+        problems: tuple[QuietProblem, ...] = (),
+    ) -> Verification:
         monkeypatch.setattr(verification, "run_pair", (machine or Machine()).run_pair)
+        activity = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=0.0)
+        check = QuietCheck(load=activity, problems=problems)
+        monkeypatch.setattr(verification, "check_now", lambda *_: check)
         run = run or measured()
         cells = (cell(shape=Shape(1), speedup=SPEEDUP),)
         answer = msgspec.structs.replace(
@@ -129,6 +137,12 @@ def test_outputs_and_the_speed_up_are_judged(
     assert "2.14.0" in text
     assert problem is None or problem in text
     assert msgspec.json.decode(encode(found), type=Verification) == found
+
+
+def test_the_load_of_a_busy_machine_stands_by_the_result(verify: Verify) -> None:
+    faster = Machine(((0.08, 0.2),) * 5)
+    texts = [verification.render(verify(None, faster, each)) for each in ((), ("cpu-busy",))]
+    assert ["0.0 of 2 usable processors" in text for text in texts] == [False, True]
 
 
 def test_a_change_of_speed_of_the_machine_cancels(verify: Verify) -> None:
