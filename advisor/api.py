@@ -144,9 +144,8 @@ def _read_answers(
         return make_answers(str(model), priorities, options)
     name = save_live_model(model, inputs, default_home(context.environment) / "models")
     arguments, keywords = _split(inputs)
-    rows = {
-        each.shape[0] for each in (*arguments, *keywords.values()) if getattr(each, "shape", ())
-    }
+    shapes = [getattr(each, "shape", ()) for each in (*arguments, *keywords.values())]
+    rows = {shape[0] for shape in shapes if shape}
     if len(rows) == 1:
         options.setdefault("batch_sizes", rows.pop())
     return make_answers(name, priorities, options)
