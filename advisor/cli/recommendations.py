@@ -26,7 +26,7 @@ from advisor.errors import (
     UnknownGpuError,
     UserError,
 )
-from advisor.store.fleets import LATEST
+from advisor.store.store import LATEST
 
 if TYPE_CHECKING:
     from advisor.context import Context

@@ -32,7 +32,7 @@ from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog
-from advisor.tui.run_controller import NOT_KEPT
+from advisor.tui.run_controller import NOT_KEPT, RunController
 from advisor.tui.screens.live import LiveScreen, Timeline
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.session import HostProcess, RunSession
@@ -151,24 +151,29 @@ async def test_a_run_of_a_refused_model_says_that_it_is_not_kept(
     monkeypatch.setattr(execution, "drop_refused", lambda *_: True)
     stopped = make_run(context.store, finished=False).directory.name
     app = AdvisorApp(LaunchOptions(open=stopped), context)
+    told: list[str] = []
+    monkeypatch.setattr(app, "notify", lambda message, **_: told.append(message))
     async with running_app(app) as pilot:
+        await wait_for(pilot, lambda: NOT_KEPT in told)
         await wait_for_screen(pilot, ResultsScreen)
-        await wait_for(pilot, lambda: NOT_KEPT in {each.message for each in app._notifications})
+
+
+def test_a_run_next_to_another_warns(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, other = (make_run(context.store, finished=each) for each in (True, False))
+    app = mock.MagicMock(context=context)
+    controller = RunController(app, mock.MagicMock())
+    monkeypatch.setattr(controller, "show", lambda _: None)
+    with other.writer():
+        controller.run(own)
+    assert other.directory.name in str(app.notify.call_args)
 
 
 @async_test
-async def test_a_run_next_to_another_warns_and_its_timeline_hides_nothing(
-    context: Context,
-) -> None:
-    own, other = (make_run(context.store, finished=each) for each in (True, False))
-    app = AdvisorApp(LaunchOptions(), context, start_host=mock.MagicMock())
+async def test_the_timeline_hides_nothing_behind_its_scroll_bar(context: Context) -> None:
+    run, app = make_run(context.store, finished=True), AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        with other.writer():
-            app.run_controller.run(own)
-            await wait_for_text(pilot, other.directory.name)
-        app.run_controller.show(RunSession.replay(own, 0.001))
-        live = await wait_for_screen(pilot, LiveScreen)
-        timeline = live.query_one(Timeline)
+        app.run_controller.show(RunSession.replay(run, 0.001))
+        timeline = (await wait_for_screen(pilot, LiveScreen)).query_one(Timeline)
         width = timeline.scrollable_content_region.width
         timeline.write("line\n" * 50)
         await wait_for(pilot, lambda: timeline.show_vertical_scrollbar)
