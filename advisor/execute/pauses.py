@@ -17,8 +17,9 @@ CHECK_SECONDS = 20.0
 def is_over(context: RaceContext) -> bool:
     """Return whether no further arm is built.
 
-    A run goes on for as long again until an arm of another workflow than the baseline's is built,
-    if there is any.
+    The build of a workflow that has no figure yet may go on for half of the time of the
+    repetitions: it can change the answer more. A run goes on for as long again until an arm of
+    another workflow than the baseline's is built, if there is any.
     """
     state = context.state
     plan = plan_of(state)
@@ -26,7 +27,8 @@ def is_over(context: RaceContext) -> bool:
     others = {arm.id for arm in plan.arms if arm.workflow != plan.baseline.workflow}
     rivals = others - failed_arms(state) or arms
     if rivals & {*raced_arms(state), *_ready_arms(context)}:
-        return context.clock() >= context.races_end
+        late = (context.races_end + context.end) / 2
+        return context.clock() >= (late if _builds_new_workflow(context) else context.races_end)
     return context.clock() >= context.end + context.seconds
 
 
@@ -42,6 +44,14 @@ def _ready_arms(context: RaceContext) -> list[str]:
     ]
     is_comparable = plan_of(state).baseline.id in built
     return [arm for arm in built if arm not in known and is_comparable]
+
+
+def _builds_new_workflow(context: RaceContext) -> bool:
+    """Return whether an arm is being built of whose workflow none is."""
+    arms = plan_of(context.state).arms
+    built = {*raced_arms(context.state), *_ready_arms(context)}
+    known = {arm.workflow for arm in arms if arm.id in built}
+    return any(context.session.is_building(arm.id) for arm in arms if arm.workflow not in known)
 
 
 def _is_built(context: RaceContext, arm: str) -> bool:

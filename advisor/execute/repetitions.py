@@ -17,7 +17,7 @@ from advisor.execute import racing
 from advisor.execute.recorder import RaceContext
 
 #: Rounds of each batch size in a repetition.
-REPEAT_ROUNDS = 7
+REPEAT_ROUNDS = 5
 #: Rounds that are made even at the end of the run: one has no spread.
 FEWEST_ROUNDS = 2
 #: Fewest arms of a repetition: the baseline and one arm to compare with it.

@@ -91,7 +91,7 @@ class RunConfig:
             **measured_fields(
                 question, arm, self.threads, catalogue.accuracy, catalogue.engine_memory
             ),
-            checks_repeats=repeat == 0,
+            checks_repeats=repeat == 0 and arm.duplicate_of is None,
             quantiser=arm.quantiser,
             role=ROLES.get(arm.id, "serve" if question.load else "measure"),
             shared_directory=str(shared),

@@ -6,6 +6,7 @@ next.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -322,27 +323,29 @@ class Session(WorkerPool):
         return self.headroom.fits_another_worker(running_builds)
 
     def check(self, arms: Collection[str]) -> Iterator[RunEvent]:
-        """Let running workers check their outputs once more, at the same time.
+        """Let running workers check their outputs once more: on a GPU at the same time.
 
         They do not check again before they end or try new shapes, unless they are timed meanwhile.
         """
         for arm in arms:
             self.send(arm, "check")
+            if self.config.question.device == "cpu":
+                yield from self.run_until(functools.partial(self.is_ready_or_ended, arm))
         yield from self.run_until(lambda: all(map(self.is_ready_or_ended, arms)))
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Let all workers, or those of `arms`, check their outputs once more and exit."""
         stopping = [arm for arm in self.running() if arms is None or arm in arms]
-        # These end one after the other, but check at the same time.
+        yield from self.check(stopping)
+        # What each frees is the memory that it used.
         in_turn = [
             arm for arm in stopping if self._memory_monitor and arm in self._built_side_by_side
         ]
-        yield from self.check(in_turn)
         for arm in filter(self.is_running, in_turn):
             yield from self._measure_end(arm, self._stop([arm]))
         yield from self._stop([arm for arm in stopping if arm not in in_turn])
 
     def _stop(self, arms: Collection[str]) -> Iterator[RunEvent]:
-        for arm in arms:
+        for arm in filter(self.is_running, arms):
             self.send(arm, "stop")
         yield from self.run_until(lambda: not any(map(self.is_running, arms)))

@@ -40,6 +40,8 @@ class NextBuild:
 ChooseBuild = Callable[[int], NextBuild | None]
 #: Seconds between two looks whether the builds shall pause.
 POLL_SECONDS = 0.5
+#: Threads of a build's compilers on a CPU, where it has as many processors.
+FEWEST_COMPILE_THREADS = 4
 #: Most workers that wait for a repetition.
 MOST_STANDBYS = 4
 
@@ -68,7 +70,9 @@ class ProcessorShares:
         return len(self._taken[arm])
 
     def release(self, arm: str) -> None:
-        self._free.append(self._taken.pop(arm))
+        """Take the share of a build back, unless it was taken back before."""
+        if arm in self._taken:
+            self._free.append(self._taken.pop(arm))
 
     def extend(self) -> dict[str, frozenset[int]]:
         """Divide the free processors among the builds that run; return those of each.
@@ -137,6 +141,8 @@ class SideBySideBuilds:
                 yield from self._send_build(self._importing.pop(arm))
             building = len(self.running)
             self.forget_ended()
+            for arm in filter(self._is_checked, self._building):
+                self._shares.release(arm)
             if len(self.running) < building and self._confines:
                 yield from self._start_builds(choose)
                 self._extend_builds()
@@ -190,8 +196,9 @@ class SideBySideBuilds:
             if build.process is not None:
                 if not build.keeps_caches:
                     self._pool.clear_caches(build.arm.id)
-                # A build that is confined may get more processors later.
-                threads = self._shares.count if self._confines else len(processors)
+                # A build may get the processors of those that end before it.
+                most = self._shares.count if self._confines else FEWEST_COMPILE_THREADS
+                threads = max(len(processors), min(self._shares.count, most))
                 yield from self._pool.spawn(build.arm, build.process, compile_threads=threads)
             self._importing[build.arm.id] = build
             if self._confines and self._pool.is_running(build.arm.id):
@@ -228,6 +235,16 @@ class SideBySideBuilds:
     def _has_finished(self, arm: str) -> bool:
         pool = self._pool
         return pool.is_prepared(arm) or pool.is_warmed_up(arm) or not pool.is_running(arm)
+
+    def _is_checked(self, arm: str) -> bool:
+        """Return whether the outputs of the arm are checked next to the builds of others.
+
+        On a GPU the check has the processors of the build, and before the reference is known it
+        waits.
+        """
+        pool = self._pool
+        is_known = not pool.is_running(REFERENCE)
+        return not self._confines and is_known and pool.workers[arm].phase == "correctness"
 
     def _finish(self, arm: str) -> None:
         self._importing.pop(arm, None)

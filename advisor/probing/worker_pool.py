@@ -217,6 +217,10 @@ class WorkerPool:
     def is_running(self, arm: str) -> bool:
         return arm in self.workers and self.workers[arm].outcome is None
 
+    def is_building(self, arm: str) -> bool:
+        """Return whether the arm's worker builds or checks its outputs."""
+        return self.is_running(arm) and self.workers[arm].phase in {"build", "correctness"}
+
     def has_started(self, arm: str) -> bool:
         return arm in self.workers or arm in self._unstartable
 

@@ -5,7 +5,9 @@ The reference decides after that: arrays for a forward pass, tokens for generate
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import pathlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,8 +27,10 @@ from probes.checking.rules import Rules
 from probes.wire import checks
 from probes.wire.shape import Shape
 
-#: Seconds between two looks for a reference.
+#: Seconds between two looks for a reference, or for the processors.
 POLL_SECONDS = 0.05
+#: A worker waits so long for the calls of another one, which may have been suspended.
+MOST_WAITING_SECONDS = 20.0
 AnyReference = stored_reference.Reference | text_reference.TokenReference
 
 
@@ -58,6 +62,29 @@ def wait_for_reference(request: protocol.Request, shape: Shape) -> AnyReference:
     while not reference_file(request, shape).exists():
         time.sleep(POLL_SECONDS)
     return load_reference(request, shape)
+
+
+@contextlib.contextmanager
+def exclusive_calls(request: protocol.Request) -> Iterator[None]:
+    """Let no other worker of the run call a model on the CPU meanwhile.
+
+    Threads of two processes that wait for each other by spinning take more than twice as long as
+    one process after the other.
+    """
+    if request.device != "cpu":
+        yield
+        return
+    with pathlib.Path(request.shared_directory, "calls.lock").open("w") as lock:
+        end = time.monotonic() + MOST_WAITING_SECONDS
+        while time.monotonic() < end:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(POLL_SECONDS)
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has it too
 
 
 def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:

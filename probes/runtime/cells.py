@@ -138,8 +138,26 @@ class ExplainedRefusal:
             raise FailureError(failure) from problem
 
 
-def build_cell(job: Job, shape: Shape) -> Cell:
-    """Build for one shape and check its outputs; raise `FailureError` if they are wrong."""
+def build_cells(job: Job) -> dict[Shape, Cell]:
+    """Build for every shape, then check the outputs: only that needs the reference.
+
+    Raise `FailureError` if outputs are wrong.
+    """
+    built = {shape: build_program(job, shape) for shape in job.request.shapes}
+    cells = {}
+    for shape, (program, device_inputs) in built.items():
+        job.channel.start_phase("correctness", shape)
+        reference = dispatch.wait_for_reference(job.request, shape)
+        rules = rules_for(job.request.accuracy, job.subject.dtype)
+        cell = Cell(job.workflow, shape, program, device_inputs, reference, rules)
+        with dispatch.exclusive_calls(job.request):
+            record = check_cell(cell, job)
+        cells[shape] = dataclasses.replace(cell, is_close=record.accuracy_class == "close")
+    return cells
+
+
+def build_program(job: Job, shape: Shape) -> tuple[Program, list[Any]]:
+    """Build for one shape; return the program and its inputs, one entry for each input set."""
     workflow, subject, request, channel = job.workflow, job.subject, job.request, job.channel
     channel.start_phase("build", shape)
     inputs = dispatch.load_inputs(request, shape)
@@ -155,12 +173,7 @@ def build_cell(job: Job, shape: Shape) -> Cell:
         program(device_inputs[0])
         workflow.synchronise()
     channel.send(events.Built(shape, build_seconds(), first_call_seconds(), kept.bytes))
-    channel.start_phase("correctness", shape)
-    reference = dispatch.wait_for_reference(request, shape)
-    rules = rules_for(request.accuracy, subject.dtype)
-    cell = Cell(workflow, shape, program, device_inputs, reference, rules)
-    record = check_cell(cell, job)
-    return dataclasses.replace(cell, is_close=record.accuracy_class == "close")
+    return program, device_inputs
 
 
 def check_cell(cell: Cell, job: Job) -> checks.Checked:

@@ -18,7 +18,7 @@ from probes.measuring import flexibility, timing
 from probes.runtime import process, reference, sandbox
 from probes.runtime.cells import (
     Job,
-    build_cell,
+    build_cells,
     check_engagement,
     create_model,
     load_subject,
@@ -128,7 +128,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     scratch = pathlib.Path(request.scratch_directory)
     # Bytes in the arm's own folder, and hits, show whether its first build began with cold caches.
     bytes_before = count_bytes(scratch)
-    cells = {shape: build_cell(job, shape) for shape in request.shapes}
+    cells = build_cells(job)
     channel.send(events.Caches(bytes_before, count_bytes(scratch), count_hits()))
     check_engagement(cells[request.shapes[-1]], job)
     facts = try_optional(lambda: recipe_facts(job, cells))

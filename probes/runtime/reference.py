@@ -36,8 +36,10 @@ def run_role(job: Job) -> None:
         channel.start_phase("correctness", shape)
         inputs = dispatch.load_inputs(request, shape)
         of_shape = job.at(shape)
-        write_reference(of_shape, shape, inputs)
-        channel.send(measure_workload(of_shape.subject, inputs[0], shape, request))
+        with dispatch.exclusive_calls(request):
+            write_reference(of_shape, shape, inputs)
+            workload = measure_workload(of_shape.subject, inputs[0], shape, request)
+        channel.send(workload)
     if request.long_text:
         write_long_text(job)
     # A model that takes no other batch size refuses it in each worker.
@@ -119,7 +121,8 @@ def record_coupled_rows(job: Job) -> None:
     program = job.workflow.build(job.subject, inputs, request)
     rules = rules_for(request.accuracy, job.subject.dtype)
     cell = Cell(job.workflow, shape, program, [], found, rules)
-    is_coupled = flexibility.has_dependent_rows(cell, found, request.batch_sizes)
+    with dispatch.exclusive_calls(request):
+        is_coupled = flexibility.has_dependent_rows(cell, found, request.batch_sizes)
     with replace_when_complete(flexibility.coupled_rows_file(request)) as partial:
         partial.write_text(json.dumps(is_coupled))
 

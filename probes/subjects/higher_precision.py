@@ -222,17 +222,20 @@ def cast_module(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     return module.to(dtype)
 
 
+#: Of a float64 as an integer.
+EXPONENT_BITS = 0x7FF0000000000000
+
+
 def step(values: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
     """Return float64 `values` moved up or down, at random, by one unit in their last place.
 
     `unit` is the precision's `torch.finfo(...).eps`: the distance of 1.0 to the next value. Zeros
     stay zeros: their next value is too small to matter.
     """
-    mantissas, _ = torch.frexp(values)
-    signs = torch.empty_like(values).bernoulli_(0.5, generator=generator) * 2 - 1
-    # A value is its mantissa, from 0.5 to 1, times a power of two, which is the quotient of both.
-    powers = torch.where(mantissas == 0, 0.0, values / mantissas)
-    return values + signs * unit * powers.abs() / 2
+    # Without its sign and its mantissa, a value is the power of two below it.
+    powers = (values.view(torch.int64) & EXPONENT_BITS).view(torch.float64)
+    up = torch.empty_like(values, dtype=torch.bool).bernoulli_(0.5, generator=generator)
+    return values + unit * torch.where(up, powers, -powers)
 
 
 def step_any(values: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import math
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -42,7 +43,9 @@ IMAGE_DIMENSIONS = 4
 
 #: Precisions that `rubric/accuracy.toml` has rules for.
 #: Copying and comparing larger outputs takes seconds for each input set.
-MANY_OUTPUT_ELEMENTS, SETS_OF_LARGE_OUTPUTS = 1 << 25, 2
+MANY_OUTPUT_ELEMENTS, FEWEST_SETS = 1 << 25, 2
+#: No further input set is used once all of them have as many rows.
+ENOUGH_ROWS = 8
 PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -109,8 +112,8 @@ class TorchSubject:
     def settle_inputs(self, batch_size: int, input_sets: int) -> int:
         """Use the values of the examples from now on if the model refuses random ones.
 
-        Return the number of input sets to use: fewer than `input_sets` where outputs are large. All
-        of them are tried: a mask may leave out too much in one of them only.
+        Return the number of input sets to use: fewer than `input_sets` where outputs are large or a
+        set has many rows. All of them are tried: a mask may leave out too much in one of them only.
         A model that does not take the examples either keeps the random values. Raise `ModelError`
         for one that takes them, but not this number of rows.
         """
@@ -118,13 +121,13 @@ class TorchSubject:
         examples = [each for each in drawn if isinstance(each, call_inputs.ExampleLike)]
         if not examples:
             self._takes(self.inputs(batch_size, 0))
-            return self._sets_for_outputs(input_sets)
+            return self._count_sets(batch_size, input_sets)
         for arguments in call_inputs.alternatives(drawn):
             self._arguments = arguments
             number = 0
             while self._takes(self.inputs(batch_size, number)):
                 number += 1
-                if number == self._sets_for_outputs(input_sets):
+                if number == self._count_sets(batch_size, input_sets):
                     return number
         rows = {len(each.example) for each in examples if each.batched}
         # The last alternative has the rows of the examples.
@@ -138,9 +141,10 @@ class TorchSubject:
         self._arguments = drawn
         return input_sets
 
-    def _sets_for_outputs(self, input_sets: int) -> int:
+    def _count_sets(self, batch_size: int, input_sets: int) -> int:
         is_large = self._output_elements > MANY_OUTPUT_ELEMENTS
-        return min(input_sets, SETS_OF_LARGE_OUTPUTS) if is_large else input_sets
+        enough = 0 if is_large else math.ceil(ENOUGH_ROWS / batch_size)
+        return min(input_sets, max(enough, FEWEST_SETS))
 
     @property
     def fixed_inputs(self) -> int:

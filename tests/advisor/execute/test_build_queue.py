@@ -19,7 +19,7 @@ from advisor.decide.decision import decide_again
 from advisor.decide.unmeasured import potential_of
 from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.constraints import Constraint
-from advisor.domain.plan import Arm
+from advisor.domain.plan import Arm, Plan
 from advisor.domain.run_events import WorkerSpawned
 from advisor.domain.run_state import Header, ProcessState
 from advisor.execute import building, pauses
@@ -308,7 +308,7 @@ def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
         (1, 41.0, True),
         (2, 41.0, False),
         (2, 60.0, True),
-        # The time for races is over.
+        # The time for builds is over.
         (1, 75.0, True),
         (2, 79.0, True),
     ],
@@ -323,6 +323,7 @@ def test_a_race_waits_for_an_arm_whose_outputs_are_checked(
         has_failed=lambda _: False,
         is_prepared=lambda arm: arm in ready,
         is_warmed_up=lambda _: False,
+        is_building=lambda arm: arm == "slow",
     )
     built = {
         Shape(size): Built(Shape(size), build_seconds=1.0, first_call_seconds=1.0)
@@ -348,3 +349,40 @@ def test_a_race_waits_for_an_arm_whose_outputs_are_checked(
     )
     clock[0] = now
     assert pause.is_due() is is_due
+
+
+@pytest.mark.parametrize(
+    ("building", "now", "is_over"),
+    [
+        ("none", 70.0, True),
+        # Another arm of its workflow is built.
+        ("second", 70.0, True),
+        # The first of its workflow goes on for half of the time of the repetitions.
+        ("other", 70.0, False),
+        ("other", 85.0, True),
+    ],
+)
+def test_the_first_build_of_a_workflow_may_take_longer(
+    building: str, now: float, is_over: bool
+) -> None:
+    ready = {BASELINE, "first"}
+    arms = [
+        builders.arm(BASELINE),
+        builders.arm("first", workflow="a"),
+        builders.arm("second", workflow="a"),
+        builders.arm("other", workflow="b"),
+    ]
+    context = types.SimpleNamespace(
+        session=types.SimpleNamespace(
+            is_running=lambda arm: arm in {*ready, building},
+            is_prepared=lambda arm: arm in ready,
+            is_warmed_up=lambda _: False,
+            is_building=lambda arm: arm == building,
+        ),
+        state=builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=())),
+        clock=lambda: now,
+        seconds=100.0,
+        races_end=70.0,
+        end=100.0,
+    )
+    assert pauses.is_over(context) is is_over  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
 
     built = list(session.build("quick"))
     phases = [(each.phase, each.shape) for each in worker_events_of(built, PhaseStarted)]
-    of_a_size = [(phase, Shape(size)) for size in (2, 4) for phase in ("build", "correctness")]
+    of_a_size = [(phase, Shape(size)) for phase in ("build", "correctness") for size in (2, 4)]
     assert phases == [
         ("load", None),
         *of_a_size,
