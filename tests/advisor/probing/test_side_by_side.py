@@ -23,7 +23,13 @@ from sessions import (
 )
 
 from advisor.domain.machine import Cpu
-from advisor.domain.run_events import BuildStarted, DeviceMemory, RunEvent, WorkerSpawned
+from advisor.domain.run_events import (
+    BuildStarted,
+    DeviceMemory,
+    RunEvent,
+    WorkerReported,
+    WorkerSpawned,
+)
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.processes import process_tree
@@ -33,6 +39,7 @@ from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
 from probes.wire.events import Built, Imported, PhaseStarted, Prepared, Ready, WarmedUp
 from probes.wire.outcome import Failure, Outcome
+from probes.wire.shape import Shape
 
 pytestmark = pytest.mark.slow
 
@@ -81,10 +88,10 @@ def test_no_more_builds_run_than_there_are_shares(session: Session) -> None:
     for each in build_all(session, *(NextBuild(arm, process=0) for arm in arms)):
         if isinstance(each, WorkerSpawned):
             running.add(each.arm)
-        # The check of the outputs, which follows all builds of an arm, has no share on a CPU.
-        for started in worker_events_of([each], PhaseStarted):
-            if started.phase == "correctness":
-                running -= {each.arm}
+        elif isinstance(each, WorkerReported):
+            # The check, which follows all builds of an arm, has no share on a CPU.
+            starts_check = PhaseStarted("correctness", Shape(2))
+            running -= {each.arm} if each.worker_event == starts_check else set()
         most = max(most, len(running))
     assert (most, running) == (2, set())
 
