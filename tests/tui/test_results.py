@@ -66,6 +66,8 @@ async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
         assert after.arm == "pytorch-eager"
         await pilot.press("u", "w", "enter")
         await wait_for_screen(pilot, DetailScreen)
+        await pilot.press("2")
+        await wait_for_text(pilot, 'mode="max-autotune"')
 
 
 @pytest.mark.slow

@@ -102,8 +102,6 @@ recipe prints it. Log: the output of the stack."""
             self.query_one(f"#text-{name}", Static).update(Text(shown))
 
     def _code(self) -> list[str]:
-        if self._run is None:
-            return [NOT_STORED]
         document = self._answer.document
         try:
             found = found_recipe.choose(document, self._run, self._arm)
