@@ -136,16 +136,19 @@ def pytest_collection_finish() -> None:
         raise pytest.UsageError(f"collecting tests imported {sorted(imported)}: see tests/lazy.py")
 
 
+MakeOnce = Callable[[str, Callable[[pathlib.Path], object]], pathlib.Path]
+
+
 @pytest.fixture(scope="session")
-def copy_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pathlib.Path]:
-    """Return a function that returns this process's copy of a directory.
+def make_once(tmp_path_factory: pytest.TempPathFactory) -> MakeOnce:
+    """Return a function that returns a directory, which no test changes.
 
     The first process of pytest-xdist fills the directory, and the others wait for it.
     """
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
-    def copy(name: str, fill: Callable[[pathlib.Path], object]) -> pathlib.Path:
+    def make(name: str, fill: Callable[[pathlib.Path], object]) -> pathlib.Path:
         original = shared / f"original-{name}"
         with (shared / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -153,9 +156,9 @@ def copy_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pathlib.P
                 staging = tmp_path_factory.mktemp(name) / "filled"
                 fill(staging)
                 staging.rename(original)
-        return pathlib.Path(shutil.copytree(original, tmp_path_factory.mktemp(name) / name))
+        return original
 
-    return copy
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -178,10 +181,7 @@ def home(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "home"
 
 
-@pytest.fixture(scope="session")
-def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The real worker and harness with simulated workflows, which are warm at once."""
-    probes = tmp_path_factory.mktemp("fakes") / "probes"
+def fill_fake_probes(probes: pathlib.Path) -> None:
     shutil.copytree(
         rubric_files.probes_directory(),
         probes,
@@ -197,7 +197,12 @@ def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     text = cells.read_text()
     assert "        request.warmup_seconds,\n" in text
     cells.write_text(text.replace("request.warmup_seconds,", "request.warmup_seconds / 20,"))
-    return probes
+
+
+@pytest.fixture(scope="session")
+def fake_probes(make_once: MakeOnce) -> pathlib.Path:
+    """The real worker and harness with simulated workflows, which are warm at once."""
+    return make_once("probes", fill_fake_probes)
 
 
 @pytest.fixture(scope="session")
@@ -225,7 +230,10 @@ def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def recorded_home(
-    fake_probes: pathlib.Path, fake_rubric: pathlib.Path, copy_of: Callable[..., pathlib.Path]
+    fake_probes: pathlib.Path,
+    fake_rubric: pathlib.Path,
+    make_once: MakeOnce,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> pathlib.Path:
     """A directory with one finished run of fake workflows.
 
@@ -248,7 +256,8 @@ def recorded_home(
         for _ in execute(prepare(answers, context), context):
             pass
 
-    return copy_of("recorded", record)
+    copy = tmp_path_factory.mktemp("recorded") / "home"
+    return pathlib.Path(shutil.copytree(make_once("recorded", record), copy))
 
 
 @pytest.fixture

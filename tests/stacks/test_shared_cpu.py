@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,13 +15,28 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+import sessions
 from onnx_texts import write_onnx
 
 from advisor import schemas
+from advisor.ask import rubric_files
+from advisor.ask.answers import Answers
+from advisor.context import Context
+from advisor.decide.decision import decide
 from advisor.errors import MachineUnfitError
+from advisor.probing import run_config
+from advisor.store.store import Store
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
+#: Takes calls as steady at once, because waiting for it keeps all processors busy.
+AT_ONCE = """
+from advisor.probing import run_config
+from advisor.cli import main
+
+run_config.WARMUP_SECONDS = {"cpu": 0.0}
+main()
+"""
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 #: Inductor precompiles the headers of C++ for each arm, which pays off only for larger programs.
 WITHOUT_HEADERS = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
@@ -84,7 +100,7 @@ def advise(home: pathlib.Path) -> Advise:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "P3_ADVISOR_HOME": str(home), **WITHOUT_HEADERS}
         return subprocess.run(
-            [COMMAND, "--json", "--gpu", "cpu", *arguments],
+            [sys.executable, "-c", AT_ONCE, "--json", "--gpu", "cpu", *arguments],
             capture_output=True,
             text=True,
             env=environment,
@@ -150,15 +166,32 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(
     assert document["results"]["noise_floor"] is not None
 
 
-def test_a_file_of_the_user_is_probed(network: pathlib.Path, advise: Advise) -> None:
-    options = "--batch-sizes 2 --budget 1 --all-arms --workflows onnxruntime-cpu/host"
-    model = ("--task", "forward", "--model", str(network))
-    answer = advise(*model, *shlex.split(options))
-    assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
-    arms = measurements(json.loads(answer.stdout))
-    assert "onnxruntime-cpu/host" in arms
-    checks = [checked for arm in arms.values() for checked in arm["correctness"]]
-    assert {checked["accuracy_class"] for checked in checks} == {"exact"}
+def test_a_file_of_the_user_is_probed(
+    network: pathlib.Path,
+    home: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
+    rubric = tmp_path / "rubric"
+    shutil.copytree(rubric_files.rubric_directory(), rubric)
+    presets = (rubric / "presets.toml").read_text()
+    # The run above repeats its leaders in fresh processes.
+    (rubric / "presets.toml").write_text(presets.replace("repeats = 1\n", "repeats = 0\n"))
+    context = Context(environment=dict(os.environ), store=Store(home), rubric=rubric)
+    answers = Answers(
+        model=str(network),
+        task="forward",
+        gpu="cpu",
+        batch_sizes="2",
+        budget="1",
+        all_arms=True,
+        workflows="onnxruntime-cpu/host",
+    )
+    found = decide(sessions.execute_run(context, answers)).measurements
+    assert "onnxruntime-cpu/host" in found
+    checks = [checked for each in found.values() for checked in each.correctness]
+    assert {checked.accuracy_class for checked in checks} == {"exact"}
 
 
 @pytest.mark.long
