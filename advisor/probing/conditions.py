@@ -73,11 +73,8 @@ class GpuMonitor:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        with repeating(self._keep_sample, PERIOD_SECONDS, "gpu-monitor"):
+        with repeating(lambda: self._samples.append(self.sample()), PERIOD_SECONDS, "gpu-monitor"):
             yield
-
-    def _keep_sample(self) -> None:
-        self._samples.append(self.sample())
 
     def sample(self) -> GpuSample:
         power = self._query("nvmlDeviceGetPowerUsage")

@@ -40,7 +40,26 @@ def check_outputs(
     samples: list[list[Any]] = []
 
     def record(accuracy_class: AccuracyClass, fault: Fault) -> Checked:
-        return _record(whole, reference, shape, checks, accuracy_class, fault)
+        found = Checked(shape, accuracy_class, reference.name)
+        if checks:
+            worst = find_worst(checks)
+            found = dataclasses.replace(
+                found,
+                rmse=worst.found.rmse,
+                rmse_eager=worst.expected.eager.rmse,
+                allowed=worst.allowed,
+                max_abs=worst.found.worst,
+                compared_elements=sum(int(each.expected.values.size) for each in checks),
+            )
+        left_out = [each.expected.left_out for each in checks]
+        accuracy = dataclasses.replace(
+            summarise(reference, checks, fault),
+            uncompared=dict(collections.Counter(whole.uncompared.values())),
+            outputs=len(whole.outputs[0]),
+            unseen=whole.unseen,
+            left_out_elements=sum(int(each.sum()) for each in left_out if each is not None),
+        )
+        return dataclasses.replace(found, accuracy=accuracy)
 
     for number, every in enumerate(produced):
         if found := _find_structural_fault(whole, number, every):
@@ -162,36 +181,6 @@ def _reason(worst: OutputCheck, reference: Reference) -> str:
         f"its error {worst.found.rmse:.2e} (root mean square against {name}) is above the"
         f" allowed {worst.allowed:.2e}"
     )
-
-
-def _record(
-    whole: Reference,
-    reference: Reference,
-    shape: Shape,
-    checks: Sequence[OutputCheck],
-    accuracy_class: AccuracyClass,
-    fault: Fault,
-) -> Checked:
-    found = Checked(shape, accuracy_class, reference.name)
-    if checks:
-        worst = find_worst(checks)
-        found = dataclasses.replace(
-            found,
-            rmse=worst.found.rmse,
-            rmse_eager=worst.expected.eager.rmse,
-            allowed=worst.allowed,
-            max_abs=worst.found.worst,
-            compared_elements=sum(int(each.expected.values.size) for each in checks),
-        )
-    left_out = [each.expected.left_out for each in checks]
-    accuracy = dataclasses.replace(
-        summarise(reference, checks, fault),
-        uncompared=dict(collections.Counter(whole.uncompared.values())),
-        outputs=len(whole.outputs[0]),
-        unseen=whole.unseen,
-        left_out_elements=sum(int(each.sum()) for each in left_out if each is not None),
-    )
-    return dataclasses.replace(found, accuracy=accuracy)
 
 
 def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: Fault) -> Accuracy:

@@ -57,7 +57,12 @@ def run_role(request: Request, channel: Channel) -> None:
     snippet = Snippet(pathlib.Path(options["snippet"]))
     snippet.call()
     snippet.synchronise()
-    channel.send(events.FirstReply(time.monotonic() - options["begun"], count_graph_breaks()))
+    replied, breaks = time.monotonic() - options["begun"], {}
+    if "torch._dynamo" in sys.modules:
+        from probes.stacks import dynamo  # noqa: PLC0415 - imports torch
+
+        breaks = dynamo.graph_breaks()
+    channel.send(events.FirstReply(replied, breaks))
     snippet.save_call(pathlib.Path(options["call"]))
     snippet.run(options["saves"])
     channel.start_phase("correctness")
@@ -86,14 +91,6 @@ def run_role(request: Request, channel: Channel) -> None:
                 round_number=int(token[2]),
             )
         )
-
-
-def count_graph_breaks() -> dict[str, int]:
-    if "torch._dynamo" not in sys.modules:
-        return {}
-    from probes.stacks import dynamo  # noqa: PLC0415 - imports torch
-
-    return dynamo.graph_breaks()
 
 
 class Snippet:

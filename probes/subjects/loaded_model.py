@@ -123,7 +123,12 @@ def share(module: torch.nn.Module, file: pathlib.Path, device: str) -> None:
     The reference worker runs first and saves them. safetensors holds dense tensors only, so a model
     with others, or with views of them, has a file of PyTorch's next to it.
     """
-    _share_other_buffers(module, file.with_suffix(BUFFERS_SUFFIX))
+    # Those that are registered with `persistent=False` may be random.
+    state = module.state_dict()
+    buffers = {name: value for name, value in module.named_buffers() if name not in state}
+    others = file.with_suffix(BUFFERS_SUFFIX)
+    for name, saved in _exchange(buffers, others).items() if buffers else ():
+        buffers[name].copy_(saved)
     if not _is_dense(module):
         if found := _exchange(module.state_dict(), file.with_suffix(OTHER_SUFFIX)):
             module.load_state_dict(found)
@@ -162,11 +167,3 @@ def _exchange(tensors: dict[str, Any], file: pathlib.Path) -> dict[str, Any]:
     with replace_when_complete(file) as partial:
         torch.save(tensors, partial)
     return {}
-
-
-def _share_other_buffers(module: torch.nn.Module, file: pathlib.Path) -> None:
-    """Share the buffers that are registered with `persistent=False`, which may be random."""
-    state = module.state_dict()
-    buffers = {name: value for name, value in module.named_buffers() if name not in state}
-    for name, saved in _exchange(buffers, file).items() if buffers else ():
-        buffers[name].copy_(saved)

@@ -35,6 +35,8 @@ LEAVES = (bool, int, float, complex, str, bytes, type(None))
 CACHED = type(functools.cache(len))
 #: What an iterator returns next, so many values, tells its place.
 NEXT_VALUES = 8
+#: Containers that can be emptied and filled again.
+PLAIN = {dict, collections.OrderedDict, list, set, collections.deque}
 #: Returns the state of a generator, and sets it.
 Generator = tuple[Callable[[], Any], Callable[[Any], Any]]
 
@@ -231,7 +233,7 @@ def restored(module: torch.nn.Module) -> Iterator[None]:
     attributes = [
         (
             now,
-            {name: (each, copy.copy(each)) for name, each in now.items() if _is_plain(each)},
+            {name: (each, copy.copy(each)) for name, each in now.items() if type(each) in PLAIN},
             {**now},
         )
         for now in (each.__dict__ for each in module.modules())
@@ -256,10 +258,6 @@ def restored(module: torch.nn.Module) -> Iterator[None]:
                 each.data = values
             elif not torch.equal(each, values):
                 each.copy_(values)  # Others may share its memory.
-
-
-def _is_plain(value: Any) -> bool:
-    return type(value) in {dict, collections.OrderedDict, list, set, collections.deque}
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -68,9 +67,14 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     breaks = dynamo.graph_breaks()
     inside = captured * regions
     share = inside / (inside + outside) if inside + outside else 0.0
+    held = dynamo.count(captured, "operator")
+    ran = f"{regions} compiled regions ran in a call; their graphs hold {held} on average"
+    if regions == 1:
+        ran = f"1 compiled region ran in a call; its graph holds {held}"
+    more = f" and {len(breaks) - 1} more" if len(breaks) > 1 else ""
+    first = f"; the graph breaks at {next(iter(breaks))}{more}" if breaks else ""
     proof = (
-        f"{_describe_regions(regions, captured)}, and "
-        f"{dynamo.count(outside, 'operator')} ran outside them{_tell(breaks)}"
+        f"{ran}, and {dynamo.count(outside, 'operator')} ran outside them{first}"
         # Dynamo also opens a region for code of which it captured no operator.
         if regions and counters["stats"]["calls_captured"]
         else dynamo.with_cause("no compiled region ran")
@@ -88,20 +92,6 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
         facts["cudagraph_skips"] = skips
         return cuda_graphs.with_graphs(engaged, launches, missing)
     return engaged
-
-
-def _describe_regions(regions: int, captured: int) -> str:
-    operators = dynamo.count(captured, "operator")
-    if regions == 1:
-        return f"1 compiled region ran in a call; its graph holds {operators}"
-    return f"{regions} compiled regions ran in a call; their graphs hold {operators} on average"
-
-
-def _tell(breaks: Mapping[str, int]) -> str:
-    if not breaks:
-        return ""
-    first, *others = breaks
-    return f"; the graph breaks at {first}" + (f" and {len(others)} more" if others else "")
 
 
 def starts(subject: Any, request: Request) -> dict[str, StartLines]:

@@ -111,7 +111,7 @@ def is_in_use(directory: pathlib.Path) -> bool:
 @contextlib.contextmanager
 def _locked(name: str, root: pathlib.Path, report: Callable[[str], None]) -> Iterator[int]:
     """Hold the environment's lock, after waiting for its holder; yield its file descriptor."""
-    with registry.creation_lock(root, name).open("w") as lock:
+    with (root / f"{name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

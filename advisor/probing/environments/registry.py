@@ -129,11 +129,6 @@ def staging_directory(root: pathlib.Path, name: str) -> pathlib.Path:
     return root / f".making-{name}"
 
 
-def creation_lock(root: pathlib.Path, name: str) -> pathlib.Path:
-    """Return the file that is locked while an environment is created or removed."""
-    return root / f"{name}.lock"
-
-
 def interpreter_path(directory: pathlib.Path) -> pathlib.Path:
     return directory / "bin" / "python"
 
