@@ -1,4 +1,4 @@
-"""What a user can do with a finished answer: its code, its verification and its report."""
+"""What a user can do with finished answers, also with keys that leave the terminal to a command."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from onscreen import (
     wait_for,
     wait_for_screen,
 )
+from recorded_fleet import LOST, cell, fleet_of
+from recorded_runs import make_run
 from textual.widgets import Input
 
 from advisor.context import Context
@@ -22,8 +24,19 @@ from advisor.decide.decision import decide
 from advisor.report import found_recipe, recipe_text
 from advisor.store.runs import Run
 from advisor.tui import app as terminal_app
+from advisor.tui.app import AdvisorApp
+from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog, LineDialog
+from advisor.tui.screens.history import HistoryScreen, SecondRunTable
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.table import Table
+
+
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run commands without a terminal to leave and to return from."""
+    monkeypatch.setattr(AdvisorApp, "suspend", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr("builtins.input", lambda _: "")
 
 
 @async_test
@@ -38,8 +51,6 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
         assert results.answer.document.recommendation is not None
-        monkeypatch.setattr(app, "suspend", contextlib.nullcontext)
-        monkeypatch.setattr("builtins.input", lambda _: "")
         await pilot.press("down", "c")
         assert app.screen is results
         answer, arm = decide(recorded), results.answer.document.recommendation.arm
@@ -63,26 +74,80 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         await wait_for_screen(pilot, ResultsScreen)
 
 
-@pytest.mark.parametrize("status", [0, 1])
 @async_test
 async def test_a_command_runs_in_the_terminal_after_a_confirmation(
-    status: int, tui_context: Context, recorded: Run, tmp_path: pathlib.Path
+    tui_context: Context, recorded: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, results = tmp_path / "asked", []
-    script = f"import sys; open({str(asked)!r}, 'w').write(repr(sys.argv)); sys.exit({status})"
-    app = replay_app(tui_context, recorded)
+    app, succeeded = replay_app(tui_context, recorded), []
     async with running_app(app) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(terminal_app, "ADVISOR_COMMAND", (sys.executable, "-c", script))
-            patch.setattr(app, "suspend", contextlib.nullcontext)
-            patch.setattr("builtins.input", lambda _: "")
+        for status in (0, 1):
+            asked = tmp_path / f"asked-{status}"
+            script = (
+                f"import sys; open({str(asked)!r}, 'w').write(repr(sys.argv)); sys.exit({status})"
+            )
+            monkeypatch.setattr(terminal_app, "ADVISOR_COMMAND", (sys.executable, "-c", script))
             for key, is_asked in (("escape", False), ("y", True)):
-                app.ask_to_run("Do it?", "", ["verify", "a b"], lambda: results.append(1))
+                app.ask_to_run("Do it?", "", ["verify", "a b"], lambda: succeeded.append(1))
                 await wait_for_screen(pilot, ChoiceDialog)
                 assert "p3-advisor verify a b" in screen_text(pilot)
                 await pilot.press(key)
                 await wait_for_screen(pilot, ResultsScreen)
                 assert asked.exists() is is_asked
-    assert asked.read_text() == "['-c', 'verify', 'a b']"
-    assert results == ([1] if status == 0 else [])
+            assert asked.read_text() == "['-c', 'verify', 'a b']"
+    assert succeeded == [1]
+
+
+@async_test
+async def test_two_marked_runs_are_compared_and_f_prints_the_newest_fleet(
+    context: Context, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = [make_run(context.store, finished=finished) for finished in (True, False)]
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        app.action_history()
+        history = await wait_for_screen(pilot, HistoryScreen)
+        await wait_for(pilot, lambda: history.query_one(Table).row_count == 2)
+        await pilot.press("c")
+        assert capfd.readouterr().out == "", "one run is not compared"
+        await pilot.press("space", "down", "space", "c")
+        assert app.screen is history
+        printed = capfd.readouterr().out
+        assert all(run.directory.name in printed for run in runs)
+        assert "exported" in printed
+        assert "f" not in history.active_bindings, "no fleet is stored"
+        await app.pop_screen()
+        run_id = runs[0].header().run_id
+        lost = cell("H200", None, model="[/red]", reason=LOST)
+        context.store.fleets.save(fleet_of(cell("H200", run_id), lost))
+        app.action_history()
+        await wait_for_screen(pilot, HistoryScreen)
+        await pilot.press("f")
+    printed = capfd.readouterr().out
+    assert run_id in printed
+    assert "[/red]" in printed
+
+
+@async_test
+async def test_b_in_the_results_asks_for_the_second_run_and_compares_with_enter(
+    context: Context, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = make_run(context.store, finished=True)
+    second = make_run(context.store, finished=True, run_id="20261121-130000-0002")
+    app = AdvisorApp(LaunchOptions(open=str(first.directory)), context)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("b")
+        history = await wait_for_screen(pilot, HistoryScreen)
+        table = history.query_one(Table)
+        await wait_for(pilot, lambda: table.row_count == 2)
+        table.move_cursor_to(first.directory.name)
+        assert history.active_bindings["enter"].binding.description == SecondRunTable.COMPARE
+        assert not {"r", "space", "c", "t", "d", "n", "f"} & history.active_bindings.keys()
+        await pilot.press("enter")
+        assert app.screen is history, "a run is not compared with itself"
+        table.move_cursor_to(second.directory.name)
+        await pilot.press("enter")
+    before, after = capfd.readouterr().out.splitlines()[:2]
+    assert first.directory.name in before
+    assert second.directory.name in after

@@ -1,4 +1,4 @@
-"""`--json` and `--jsonl` work before and after the name of a command."""
+"""Options: their sections in `--help`, and data flags before and after the name of a command."""
 
 from __future__ import annotations
 
@@ -9,9 +9,45 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from typer.core import TyperGroup
+from typer.testing import CliRunner
 
+from advisor.ask.answers import Answers
+from advisor.cli import command_line, terminal
 from advisor.cli.command_line import program
+from advisor.cli.options import COMMAND_GROUPS
 from advisor.cli.output import DATA_FLAGS, move_behind_command
+
+
+def test_an_option_is_listed_below_the_title_of_its_group() -> None:
+    lines = CliRunner().invoke(terminal.app, ["ask", "--help"]).output.splitlines()
+    sections: dict[str, list[str]] = {}
+    title = ""
+    for line in lines:
+        if line.endswith(":") and not line.startswith(" "):
+            title = line.removesuffix(":")
+        elif line.startswith("  --"):
+            sections.setdefault(title, []).append(line.split()[0].strip(","))
+    *titles, last = sections
+    assert (titles[0], last) == ("Model", "Output and other options")
+    listed = [option for title in titles for option in sections[title]]
+    known = [f"--{name.replace('_', '-')}" for name in Answers.__struct_fields__]
+    assert sorted(listed) == sorted(known)
+    own = ["--replay", "--open", "--speed", "--plain", "--ascii", "--theme", "--no-color"]
+    assert sections[last] == [*own, "--no-mouse", "--help"]
+    assert sections["Servers under load"][:2] == ["--ttft", "--itl"]
+
+
+def test_each_command_names_its_section_and_is_in_the_readme() -> None:
+    readme = (pathlib.Path(__file__).parents[3] / "README.md").read_text()
+    described = readme[readme.index("## Commands") :]
+    for name, command in command_line.program().commands.items():
+        if not command.hidden:
+            assert getattr(command, "rich_help_panel", None) in COMMAND_GROUPS, name
+            assert name == "ask" or f"`{name}" in described or f"{name} " in described, name
+    lines = CliRunner().invoke(command_line.app, ["--help"]).output.splitlines()
+    titles = [line.removesuffix(":") for line in lines if line.endswith(":")]
+    assert titles == ["Options", *COMMAND_GROUPS]
+
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
