@@ -52,14 +52,18 @@ def simulated(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
-def test_a_question_is_measured_and_the_run_is_loaded_again(tmp_path: pathlib.Path) -> None:
+def test_a_question_is_measured_silently_and_the_run_is_loaded_again(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     events: list[LoggedEvent] = []
     run = advisor.recommend(
         "demo",
         priorities={"performance": 60, "productivity": 25, "portability": 15},
         on_event=events.append,
+        progress=False,
         **ONE_ARM,
     )
+    assert (*capsys.readouterr(),) == ("", "")
     assert isinstance(events[-1].run_event, Finished)
     assert run.recommendation is not None or run.problem is not None
     assert run.answer.question.priorities.performance == 60
@@ -147,14 +151,6 @@ def test_a_dataframe_without_pandas_is_a_user_error(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("simulated")
-@pytest.mark.parametrize("progress", [True, False])
-def test_progress_is_on_standard_error(progress: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    advisor.recommend("demo", progress=progress, **ONE_ARM)
-    printed = capsys.readouterr()
-    assert (printed.out, "quick: build" in printed.err) == ("", progress)
-
-
-@pytest.mark.usefixtures("simulated")
 def test_a_user_error_has_its_next_step() -> None:
     with pytest.raises(errors.UnknownModelError) as raised:
         advisor.recommend("no-such-model", **ONE_ARM)
@@ -215,9 +211,14 @@ def test_a_batch_size_out_of_range_is_refused(batch_sizes: int | str | tuple[int
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
-def test_several_lengths_are_one_run_with_a_mix() -> None:
+def test_several_lengths_are_one_run_with_a_mix_and_progress_is_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     options = {**ONE_ARM, "input_tokens": (8, 32), "length_mix": {8: 3, 32: 1}}
-    found = advisor.recommend("demo", **options)
+    found = advisor.recommend("demo", progress=True, **options)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "quick: build" in printed.err
     assert [each.share for each in found.answer.question.lengths] == [0.75, 0.25]
     table = found.to_dataframe()
     quick = table[table["arm"] == "quick"]
