@@ -14,7 +14,7 @@ from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load, rubric_dire
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.answer import Answer, Fleet
 from advisor.domain.catalogue import Models, Presets
-from advisor.domain.rubric import PublishedData, Rubric
+from advisor.domain.rubric import Rubric
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header
 from advisor.domain.serving import ServingRules
@@ -42,13 +42,12 @@ SHIPPED: dict[str, Any] = {
     "presets": Presets,
     "gpus": GpusFile,
     "guidelines": GuidelinesFile,
-    "published": PublishedData,
     "accuracy": AccuracyRules,
     "serving": ServingRules,
 }
 #: Files that a user may write: a field that is not known is an error in them.
 STRICT = {"options", "criteria", "workflow", "models", "presets", "gpus", "guidelines"} | {
-    *("published", "accuracy", "serving"),
+    *("accuracy", "serving"),
 }
 
 

@@ -15,7 +15,7 @@ from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Catalogue, EarlierRuns, KnownGpu, Models, Presets
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import StartWay
-from advisor.domain.rubric import Criterion, Guideline, PublishedData, Rubric
+from advisor.domain.rubric import Criterion, Guideline, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import CitedFact, DeclaredFacts, EngineMemory, Integration, Workflow
 from advisor.errors import CatalogueError
@@ -62,7 +62,6 @@ def load(
         presets=read(directory / "presets.toml", Presets),
         gpus=read(directory / "gpus.toml", GpusFile).gpu,
         guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
-        published=read(directory / "published.toml", PublishedData),
         earlier_runs=read(directory / "earlier_runs.toml", dict[str, dict[str, EarlierRuns]]),
         accuracy=read(directory / "accuracy.toml", AccuracyRules),
         serving=read(directory / "serving.toml", ServingRules),

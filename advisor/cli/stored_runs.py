@@ -118,16 +118,10 @@ def explain(
     ] = "",
 ) -> None:
     """Explain the score of a workflow: each figure, its rule and its source."""
-    from advisor.ask import rubric_files
     from advisor.report import answer_files, explanation
 
-    published = rubric_files.load().published
-    print_text(
-        explanation.render(
-            answer_files.open_answer(run, open_store()), workflow, criterion, published
-        ),
-        nl=False,
-    )
+    answer = answer_files.open_answer(run, open_store())
+    print_text(explanation.render(answer, workflow, criterion), nl=False)
 
 
 @app.command(rich_help_panel="Code")

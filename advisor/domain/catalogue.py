@@ -11,7 +11,7 @@ from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import StartWay
 from advisor.domain.model import SyntheticModel
 from advisor.domain.question import Budget, Dtype, Question
-from advisor.domain.rubric import Guideline, PublishedData, Rubric
+from advisor.domain.rubric import Guideline, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import EngineMemory, Workflow
 
@@ -193,7 +193,6 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     presets: Presets
     gpus: dict[str, KnownGpu]
     guidelines: tuple[Guideline, ...]
-    published: PublishedData
     #: By device and arm.
     earlier_runs: dict[str, dict[str, EarlierRuns]]
     accuracy: AccuracyRules

@@ -1,4 +1,4 @@
-"""The criteria with the functions that grade a fact, and published advice and figures."""
+"""The criteria with the functions that grade a fact, and published advice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.domain.question import Dtype, Question, Task
+from advisor.domain.question import Task
 
 Basis = Literal["paper", "ours"]
 #: A letter as a number: 3 is A, 2 is B, 1 is C.
@@ -148,66 +148,3 @@ class Guideline(msgspec.Struct, frozen=True, kw_only=True):
     at_least: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
     basis: Literal["paper", "handbook"]
     source: Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure of the paper, with its conditions."""
-
-    gpu: str
-    #: Name of the paper's software environment.
-    stack: str
-    model: str
-    workflow: str
-    fact: Literal["speedup", "tokens_per_second", "peak_memory_gib", "compile_seconds"]
-    #: Batch sizes that the figure holds for.
-    batch_sizes: Annotated[
-        tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)
-    ]
-    low: Annotated[float, msgspec.Meta(gt=0)]
-    high: Annotated[float, msgspec.Meta(gt=0)]
-    section: Annotated[str, msgspec.Meta(min_length=1)]
-    #: Why a measurement today may differ; empty if no cause is known.
-    differs_because: str = ""
-
-
-class PublishedConditions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the paper ran a model with, for all of its figures."""
-
-    task: Task
-    dtype: Dtype
-    input_tokens: Annotated[int, msgspec.Meta(ge=1)]
-    #: Null for the task `forward`.
-    output_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    section: Annotated[str, msgspec.Meta(min_length=1)]
-
-    def differences(self, question: Question) -> tuple[str, ...]:
-        """Return each condition that the question does not share, with both values."""
-        pairs = [
-            (f"the task {self.task}", question.task, self.task == question.task),
-            (self.dtype, question.dtype, question.dtype in {self.dtype, "native"}),
-            (
-                f"{self.input_tokens} input tokens",
-                question.input_tokens,
-                self.input_tokens == question.input_tokens,
-            ),
-            (
-                f"{self.output_tokens} output tokens",
-                question.output_tokens,
-                self.output_tokens in {None, question.output_tokens},
-            ),
-        ]
-        return tuple(f"{here} (asked: {asked})" for here, asked, is_same in pairs if not is_same)
-
-
-class PublishedData(msgspec.Struct, frozen=True, kw_only=True):
-    """`published.toml`: figures of the paper."""
-
-    source: str = ""
-    #: By model; figures of a model without an entry are compared by model only.
-    conditions: dict[str, PublishedConditions] = {}
-    figure: tuple[PublishedFigure, ...] = ()
-
-    def differences(self, question: Question) -> tuple[str, ...]:
-        """Return the conditions of the model's figures that the question does not share."""
-        conditions = self.conditions.get(question.model.name)
-        return conditions.differences(question) if conditions else ()

@@ -12,7 +12,7 @@ from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
-from advisor.domain.rubric import LETTERS, Basis, PublishedData, PublishedFigure, name_fact
+from advisor.domain.rubric import LETTERS, Basis, name_fact
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
 from advisor.report import shortcomings
 from advisor.report.answer import cost_line
@@ -34,7 +34,7 @@ LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
 BASES: dict[Basis, str] = {"paper": "stated in the paper", "ours": "our reading of the paper"}
 
 
-def render(answer: Answer, workflow: str, criterion: str, published: PublishedData) -> str:
+def render(answer: Answer, workflow: str, criterion: str) -> str:
     """Return the explanation of the arms of a workflow, for one criterion or for all.
 
     An empty `workflow` means the recommended arm, an empty `criterion` all criteria.
@@ -47,7 +47,7 @@ def render(answer: Answer, workflow: str, criterion: str, published: PublishedDa
     blocks = [
         explain_unmeasured(found)
         if isinstance(found, UnmeasuredArm)
-        else explain_arm(answer, found, [wanted] if wanted else CRITERIA, published)
+        else explain_arm(answer, found, [wanted] if wanted else CRITERIA)
         for found in find_arms(answer, workflow)
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
@@ -99,16 +99,13 @@ def explain_unmeasured(arm: UnmeasuredArm) -> list[str]:
     ]
 
 
-def explain_arm(
-    answer: Answer, arm: RankedArm, criteria: Sequence[str], published: PublishedData
-) -> list[str]:
+def explain_arm(answer: Answer, arm: RankedArm, criteria: Sequence[str]) -> list[str]:
     """Return the lines about one arm with a score."""
     scored, measured = arm
     name = f"{scored.title}, arm {scored.arm}"
     lines = [f"{name}, run {answer.run_id}, rubric {answer.rubric}", LEGEND]
     if "performance" in criteria:
         lines += _measured_lines(answer, arm, measured)
-        lines += _published_lines(answer, scored.workflow, published)
     for name in criteria:
         lines += _criterion_lines(name, scored.ratings[name])
         if name == "input_flexibility":
@@ -160,32 +157,6 @@ def _kept_memory(cell: Cell) -> str:
     if cell.kept_bytes is None:
         return ""
     return f"; its build keeps {format_mebibytes(cell.kept_bytes)} MiB of the GPU for this shape"
-
-
-def _published_lines(answer: Answer, workflow: str, published: PublishedData) -> list[str]:
-    """Return the paper's figures of the same model and workflow, and how its question differs."""
-    key = answer.question.model.name, workflow
-    figures = [figure for figure in published.figure if (figure.model, figure.workflow) == key]
-    if not figures:
-        return []
-    differences = published.differences(answer.question)
-    title = "published, not comparable" if differences else "published"
-    return [
-        f"  {title} ({published.source})",
-        *([f"    these figures are for {', '.join(differences)}"] if differences else []),
-        *map(_figure_line, figures),
-    ]
-
-
-def _figure_line(figure: PublishedFigure) -> str:
-    value = f"{figure.low:g}" if figure.low == figure.high else f"{figure.low:g} to {figure.high:g}"
-    sizes = ", ".join(map(str, figure.batch_sizes))
-    difference = f"; may differ because {figure.differs_because}" if figure.differs_because else ""
-    fact = figure.fact.replace("_", " ")
-    return (
-        f"    {figure.gpu}, {figure.stack}, section {figure.section}, batch size {sizes}: "
-        f"{fact} {value}{difference}"
-    )
 
 
 def _criterion_lines(name: str, score: Rating) -> list[str]:

@@ -30,7 +30,6 @@ RUBRIC_FILES = (
     "guidelines",
     "models",
     "presets",
-    "published",
 )
 
 

@@ -91,8 +91,7 @@ recipe prints it. Log: the output of the stack."""
                 f"   {format_interval(entry.speedup)}"
             )
         )
-        published = answer.catalogue.published
-        explained = explanation.explain_arm(answer.document, entry, CRITERIA, published)
+        explained = explanation.explain_arm(answer.document, entry, CRITERIA)
         for name, lines in (
             ("explanation", explained),
             ("code", self._code()),

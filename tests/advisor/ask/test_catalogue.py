@@ -34,7 +34,6 @@ FILES = (
     "gpus.toml",
     "verified.toml",
     "guidelines.toml",
-    "published.toml",
 )
 Edit = Callable[[str, str, str], None]
 

@@ -12,7 +12,6 @@ import pytest
 from golden_files import Expect
 from report_runs import with_measurement
 
-from advisor.domain.rubric import PublishedData
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import explanation, figures, markdown, shortcomings
 from advisor.report.answer_files import read_answer
@@ -21,7 +20,6 @@ from probes.wire.events import NewShapeResult
 from probes.wire.shape import Shape
 
 ANSWER = built_answers.answer()
-PUBLISHED = builders.shipped_catalogue().published
 
 
 @pytest.mark.parametrize(
@@ -33,7 +31,7 @@ def test_a_workflow_is_explained_by_the_name_that_people_call_it(
 ) -> None:
     """One that does not apply, too."""
     file = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / f"{kept}.json"
-    assert status in explanation.render(read_answer(str(file)), name, "", PUBLISHED)
+    assert status in explanation.render(read_answer(str(file)), name, "")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +46,7 @@ def test_a_workflow_is_explained_by_the_name_that_people_call_it(
 def test_an_arm_is_explained_from_its_calls_to_its_score(
     name: str, arm: str, criterion: str, expect: Expect
 ) -> None:
-    text = explanation.render(ANSWER, arm, criterion, PUBLISHED)
+    text = explanation.render(ANSWER, arm, criterion)
     expect(f"explanation-{name}", text.splitlines())
 
 
@@ -64,7 +62,7 @@ def test_shapes_that_were_not_built_are_explained_and_in_the_pane_of_the_reasons
         stalled, shape=Shape(1, 48), outcome="refused", reason="it takes [b]fixed[/b] lengths"
     )
     answer = with_measurement(ANSWER, "compiled", new_shape_results=(stalled, refused))
-    explained = explanation.render(answer, "compiled", "", PUBLISHED)
+    explained = explanation.render(answer, "compiled", "")
     pane = render_pane(answer, "why")
     for each in (stalled, refused):
         line = shortcomings.describe_new_shape(each)
@@ -80,59 +78,23 @@ def test_the_memory_of_a_shape_is_explained_and_a_figure() -> None:
         )
     ]
     answer = with_measurement(ANSWER, "compiled", cells=tuple(cells))
-    lines = explanation.render(answer, "compiled", "", PUBLISHED).splitlines()
+    lines = explanation.render(answer, "compiled", "").splitlines()
     assert [line for line in lines if " keeps 3 MiB " in line or " keeps 11 MiB " in line] == [
         line for line in lines if "a typical call takes" in line
     ]
     found = [row["kept_bytes"] for row in figures.rows(answer) if row["arm"] == "compiled"]
     assert found == [each.kept_bytes for each in cells]
-    assert "keeps" not in explanation.render(ANSWER, "compiled", "", PUBLISHED)
-
-
-def test_published_figures_of_the_same_model_and_workflow_are_listed() -> None:
-    figure = msgspec.structs.replace(
-        PUBLISHED.figure[0], model=ANSWER.question.model.name, workflow="compiled"
-    )
-    text = explanation.render(
-        ANSWER, "compiled", "performance", PublishedData(source="the paper", figure=(figure,))
-    )
-    assert f"{figure.gpu}, {figure.stack}, section {figure.section}" in text
-    assert figure.differs_because in text
-
-
-def test_published_figures_of_another_question_are_marked() -> None:
-    name = ANSWER.question.model.name
-    figure = msgspec.structs.replace(PUBLISHED.figure[0], model=name, workflow="compiled")
-    conditions = next(iter(PUBLISHED.conditions.values()))
-    same = msgspec.structs.replace(
-        conditions,
-        task=ANSWER.question.task,
-        dtype=ANSWER.question.dtype,
-        input_tokens=ANSWER.question.input_tokens,
-        output_tokens=None,
-    )
-    longer = msgspec.structs.replace(same, input_tokens=same.input_tokens + 1)
-    texts = [
-        explanation.render(
-            ANSWER,
-            "compiled",
-            "performance",
-            PublishedData(source="the paper", figure=(figure,), conditions={name: each}),
-        )
-        for each in (same, longer)
-    ]
-    assert ["not comparable" in text for text in texts] == [False, True]
-    assert f"{longer.input_tokens} input tokens (asked: {same.input_tokens})" in texts[1]
+    assert "keeps" not in explanation.render(ANSWER, "compiled", "")
 
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(UnknownWorkflowError) as unknown:
-        explanation.render(ANSWER, "nonsense", "", PUBLISHED)
+        explanation.render(ANSWER, "nonsense", "")
     assert "compiled" in unknown.value.next_step
     with pytest.raises(UnknownWorkflowError) as misspelt:
-        explanation.render(ANSWER, "Brokn", "", PUBLISHED)
+        explanation.render(ANSWER, "Brokn", "")
     assert misspelt.value.next_step.startswith("did you mean broken")
     with pytest.raises(UnknownCriterionError):
-        explanation.render(ANSWER, "", "speed", PUBLISHED)
+        explanation.render(ANSWER, "", "speed")
     with pytest.raises(UnknownWorkflowError):
-        explanation.render(msgspec.structs.replace(ANSWER, recommendation=None), "", "", PUBLISHED)
+        explanation.render(msgspec.structs.replace(ANSWER, recommendation=None), "", "")

@@ -15,7 +15,6 @@ import pytest
 import tabulate
 from pyarrow import parquet
 
-from advisor.ask import rubric_files
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import CRITERIA
 from advisor.report import answer_files, explanation, figures, markdown, page, text_report
@@ -105,9 +104,7 @@ def test_every_column_of_the_ranking_is_on_the_screens_and_explained(answer: Ans
     assert [column.key for column in shown if column.key != "interval"] == [
         column.name for column in columns
     ]
-    explained = explanation.explain_arm(
-        answer, answer.ranked[0], CRITERIA, rubric_files.load().published
-    )
+    explained = explanation.explain_arm(answer, answer.ranked[0], CRITERIA)
     for column in columns:
         cell = column.write(answer.ranked[0])
         assert rows[answer.ranked[0].arm][column.name] == cell
