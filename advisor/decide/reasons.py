@@ -1,61 +1,22 @@
-"""Why an arm is advised, and what to do next, as sentences with their figures. Pure."""
+"""What may have limited the arms, and what to do next, as sentences with their figures. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, UnmeasuredArm
-from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Budget
 from advisor.domain.recommendation import Trust
-from advisor.domain.results import Rating, Results, ScoredArm, StoppedBuild
+from advisor.domain.results import Rating, StoppedBuild
 from advisor.domain.rubric import LETTERS, name_fact
 from advisor.domain.workflow import Workflow
 from advisor.text_format import format_fact, format_share
-from probes.wire.shape import Shape
 
 #: Share of the device's memory above which memory may have limited a build.
 SHORT_OF_MEMORY = 0.8
 #: The measured peak may be too low by less than this factor.
 ABOVE_PEAK = 1.2
-
-
-def give_reasons(
-    winner: ScoredArm,
-    measurement: Measurement,
-    results: Results,
-    priorities: Priorities,
-    missing: Sequence[Shape] = (),
-) -> list[str]:
-    """Return why the advised arm is advised."""
-    speedup = measurement.speedup
-    factor = (
-        f"between {speedup.low:.2f} and {speedup.high:.2f} times"
-        if is_unfit(results) and speedup.low is not None and speedup.high is not None
-        else f"{speedup.value:.2f}x"
-    )
-    bounds = (
-        f" (95 %: {speedup.low:.2f} to {speedup.high:.2f})"
-        if speedup.low is not None and speedup.high is not None and not is_unfit(results)
-        else ""
-    )
-    reasons = [f"it scores {winner.score:.2f} with the weights {priorities.describe()}"]
-    if winner.arm != results.baseline and results.serving is not None:
-        reasons.append(
-            f"it sustains {speedup.value:.2f}x the request rate of {results.baseline}{bounds}"
-        )
-    elif winner.arm != results.baseline:
-        has_lengths = any(race.shape.lengths for race in results.races)
-        kind = "shapes" if has_lengths else "batch sizes"
-        over = f"the {kind} that were measured" if missing else f"the {kind}"
-        reasons.append(
-            f"it is {factor} as fast as {results.baseline}{bounds}, geometric mean over {over}"
-        )
-    else:
-        reasons.append("no other measured workflow gains more than it costs in the other criteria")
-    return reasons
 
 
 def name_grade(criterion: str, rating: Rating) -> str:

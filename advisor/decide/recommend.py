@@ -13,7 +13,6 @@ from advisor.decide.reasons import (
     explain_precision,
     give_deployment_steps,
     give_next_steps,
-    give_reasons,
 )
 from advisor.decide.sensitivity import find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
@@ -169,13 +168,6 @@ def _add_reasons(
     return msgspec.structs.replace(
         advice,
         reasons=(
-            *give_reasons(
-                winner,
-                measurement,
-                results,
-                question.priorities,
-                unraced_shapes(answer),
-            ),
             *explain_memory(answer, advice.arm),
             *explain_precision(results.measurements, question.dtype),
         ),

@@ -9,7 +9,6 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from builders import BASELINE
 from built_answers import recommend_for
 from golden_files import Expect
 from hypothesis import assume, example, given
@@ -246,32 +245,11 @@ def test_what_could_be_installed_is_a_next_step(expect: Expect) -> None:
     expect("next-steps-installable", advice.next_steps)
 
 
-def test_reasons_give_the_figures(expect: Expect) -> None:
-    arms, results = two((1.5, 1.2))
-    expect("reasons", advise(arms, results).reasons)
-
-
-def test_a_speedup_without_bounds_is_given_without_them(expect: Expect) -> None:
-    arms, results = two()
-    open_ended = tuple(
-        msgspec.structs.replace(
-            each, speedup=msgspec.structs.replace(each.speedup, low=None, high=None)
-        )
-        for each in results.measurements
-    )
-    reasons = advise(arms, msgspec.structs.replace(results, measurements=open_ended)).reasons
-    expect("reasons-without-bounds", reasons)
-
-
 def test_a_batch_size_without_a_race_leaves_the_speeds_open(expect: Expect) -> None:
     arms, results = two((1.5, 1.2))
     advice = advise(arms, results, builders.question(batch_sizes=(1, 16, 64)))
     assert advice.trust == "D"
-    expect("reasons-missing-sizes", [*advice.trust_reasons, *advice.reasons])
-
-
-def test_the_baseline_is_not_praised_for_being_as_fast_as_itself(expect: Expect) -> None:
-    expect("reasons-baseline", advise([builders.scored_arm(BASELINE, speedup=1.0)]).reasons)
+    expect("reasons-missing-sizes", advice.trust_reasons)
 
 
 def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_settle() -> None:

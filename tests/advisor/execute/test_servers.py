@@ -145,7 +145,6 @@ def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> Non
     assert speedups[BASELINE].value == 1
     assert all(arm.batch_tokens_per_second for arm in found.values())
     assert built_answers.headline(answer, "load")
-    assert any(BASELINE in reason for reason in advice.reasons)
 
 
 def test_the_contender_alone_is_measured_in_two_processes(

@@ -13,7 +13,6 @@ import pytest
 from builders import BASELINE
 from golden_files import Expect
 from report_runs import (
-    advice_of,
     with_advice,
     with_measurement,
     with_results,
@@ -138,7 +137,6 @@ def test_an_unfit_machine_gives_ranges_in_table_and_reasons() -> None:
     (row,) = (line for line in text_report.ranking(unfit) if line.split()[1] == "compiled")
     speedup = unfit.measurements["compiled"].speedup
     assert f"{speedup.low:.2f} to {speedup.high:.2f}" in row
-    assert f"{speedup.value:.2f}x" not in "".join(advice_of(unfit).reasons)
     (eager,) = (line for line in text_report.ranking(unfit) if "pytorch-eager" in line)
     assert "1.00x" in eager
 
