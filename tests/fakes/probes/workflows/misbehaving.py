@@ -35,6 +35,9 @@ class Device:
     def synchronize(self):
         time.sleep(max(self.busy_until - time.perf_counter(), 0))
 
+    def empty_cache(self):
+        pass
+
     def max_memory_allocated(self):
         return 0
 
