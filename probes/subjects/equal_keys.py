@@ -6,12 +6,14 @@ is called with the ranks of the values instead, in which equal values have an or
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from probes.checking.deviation import MAX_ELEMENTS
 from probes.checking.stored_reference import Keys
@@ -66,11 +68,17 @@ class OtherOrder(TorchDispatchMode):
         self.ties: list[tuple[Any, Keys | None]] = []
         #: Whether an operator has returned other places.
         self.has_moved = False
+        #: Whether places were used: a pooling's are mostly dropped.
+        self.are_used = False
+        self._places: dict[int, weakref.ref[torch.Tensor]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         named = kwargs or {}
+        for each in tree_leaves((args, named)):
+            place = self._places.get(id(each))
+            self.are_used |= place is not None and place() is each
         result = func(*args, **named)
         is_open = str(func) in OPEN or (str(func) in STABLE and not named.get("stable"))
         if not is_open or not args[0].numel():
@@ -81,17 +89,19 @@ class OtherOrder(TorchDispatchMode):
         if args[0].unique().numel() < args[0].numel():
             self.ties.append((places.cpu().numpy(), _keys_of(func, args, named, places)))
         self.has_moved |= not torch.equal(places, moved)
+        self._places[id(moved)] = weakref.ref(moved)
         return (*values, moved) if values else moved
 
     def _rank(self, values: torch.Tensor) -> torch.Tensor:
         """Return the rank of each value among all, with a smaller number that orders equal ones."""
         ranks = values.unique(return_inverse=True)[1].double()
-        generator = torch.Generator().manual_seed(self._seed)
-        order = torch.arange(values.numel())
+        count, device = values.numel(), values.device
+        order = torch.arange(count, device=device)
         if self._seed > 1:
-            order = torch.randperm(values.numel(), generator=generator)
-        step = (-order if self._seed == 0 else order) / (2 * values.numel())
-        return ranks + step.view(values.shape).to(values.device)
+            generator = torch.Generator(device).manual_seed(self._seed)
+            order = torch.randperm(count, generator=generator, device=device)
+        step = (-order if self._seed == 0 else order) / (2 * count)
+        return ranks + step.view(values.shape)
 
 
 def _keys_of(func: Any, args: Any, named: dict[str, Any], places: torch.Tensor) -> Keys | None:
@@ -125,7 +135,7 @@ def find_tied(outputs: Sequence[Any], call: Callable[[], Sequence[Any]]) -> list
             found = call()
         ties = ties or order.ties
         has_moved |= order.has_moved
-        if not ties or (seed >= LEAST_ORDERS and not has_moved):
+        if not ties or not order.are_used or (seed >= LEAST_ORDERS and not has_moved):
             break
         masks = [
             mask | _differs(one, other)

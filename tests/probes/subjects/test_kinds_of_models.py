@@ -277,6 +277,22 @@ def test_a_place_is_not_taken_twice(tmp_path: pathlib.Path) -> None:
     assert dataclasses.replace(case, outputs=outputs).judge().accuracy_class == "incorrect"
 
 
+@pytest.mark.parametrize("returns_places", [False, True])
+def test_orders_are_tried_where_a_model_uses_places(returns_places: bool) -> None:
+    """Not for poolings, whose places are mostly dropped: an order of large inputs takes seconds."""
+    values, orders = torch.zeros(1, 1, 4, 4), 0
+
+    def call() -> list[Any]:
+        nonlocal orders
+        orders += 1
+        pooled, places = torch.nn.functional.max_pool2d(values, 2, return_indices=True)
+        return [pooled.numpy(), *([places.clone().numpy()] if returns_places else [])]
+
+    masks = equal_keys.find_tied([np.zeros((1, 1, 2, 2))] * (1 + returns_places), call)
+    assert [mask.all() for mask in masks] == [False, True][: len(masks)]
+    assert orders == (equal_keys.ORDERS if returns_places else 1)
+
+
 def test_what_ties_choose_is_left_out(tmp_path: pathlib.Path) -> None:
     case = make_case("gathers_by_ties", tmp_path)
     assert case.judge().accuracy.left_out_elements
