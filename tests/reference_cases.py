@@ -38,6 +38,28 @@ class Case:
         return found
 
 
+#: Of a module that calls a function with its layers.
+MODEL = """
+import os
+import random
+
+import numpy as np
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, call, **layers):
+        super().__init__()
+        self.call = call
+        self.layers = torch.nn.ModuleDict(layers)
+
+    def forward(self, *inputs):
+        return self.call(self.layers, *inputs)
+
+
+"""
+
+
 class Factories:
     """The code of factories, and the settings of the requests for their models."""
 

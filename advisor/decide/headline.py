@@ -7,10 +7,15 @@ one of them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from advisor.decide.certainty import REPETITIONS_TO_TRY
+from advisor.decide.faster_arm import (
+    describe_faster,
+    describe_gain,
+    describe_range,
+    is_baseline_advised,
+)
 from advisor.decide.further_lines import (
     AdvisedAnswer,
     describe_accuracy,
@@ -23,23 +28,18 @@ from advisor.decide.further_lines import (
     join_names,
     write_load_lines,
 )
-from advisor.decide.recommend import find_errors
-from advisor.decide.sensitivity import SAME_SCORE, grades_of
 from advisor.decide.speedup_draws import includes_processes
 from advisor.decide.trust import STEADY_NOISE, describe_unfitness, is_unfit
 from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
 from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
-from advisor.domain.recommendation import ChosenFor, Flip
-from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
-from advisor.domain.rubric import LETTERS
+from advisor.domain.recommendation import ChosenFor
+from advisor.domain.results import ScoredArm
 from advisor.errors import MachineUnfitError
 from advisor.text_format import (
     format_bound,
-    format_number,
     format_share,
     format_share_of_draws,
-    format_weight,
 )
 
 #: Why an arm is advised that has not the highest score.
@@ -84,15 +84,6 @@ def write_brief_certainty(answer: Answer) -> str:
     return _certainty(facts, is_brief=True) if facts is not None else ""
 
 
-def flip_in_certainty(answer: Answer) -> Flip | None:
-    """Return the change of a weight that the line of the certainty names, if any."""
-    facts = AdvisedAnswer.of(answer)
-    faster = _faster_arm(facts) if facts is not None else None
-    if facts is None or faster is None or faster.failures or _is_as_good_sibling(facts, faster):
-        return None
-    return _flip_to(facts, faster)
-
-
 def _without_recommendation(answer: Answer) -> str:
     problem = answer.problem
     reason = problem.what if problem else "nothing was decided"
@@ -115,7 +106,7 @@ def _certainty(facts: AdvisedAnswer, *, is_brief: bool = False) -> str:
         _chosen_for(facts),
         _as_good(facts),
         _wrong_choice(facts),
-        _faster(facts, is_brief=is_brief),
+        describe_faster(facts, is_brief=is_brief),
         _what_settles(facts) if word == "OPEN" else "",
     ]
     return " ".join(filter(None, sentences))
@@ -152,7 +143,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
         return ""
     share = format_share_of_draws(found.certainty)
     reasons = [f"the best choice, or as good, in {share} of what the measurements allow"]
-    if not found.fit and _is_baseline(facts):
+    if not found.fit and is_baseline_advised(facts):
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
     if not found.replicated:
@@ -181,7 +172,7 @@ def _as_good(facts: AdvisedAnswer) -> str:
     shares = facts.decision.contenders
     arms = [_best_of(facts, workflow) for workflow in facts.decision.as_good]
     named = [
-        f"{arm.title} ({_gain(facts, arm)}, {format_share_of_draws(shares[arm.workflow])})"
+        f"{arm.title} ({describe_gain(facts, arm)}, {format_share_of_draws(shares[arm.workflow])})"
         for arm in arms
     ]
     return f"About as good: {join_names(named, 'or')}." if named else ""
@@ -232,7 +223,7 @@ def _which_budget(budget: Budget | None, repeats: int) -> str:
 
 def _speed(facts: AdvisedAnswer) -> str:
     baseline = facts.baseline_title
-    if _is_baseline(facts):
+    if is_baseline_advised(facts):
         return f"It is the baseline, {baseline}."
     speedup = facts.measured.speedup
     if write_load_lines(facts):
@@ -241,7 +232,7 @@ def _speed(facts: AdvisedAnswer) -> str:
         return f"{speedup.value:.2f}x as fast as {baseline} (interval not known)."
     if is_unfit(facts.answer.results):
         why = describe_unfitness(facts.answer.results)
-        return f"{_range(speedup).capitalize()} as fast as {baseline}: {why}."
+        return f"{describe_range(speedup).capitalize()} as fast as {baseline}: {why}."
     bounds = f"{speedup.low:.2f} to {speedup.high:.2f}"
     if not includes_processes(facts.measured):
         return (
@@ -255,110 +246,6 @@ def _bounds(speedup: Interval) -> str:
     if speedup.low is None or speedup.high is None:
         return " (interval not known)"
     return f" ({speedup.low:.2f} to {speedup.high:.2f})"
-
-
-def _faster(facts: AdvisedAnswer, *, is_brief: bool) -> str:
-    """Name the fastest arm if it is another one and, beside the baseline, the best other one."""
-    regret, is_baseline = facts.decision.speed_regret, _is_baseline(facts)
-    faster = _faster_arm(facts)
-    sentences = []
-    if faster is not None:
-        gain = (
-            f"{_gain(facts, faster)} as fast as {facts.baseline_title}"
-            if is_unfit(facts.answer.results)
-            else f"{regret.value:.2f}x as fast as this one"
-        )
-        exactness = _less_exact(facts, faster)
-        reason = _why_not(facts, faster, is_brief=is_brief)
-        sentences.append(f"Faster: {faster.title}, {gain}{exactness}; {reason}.")
-    elif not is_baseline:
-        sentences.append("Nothing measured is faster.")
-    others = (arm for arm in facts.answer.scores if arm.workflow != facts.scored.workflow)
-    best = next((arm for arm in others if not arm.failures), None)
-    is_named = best is None or best.arm == regret.arm or best.workflow in facts.decision.as_good
-    if is_baseline and best is not None and not is_named and not is_brief:
-        sentences.append(f"The best other workflow is {best.title}, {_gain(facts, best)}.")
-    return " ".join(sentences)
-
-
-def _faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:
-    """Return the fastest arm, if its lead over the advised one matters."""
-    regret = facts.decision.speed_regret
-    is_faster = regret.arm is not None and regret.value >= 1 + EQUIVALENCE_MARGIN
-    return facts.arms[regret.arm] if is_faster and regret.arm is not None else None
-
-
-def _gain(facts: AdvisedAnswer, arm: ScoredArm) -> str:
-    """Return the speed-up of an arm; its range where the machine was not fit to measure on."""
-    if not is_unfit(facts.answer.results) or arm.arm == facts.answer.results.baseline:
-        return f"{arm.speedup:.2f}x"
-    return _range(facts.answer.measurements[arm.arm].speedup)
-
-
-def _range(speedup: Interval) -> str:
-    low, high = (format_number(bound, digits=2) for bound in (speedup.low, speedup.high))
-    return f"between {low}x and {high}x"
-
-
-def _is_baseline(facts: AdvisedAnswer) -> bool:
-    return facts.scored.arm == facts.answer.results.baseline
-
-
-def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
-    """Return that outputs are less exact than those of the advised arm; empty if they are not."""
-    errors = find_errors(facts.answer.results)
-    error = errors.get(faster.arm, 0.0)
-    if error <= errors.get(facts.scored.arm, 0.0):
-        return ""
-    return f" but less exact (error {error:.1e})" if math.isfinite(error) else " but less exact"
-
-
-def _why_not(facts: AdvisedAnswer, faster: ScoredArm, *, is_brief: bool) -> str:
-    if faster.failed_constraints:
-        return f"a constraint excludes it ({'; '.join(faster.failed_constraints)})"
-    if _is_as_good_sibling(facts, faster):
-        return "it scores as well"
-    if is_brief:
-        return f"it {_when_it_leads(facts, faster)}"
-    ours, theirs = grades_of(facts.scored), grades_of(faster)
-    losses = [
-        f"{name.replace('_', ' ')} ({LETTERS[faster.ratings[name].tier]})"
-        for name in ours
-        if theirs[name] < ours[name]
-    ]
-    on = f"it loses on {join_names(losses)}" if losses else "it scores the same"
-    return f"{on}, and {_when_it_leads(facts, faster)}"
-
-
-def _is_as_good_sibling(facts: AdvisedAnswer, arm: ScoredArm) -> bool:
-    is_sibling = arm.workflow == facts.scored.workflow
-    return is_sibling and arm.score >= facts.scored.score - SAME_SCORE
-
-
-def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
-    """Return from which weight of performance an arm leads all others, as the flips have it."""
-    if faster.score >= facts.scored.score:
-        return f"scores only {faster.score - facts.scored.score:.2f} points more"
-    flip, now = _flip_to(facts, faster), facts.answer.question.priorities.performance
-    if flip is None:
-        return "does not lead at any weight of performance"
-    shown = format_weight(flip.weight, now) or f"{now:g}"
-    return f"leads if performance weighs more than {shown} %"
-
-
-def _flip_to(facts: AdvisedAnswer, faster: ScoredArm) -> Flip | None:
-    """Return the weight of performance above which an arm with a lower score leads all others."""
-    if faster.score >= facts.scored.score:
-        return None
-    # Arms of equal grades lead together.
-    theirs = grades_of(faster)
-    found = (
-        flip
-        for flip in facts.advice.flips
-        if (flip.criterion, flip.when) == ("performance", "more")
-        and grades_of(facts.arms[flip.to]) == theirs
-    )
-    return next(found, None)
 
 
 def _change(facts: AdvisedAnswer) -> str:

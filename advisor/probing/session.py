@@ -1,7 +1,6 @@
 """Drive the resident workers of a run: import, build one at a time, time blocks of calls, stop.
 
-A method is a generator of the events that occur while it runs. The pipeline decides what comes
-next.
+A method is a generator of the events that occur while it runs. `execute` decides what comes next.
 """
 
 from __future__ import annotations
@@ -323,7 +322,7 @@ class Session(WorkerPool):
         return self.headroom.fits_another_worker(running_builds)
 
     def check(self, arms: Collection[str]) -> Iterator[RunEvent]:
-        """Let running workers check their outputs once more: on a GPU at the same time.
+        """Let running workers check their outputs once more; on a CPU, one after the other.
 
         They do not check again before they end or try new shapes, unless they are timed meanwhile.
         """

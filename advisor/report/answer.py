@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from advisor.decide.diagnosis import ADVICE, TITLES
-from advisor.decide.headline import flip_in_certainty, write_brief_certainty
+from advisor.decide.faster_arm import flip_in_certainty
+from advisor.decide.headline import write_brief_certainty
 from advisor.decide.reasons import name_grade
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm

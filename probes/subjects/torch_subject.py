@@ -37,15 +37,13 @@ MAX_FLOAT64_PARAMETERS = 2_000_000_000
 TOKENS = "tokens"
 #: Kinds of models whose inputs have the length of the request without being tokens.
 KINDS_WITH_LENGTH = {"synthetic"}
-
 #: Batch, channels, height and width.
 IMAGE_DIMENSIONS = 4
-
-#: Precisions that `rubric/accuracy.toml` has rules for.
 #: Copying and comparing larger outputs takes seconds for each input set.
 MANY_OUTPUT_ELEMENTS, FEWEST_SETS = 1 << 25, 2
 #: No further input set is used once all of them have as many rows.
 ENOUGH_ROWS = 8
+#: Precisions that `rubric/accuracy.toml` has rules for.
 PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 

@@ -355,9 +355,7 @@ def test_a_race_waits_for_an_arm_whose_outputs_are_checked(
     ("building", "now", "is_over"),
     [
         ("none", 70.0, True),
-        # Another arm of its workflow is built.
         ("second", 70.0, True),
-        # The first of its workflow goes on for half of the time of the repetitions.
         ("other", 70.0, False),
         ("other", 85.0, True),
     ],

@@ -1,4 +1,4 @@
-"""The calls of several workers on the CPU: one worker after the other."""
+"""The calls of several workers on the CPU: one worker after the other, unless one is suspended."""
 
 from __future__ import annotations
 
@@ -12,35 +12,24 @@ import pytest
 from probes.checking import dispatch
 
 
-def request(folder: pathlib.Path, device: str) -> Any:
-    return types.SimpleNamespace(device=device, shared_directory=str(folder))
-
-
 @pytest.mark.parametrize(
-    ("device", "is_suspended", "waits"),
-    [("cpu", False, True), ("cpu", True, False), ("cuda", False, False)],
+    ("device", "most_seconds", "waits"),
+    [("cpu", 60.0, True), ("cpu", 0.1, False), ("cuda", 60.0, False)],
 )
 def test_calls_on_the_cpu_wait_for_those_of_another_worker(
-    device: str,
-    is_suspended: bool,
-    waits: bool,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    device: str, most_seconds: float, waits: bool, tmp_path: pathlib.Path, monkeypatch: Any
 ) -> None:
-    """But not for ever: the other one may be suspended."""
-    if is_suspended:
-        monkeypatch.setattr(dispatch, "MOST_WAITING_SECONDS", 0.1)
-    entered, order = threading.Event(), []
+    monkeypatch.setattr(dispatch, "MOST_WAITING_SECONDS", most_seconds)
+    request: Any = types.SimpleNamespace(device=device, shared_directory=str(tmp_path))
+    order = []
 
     def call() -> None:
-        entered.set()
-        with dispatch.exclusive_calls(request(tmp_path, device)):
+        with dispatch.exclusive_calls(request):
             order.append("second")
 
     other = threading.Thread(target=call)
-    with dispatch.exclusive_calls(request(tmp_path, device)):
+    with dispatch.exclusive_calls(request):
         other.start()
-        entered.wait()
         other.join(0.3 if waits else None)
         order.append("first")
     other.join()

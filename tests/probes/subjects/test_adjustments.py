@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from lazy import lazy
-from reference_cases import Factories
+from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
 
@@ -20,21 +20,6 @@ pytorch_eager = lazy("probes.workflows.pytorch_eager")
 pytestmark = pytest.mark.stack
 
 MODELS = """
-import os
-
-import torch
-
-
-class Model(torch.nn.Module):
-    def __init__(self, call, **layers):
-        super().__init__()
-        self.call = call
-        self.layers = torch.nn.ModuleDict(layers)
-
-    def forward(self, *inputs):
-        return self.call(self.layers, *inputs)
-
-
 def parts():
     return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
 
@@ -137,7 +122,7 @@ def not_to_be_compiled():
 def quantised():
     return torch.ao.quantization.quantize_dynamic(parts(), {torch.nn.Linear}), torch.randn(2, 16)
 """
-FACTORIES = Factories(MODELS)
+FACTORIES = Factories(MODEL + MODELS)
 request_for, open_subject = FACTORIES.request, FACTORIES.open
 make_reference = FACTORIES.make_reference
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lazy import lazy
-from reference_cases import Factories
+from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
 
@@ -20,23 +20,6 @@ pytorch_eager = lazy("probes.workflows.pytorch_eager")
 pytestmark = pytest.mark.stack
 
 MODELS = """
-import os
-import random
-
-import numpy as np
-import torch
-
-
-class Model(torch.nn.Module):
-    def __init__(self, call, **layers):
-        super().__init__()
-        self.call = call
-        self.layers = torch.nn.ModuleDict(layers)
-
-    def forward(self, *inputs):
-        return self.call(self.layers, *inputs)
-
-
 def with_casts():
     return Model(
         lambda layers, x: layers["b"](layers["a"](x.bfloat16()).float()),
@@ -175,7 +158,7 @@ def of_sparse_inputs():
 """
 
 
-FACTORIES = Factories(MODELS)
+FACTORIES = Factories(MODEL + MODELS)
 request_for, open_subject = FACTORIES.request, FACTORIES.open
 make_reference = FACTORIES.make_reference
 
