@@ -42,12 +42,10 @@ pytestmark = pytest.mark.slow
 
 
 def sleep_processes() -> list[psutil.Process]:
-    """Return the processes that the fake workflow `misbehaving/escapes` starts."""
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if process.info["cmdline"] == ["sleep", "3601"]
-    ]
+    """Return the processes of this test that the fake workflow `misbehaving/escapes` starts."""
+    own = psutil.Process().children(recursive=True)
+    found = psutil.process_iter(["cmdline"])
+    return [each for each in found if each in own and each.info["cmdline"] == ["sleep", "3601"]]
 
 
 def is_under_cursor(table: Table, key: str) -> bool:
@@ -69,11 +67,12 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         await pilot.press("s")
         await wait_for_text(pilot, "cannot be skipped")
         await wait_for(pilot, sleep_processes)
+        escaped = sleep_processes()
         # The process may be there before its row is.
         await wait_for(pilot, lambda: is_under_cursor(live.query_one(Table), arm))
         await pilot.press("s")
         results = await wait_for_screen(pilot, ResultsScreen)
-        assert sleep_processes() == []
+        assert psutil.wait_procs(escaped, 30)[1] == []
         stored = builders.known(results.original.run)
         outcome = stored.state().processes[arm][0].outcome
         failure = expect_failure(outcome, "skipped")
@@ -86,6 +85,7 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         session = builders.known(app.run_controller.session)
         assert session.follower.header.question.workflows == (arm,)
         await wait_for(pilot, sleep_processes)
+        escaped = sleep_processes()
         await pilot.press("q", "c")
         await wait_for(pilot, lambda: app.return_value is not None)
     assert app.return_value == 130
@@ -93,7 +93,7 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
     assert run.directory.name in app.exit_message()
     assert "--open" not in app.exit_message()
     assert not run.is_active()
-    assert psutil.wait_procs(sleep_processes(), 30)[1] == []
+    assert psutil.wait_procs(escaped, 30)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,7 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
         await wait_for_screen(pilot, LiveScreen)
         session = builders.known(app.run_controller.session)
         await wait_for(pilot, sleep_processes)
+        escaped = sleep_processes()
         await pilot.press("q")
         await wait_for_screen(pilot, ChoiceDialog)
         await pilot.press("escape")
@@ -141,7 +142,7 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
     assert run.is_active()
     assert session.host is not None
     session.host.terminate()
-    assert psutil.wait_procs(sleep_processes(), 30)[1] == []
+    assert psutil.wait_procs(escaped, 30)[1] == []
 
 
 @async_test
