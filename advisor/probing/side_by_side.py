@@ -175,7 +175,7 @@ class SideBySideBuilds:
     def _start_standbys(self) -> None:
         """Start workers for the repetition where processors and memory are free."""
         standbys = self._pool.standbys
-        busy = sum(each.is_busy for each in standbys.values())
+        busy = sum(each.is_busy for each in standbys.values()) + self._pool.is_running(REFERENCE)
         free = self.builds_at_once - len(self.running) - busy
         room = MOST_STANDBYS - len(standbys)
         arms = [

@@ -43,9 +43,9 @@ MAX_CALL_WEIGHT = 5.0
 #: If a long call returns only after this share of its duration, the host cannot enqueue ahead, and
 #: the throughput follows from the duration alone.
 BLOCKING_SHARE = 0.95
-#: Calls in a batch. A long call is a batch of its own, because five of them would take too long.
+#: Calls in a batch. A long call is a batch of its own, because sixty of them would take too long.
 BATCH_CALLS = 5
-OWN_BATCH_SECONDS = 0.05
+OWN_BATCH_SECONDS = 0.01
 #: The minimum of batches for a decision, for a decision by MSER, and after the cut.
 MIN_BATCHES, MIN_MSER_BATCHES, MIN_BATCHES_LEFT = 5, 12, 4
 #: With fewer batches than MSER needs, those of the second half must be this close to each other.

@@ -6,7 +6,8 @@
 
 FOLDER has the files `benchmark-infer-amp-nchw-pt291-*.csv` of the repository
 huggingface/pytorch-image-models, of three GPUs each with and without Dynamo. As there, the models
-have float32 weights, run in float16 by autocast, and get a large batch of one size.
+have float32 weights, run in float16 by autocast, and get a large batch of one size; `--batch-size`
+measures another one, which has no key.
 """
 
 from __future__ import annotations
@@ -111,20 +112,20 @@ def key_gain(row: dict[str, str]) -> float:
     return statistics.geometric_mean(float(row[gpu]) for gpu in GPUS)
 
 
-def measure(limit: float, budget: str) -> None:
+def measure(limit: float, budget: str, batch_size: int) -> None:
     """Append a line to `RESULTS` for each model that has none; begin none after `limit` seconds."""
     end = time.monotonic() + limit
-    known = {each["model"] for each in read_results()}
+    known = {each["model"] for each in read_results(batch_size)}
     for row in read_key():
         if row["model"] in known:
             continue
         if time.monotonic() >= end:
             return
         with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(measure_model(row, budget)) + "\n")
+            file.write(json.dumps(measure_model(row, budget, batch_size)) + "\n")
 
 
-def measure_model(row: dict[str, str], budget: str) -> dict[str, Any]:
+def measure_model(row: dict[str, str], budget: str, batch_size: int) -> dict[str, Any]:
     """Return what a run in a fresh process with empty caches found for one model."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "model.py")
@@ -135,7 +136,7 @@ def measure_model(row: dict[str, str], budget: str) -> dict[str, Any]:
             "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         }
         command = [sys.executable, "-m", "advisor", "recommend", "--json"]
-        command += ["--model", f"{file}:build", "--batch-sizes", str(BATCH_SIZE)]
+        command += ["--model", f"{file}:build", "--batch-sizes", str(batch_size)]
         command += ["--workflows", f"{INDUCTOR}/default", "--budget", budget]
         start = time.monotonic()
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -147,6 +148,7 @@ def measure_model(row: dict[str, str], budget: str) -> dict[str, Any]:
     return {
         "model": row["model"],
         "size": int(row["size"]),
+        "batch_size": batch_size,
         "budget": budget,
         "seconds": round(seconds, 1),
         "exit_status": done.returncode,
@@ -162,14 +164,14 @@ def read_key() -> list[dict[str, str]]:
     return list(csv.DictReader(KEY.read_text(encoding="utf-8").splitlines()))
 
 
-def read_results() -> list[dict[str, Any]]:
+def read_results(batch_size: int) -> list[dict[str, Any]]:
     lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
-    return [json.loads(line) for line in lines]
+    return [each for each in map(json.loads, lines) if each["batch_size"] == batch_size]
 
 
-def summarise() -> None:
+def summarise(batch_size: int) -> None:
     """Print the table and the agreement; the GPUs of the key are compared with one another too."""
-    found, rows = {each["model"]: each for each in read_results()}, read_key()
+    found, rows = {each["model"]: each for each in read_results(batch_size)}, read_key()
     print("| model | key: 4090 / 5090 / PRO 6000 | here | advised | s |\n|---|---|---|---|---|")
     pairs: list[tuple[float, float]] = []
     undisputed: list[tuple[float, float]] = []
@@ -217,14 +219,16 @@ def main() -> None:
     measuring = commands.add_parser("measure")
     measuring.add_argument("--limit", type=float, default=math.inf, help="seconds")
     measuring.add_argument("--budget", default="quick")
-    commands.add_parser("summarise")
+    summarising = commands.add_parser("summarise")
+    for each in (measuring, summarising):
+        each.add_argument("--batch-size", type=int, default=BATCH_SIZE)
     options = parser.parse_args()
     if options.command == "draw":
         draw(options.folder, options.seed)
     elif options.command == "measure":
-        measure(options.limit, options.budget)
+        measure(options.limit, options.budget, options.batch_size)
     else:
-        summarise()
+        summarise(options.batch_size)
 
 
 if __name__ == "__main__":
