@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from advisor.domain.catalogue import Catalogue
@@ -77,14 +76,6 @@ def _find_gpu_limit(workflow: Workflow, gpu: Gpu) -> str | None:
     lowest = workflow.min_compute_capability
     if lowest and Version(gpu.compute_capability) < Version(lowest):
         return f"it needs compute capability {lowest}; the {gpu.name} has {gpu.compute_capability}"
-    supported = workflow.compute_capabilities
-    if supported and not any(
-        SpecifierSet(each).contains(gpu.compute_capability) for each in supported
-    ):
-        return (
-            f"it runs on compute capability {' or '.join(supported)} only; "
-            f"the {gpu.name} has {gpu.compute_capability}"
-        )
     return None
 
 

@@ -189,9 +189,6 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     integration: Integration | None = None
     #: Least compute capability, as `8.0`.
     min_compute_capability: str | None = None
-    #: Version specifiers of the supported compute capabilities, of which one must match; empty for
-    #: all.
-    compute_capabilities: tuple[str, ...] = ()
     #: States that its server can split a model over several GPUs; null where it cannot.
     tensor_parallel: CitedFact | None = None
     #: By device or task, why it is known not to work.

@@ -182,10 +182,8 @@ for function in ("lstm", "nested", "disabled", "masked"):
 """
 SESSIONS = """
 from probes.stacks import onnxruntime_session as stack
-from probes.workflows import onnxruntime_tensorrt_rtx as plug_in
 
 record("session", lambda: stack.open_session(directory / "a.onnx", [(stack.CUDA, {})], request))
-record("plug-in", lambda: plug_in.build(None, [], request))
 """
 PROVIDED = """
 from probes.stacks import onnxruntime_session as stack
@@ -333,11 +331,6 @@ def test_the_tensorrt_provider_finds_the_libraries_in_tensorrt_s_wheel(
     results = run_script(PROVIDED, "onnxruntime_gpu", "tensorrt")
     assert results["providers"][0] == "TensorrtExecutionProvider", results
     assert results["versions"]["tensorrt"] == "10.16.1"
-
-
-def test_a_plug_in_without_a_device_is_unsupported(sessions: dict[str, Any]) -> None:
-    assert sessions["plug-in"]["raised"] == "UnsupportedError"
-    assert "8.6, 8.9" in sessions["plug-in"]["reason"]
 
 
 @pytest.mark.parametrize(

@@ -265,12 +265,6 @@ from probes.workflows import onnxruntime_genai as workflow
 record("int4", lambda: built(workflow, {"prompts_at_once": 32, "weights": "int4"}))
 record("native", lambda: built(workflow, {"prompts_at_once": 32}))
 """
-BITSANDBYTES = """
-from probes.workflows import bitsandbytes as workflow
-
-record("int8", lambda: built(workflow, {"weights": "int8"}))
-record("int4", lambda: built(workflow, {"weights": "int4"}))
-"""
 
 
 def test_genai_builds_a_graph_of_its_own_with_quantised_weights(run_script: RunScript) -> None:
@@ -280,12 +274,3 @@ def test_genai_builds_a_graph_of_its_own_with_quantised_weights(run_script: RunS
     assert results["int4"]["share"] == 1.0
     assert set(results["int4"]["facts"]["product_weights"]) == {"MatMulNBits UINT8"}
     assert "product_weights" not in results["native"]["facts"]
-
-
-def test_bitsandbytes_loads_quantised_linear_layers(run_script: RunScript) -> None:
-    pytest.importorskip("bitsandbytes", reason="pip install bitsandbytes accelerate")
-    results = run_script(PREPARE + ENGINE + BITSANDBYTES)
-    for weights, stored in (("int8", "Linear8bitLt int8"), ("int4", "Linear4bit uint8")):
-        assert results[weights]["shape"] == [2, 4], results[weights]
-        assert results[weights]["share"] == 1.0
-        assert set(results[weights]["facts"]["weights"]) == {stored}

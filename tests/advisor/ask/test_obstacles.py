@@ -185,20 +185,6 @@ def test_accepted_packages_in_the_interpreter_need_no_environment(
     assert (obstacle(builders.machine(), environment=own, accepts=accepts) is None) == served
 
 
-@pytest.mark.parametrize(
-    ("capability", "runs"),
-    [("8.6", True), ("8.9", True), ("9.0", False), ("12.0", True), ("12.1", True)],
-)
-def test_a_workflow_may_be_limited_to_compute_capabilities(capability: str, runs: bool) -> None:
-    here = builders.gpu(compute_capability=capability)
-    found = obstacle(
-        builders.gpu_machine(here),
-        {"device": "cuda", "gpu": here.uuid},
-        compute_capabilities=("==8.6", "==8.9", ">=12.0"),
-    )
-    assert (found is None) == runs
-
-
 def test_only_servers_that_split_a_model_are_measured_on_several_gpus() -> None:
     split = {"task": "serve", **ON_GPU, "further_gpus": ("GPU-second",)}
     serving: dict[str, Any] = {"tasks": ("serve",), "devices": ("cuda",)}

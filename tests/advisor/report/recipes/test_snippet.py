@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import importlib
 import pathlib
 import subprocess
 import sys
@@ -171,26 +170,6 @@ def test_the_snippet_of_a_transformers_model_computes_the_measured_outputs(
     assert [tuple(each.shape) for each in outputs] == shapes
     assert [each.shape for each in measured] == shapes
     assert all(each.isfinite().all() for each in outputs)
-
-
-@pytest.mark.stack
-def test_the_snippet_of_liger_replaces_parts_of_the_model_inside_the_forward_pass(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    config = {"model_type": "llama", **TEXT, "architectures": ["LlamaForCausalLM"]}
-    replaced: list[object] = []
-    package = mock.MagicMock()
-    package.MODEL_TYPE_TO_APPLY_LIGER_FN = {"llama": lambda *, model: replaced.append(model)}
-    monkeypatch.setitem(sys.modules, "liger_kernel", mock.MagicMock())
-    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", mock.MagicMock())
-    monkeypatch.setitem(sys.modules, "liger_kernel.transformers.monkey_patch", package)
-    liger = importlib.import_module("probes.workflows.liger")
-    model = TransformersModel(name="demo", weights="random", config=config)
-    question = builders.question(model=model, input_tokens=7)
-    integration = integration_of(liger, {"kind": "transformers"})
-    output = run_snippet(compose_snippet(question, 4, integration, [TOKENS]))["output"]
-    assert tuple(output.shape) == (4, 7, TEXT["vocab_size"])
-    assert [type(each).__name__ for each in replaced] == ["LlamaForCausalLM"]
 
 
 def test_a_run_without_inputs_of_a_transformers_model_or_without_lines_has_no_snippet() -> None:
