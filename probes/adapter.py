@@ -201,8 +201,6 @@ class Workflow(Protocol):
 
     - `server(subject, request, port) -> Server`: how it serves the checkpoint (task `serve`);
     - `serving_command(request) -> str`: the command line with which an engine serves the model;
-    - `build_for(target, subject, inputs, request)`: build for a device that is not attached, for a
-      workflow with `builds_for` in `rubric/workflows.toml`;
     - `starts(subject, request) -> dict[str, StartLines]`: the lines of the ways to start from a
       file, by their names in `rubric/starts.toml`;
     - `racing_operators(program) -> list[str]`: operators that may give other results for the same

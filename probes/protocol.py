@@ -94,12 +94,11 @@ class Request:
     input_tokens: int
     seed: int
     threads: int
-    #: `build`: build for a device that is not attached, keep the artefact, and end. `reference`:
-    #: write weights, inputs and reference outputs to `shared_directory`. `measure`: build, check
-    #: and time. `serve`: start the workflow's server and do the same over HTTP. `snippet`: run and
-    #: time a snippet, see `probes.runtime.snippet`. The roles need
-    #: different processes, because the allocations of the reference would
-    #: change the speed of what is measured.
+    #: `reference`: write weights, inputs and reference outputs to `shared_directory`. `measure`:
+    #: build, check and time. `serve`: start the workflow's server and do the same over HTTP.
+    #: `snippet`: run and time a snippet, see `probes.runtime.snippet`. The roles need different
+    #: processes, because the allocations of the reference would change the speed of what is
+    #: measured.
     role: str
     shared_directory: str
     #: For compiler caches and artefacts; empty at the first build.

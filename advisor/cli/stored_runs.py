@@ -18,7 +18,6 @@ from advisor.cli.options import AsJson, InFull, RunName, StoredRunName
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose_output_format,
-    make_context,
     open_store,
     print_status,
     print_text,
@@ -122,34 +121,6 @@ def explain(
 
     answer = answer_files.open_answer(run, open_store())
     print_text(explanation.render(answer, workflow, criterion), nl=False)
-
-
-@app.command(rich_help_panel="Code")
-def build(
-    run: StoredRunName = "latest",
-    *,
-    target: Annotated[
-        str,
-        typer.Option(
-            metavar="GPU", help="the GPU to build for, such as sm_89; it need not be attached"
-        ),
-    ],
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="DIR", help="the directory for the engine")
-    ] = ".",
-) -> None:
-    """Build a run's model for a GPU that is not attached. The engine is not run."""
-    from advisor.domain.run_events import LoggedEvent
-    from advisor.execute import drafts
-    from advisor.report import progress_lines
-
-    for run_event in drafts.build_for(
-        open_store().find(run), target, pathlib.Path(output), make_context()
-    ):
-        line = progress_lines.render_event(LoggedEvent(seq=1, at=0.0, run_event=run_event))
-        if line is not None:
-            print_status(line)
-    print_text(str(pathlib.Path(output) / f"{target}.engine"))
 
 
 @app.command(rich_help_panel="Stored runs")

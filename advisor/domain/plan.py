@@ -24,9 +24,6 @@ SERVING_BASELINE = "transformers-serve"
 REFERENCE = "reference"
 
 
-#: Name of the process that builds for a device that is not attached; its builds are not run.
-CROSS_BUILD = "elsewhere"
-
 #: Names of the processes that run the snippet of an arm and that of the baseline.
 SNIPPET, BASELINE_SNIPPET = "snippet", "snippet-of-baseline"
 

@@ -199,8 +199,6 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     arm_declared: dict[str, ChangedFacts] = {}
     #: Declared facts that differ by task, device or form; `for_question` applies them.
     declared_where: tuple[DeclaredWhere, ...] = ()
-    #: GPU architectures that it can build for without such a GPU, as `sm_89`.
-    builds_for: tuple[str, ...] = ()
     #: Environment of the program that sends requests to its server; null for one without a server.
     load_generator: Environment | None = None
     #: By arm, the environment whose interpreter writes the quantised checkpoint that the arm loads.

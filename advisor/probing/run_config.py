@@ -11,7 +11,6 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import (
     BASELINE_SNIPPET,
-    CROSS_BUILD,
     REFERENCE,
     SNIPPET,
     Arm,
@@ -31,7 +30,6 @@ WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.3}
 #: Role of each worker that does not measure an arm, by its id.
 ROLES = {
     REFERENCE: "reference",
-    CROSS_BUILD: "build",
     SNIPPET: "snippet",
     BASELINE_SNIPPET: "snippet",
 }

@@ -86,8 +86,6 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
     match request.role:
         case "reference":
             reference.run_role(job)
-        case "build":
-            cross_build(job)
         case _:
             run_measured_role(job, hold="hold" in arguments)
 
@@ -107,16 +105,6 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     found = try_optional(process.read_environment) if request.role in {"measure", "serve"} else None
     channel.send(events.Imported(versions, settings, seconds(), found))
     return workflow
-
-
-def cross_build(job: Job) -> None:
-    """Build for the device in the options, which is not attached, into the scratch directory."""
-    request, shape = job.request, job.request.shapes[-1]
-    job.channel.start_phase("build", shape)
-    inputs = job.subject.inputs(shape.batch_size, 0)
-    with job.channel.stopwatch() as seconds:
-        job.workflow.build_for(str(request.options["target"]), job.subject, inputs, request)
-    job.channel.send(events.Built(shape, build_seconds=seconds(), first_call_seconds=0.0))
 
 
 def run_measured_role(job: Job, *, hold: bool) -> None:

@@ -95,12 +95,11 @@ def build_plan(
     file: pathlib.Path,
     shapes_by_batch_size: list[Shapes],
     log: EngineLog,
-    target: str = "",
 ) -> Any:
     """Return the serialised engine for an ONNX file.
 
     If the file leaves a dimension free, the engine has an optimisation profile for each of
-    `shapes_by_batch_size`. `target`, such as `sm_89`, is a GPU that need not be present.
+    `shapes_by_batch_size`.
     """
     logger = make_logger(trt, log)
     builder = trt.Builder(logger)
@@ -109,8 +108,6 @@ def build_plan(
     config = builder.create_builder_config()
     # TF32 is on by default, while eager PyTorch computes float32 products at full precision.
     config.clear_flag(trt.BuilderFlag.TF32)
-    if target:
-        set_target(trt, config, target)
     inputs = [network.get_input(index) for index in range(network.num_inputs)]
     if any(-1 in tuple(value.shape) for value in inputs):
         # One for each batch size, so that its kernels need not suit other sizes.
@@ -135,18 +132,6 @@ def parse_model(parser: Any, file: pathlib.Path) -> None:
         reason = reasons[0] if reasons else "no reason given"
         message = f"its ONNX parser refuses the model: {reason}"
         raise UnsupportedError(message)
-
-
-def set_target(trt: Any, config: Any, target: str) -> None:
-    capability = getattr(trt.ComputeCapability, target.replace("_", "").upper(), None)
-    if capability is None:
-        known = ", ".join(
-            sorted(name for name in vars(trt.ComputeCapability) if name.startswith("SM"))
-        )
-        message = f"{trt.__name__} {trt.__version__} does not build for {target}; it knows {known}"
-        raise UnsupportedError(message)
-    config.num_compute_capabilities = 1
-    config.set_compute_capability(capability, 0)
 
 
 def load_engine(trt: Any, plan: Any, log: EngineLog) -> Any:

@@ -55,9 +55,6 @@ versions, settings, open_subject = (
     workflow[name] for name in ("versions", "settings", "open_subject")
 )
 workflow["Subject"].dtype = {dtype!r}
-
-def build_for(target, subject, inputs, request):
-    pass
 """
 FREEING = """
 def versions():
@@ -237,13 +234,12 @@ def test_an_arm_refuses_a_precision_of_the_model_that_it_does_not_support(
     request = workers.make_request(
         workflow,
         tmp_path,
-        role="build",
+        role="reference",
         dtype=asked,
         supported_dtypes=supported,
         subject={"kind": kind},
-        options={"target": "sm_89"},
     )
-    failure = workers.run_worker(request, tmp_path / "control", "build\n").failure
+    failure = workers.run_worker(request, tmp_path / "control", "build\nstop\n").failure
     assert (failure["status"] if failure else "completed") == status, failure
     if status == "unsupported":
         assert own in failure["reason"]

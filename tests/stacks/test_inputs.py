@@ -32,18 +32,6 @@ def profiles():
 record("profiles", profiles)
 
 
-def profiles_of_cross_build():
-    sys.modules["tensorrt_rtx"] = trt
-    from probes.workflows import tensorrt_rtx as workflow
-
-    trt.ComputeCapability = type("ComputeCapability", (), {"SM89": 89})
-    trt.Config.set_compute_capability = lambda self, capability, index: None
-    subject = workflow.open_subject(request)
-    workflow.build_for("sm_89", subject, subject.inputs(4, 0), request)
-    return json.loads((directory / "sm_89.engine").read_bytes())
-
-
-record("cross build", profiles_of_cross_build)
 """
 #: torchax and JAX as fakes that record which weights are extracted, and from which device.
 EXTRACTED = """
@@ -221,7 +209,6 @@ def test_an_engine_has_a_profile_for_each_batch_size(run_script: RunScript) -> N
     results = run_script(PROFILES, "tensorrt")
     shapes = [{"tokens": [[size, 32]] * 3, "mask": [[size, 2, 32]] * 3} for size in (1, 4)]
     assert results["profiles"] == shapes
-    assert results["cross build"] == shapes
 
 
 def test_a_range_has_at_least_two_batch_sizes_and_is_optimised_for_the_largest_measured(

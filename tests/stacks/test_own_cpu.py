@@ -161,12 +161,3 @@ def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(
         "torch-compile-openvino"
     ]
     assert entry["status"] == "unsupported"
-
-
-def test_an_engine_is_built_for_an_absent_gpu(advise: Advise, tmp_path: pathlib.Path) -> None:
-    make(advise, "tensorrt-rtx")
-    options = ["--batch-sizes", "2", "--model", "synthetic/ffn@512x2048", "--dtype", "float16"]
-    probe(advise, "pytorch-eager", *options)
-    answer = advise("build", "latest", "--target", "sm_89", "-o", str(tmp_path))
-    assert answer.returncode == 0, answer.stderr
-    assert (tmp_path / "sm_89.engine").stat().st_size > 2 * 512 * 2048 * 2

@@ -1,4 +1,4 @@
-"""Further runs, environments of their own, and builds for a GPU that is not attached."""
+"""Further runs, and environments of their own."""
 
 from __future__ import annotations
 
@@ -20,18 +20,14 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.plan import CROSS_BUILD
-from advisor.errors import GpuNotAttachedError, NothingViableError, UnknownGpuError
-from advisor.execute import drafts
+from advisor.errors import GpuNotAttachedError
 from advisor.execute.drafts import (
     arms_to_retry,
     further_budget,
-    prepare,
     propose_again,
     undecided_workflows,
 )
 from advisor.probing.environments import registry
-from advisor.store.runs import Run
 from advisor.store.store import Store
 
 
@@ -99,44 +95,6 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
     named = {name for name in presets.budgets if f"--budget {name}" in line}
     assert named == {following} - {spent}
     assert further_budget(answer, run.header().catalogue).name == following
-
-
-@pytest.fixture
-def context(fake_context: Callable[[], Context]) -> Context:
-    return fake_context()
-
-
-@pytest.fixture
-def run(context: Context) -> Run:
-    return prepare(
-        Answers(gpu="cpu", batch_sizes="1,4", budget="2", all_arms=True, workflows="quick"), context
-    )
-
-
-def test_the_artefact_is_copied_into_the_output_directory(
-    run: Run, context: Context, tmp_path: pathlib.Path
-) -> None:
-    before = run.events()
-    sessions.exhaust(drafts.build_for(run, "sm_89", tmp_path / "out", context))
-    assert (tmp_path / "out" / "sm_89.engine").read_text() == "4 samples for sm_89"
-    assert not (run.scratch / CROSS_BUILD).exists()
-    assert run.events() == before, "a cross build adds no event to the run"
-
-
-def test_a_failed_build_raises_an_error_with_its_reason(
-    run: Run, context: Context, tmp_path: pathlib.Path
-) -> None:
-    with pytest.raises(NothingViableError, match="an operator is missing there"):
-        list(drafts.build_for(run, "sm_75", tmp_path / "out", context))
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_gpu_without_a_cross_build_is_rejected(
-    run: Run, context: Context, tmp_path: pathlib.Path
-) -> None:
-    with pytest.raises(UnknownGpuError) as problem:
-        list(drafts.build_for(run, "sm_90", tmp_path, context))
-    assert problem.value.next_step == "choose among sm_75, sm_89"
 
 
 pytestmark = pytest.mark.slow
