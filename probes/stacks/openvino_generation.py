@@ -12,7 +12,7 @@ import transformers
 
 from probes.adapter import Request, TextProgram, UnsupportedError
 from probes.checking.text_reference import TokenLogprobs, log_softmax
-from probes.stacks import openvino_compression, openvino_model, pytorch
+from probes.stacks import openvino_model, pytorch
 from probes.subjects.causal_lm import CausalLm
 from probes.subjects.transformers_generate import cache_keyword, installed_keyword
 
@@ -126,10 +126,9 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
     weight_bytes = None
     if request.options.get("weights"):
         prompt, step = (
-            openvino_compression.compress(model, request.options["weights"])
-            for model in (prompt, step)
+            openvino_model.compress(model, request.options["weights"]) for model in (prompt, step)
         )
-        weight_bytes = openvino_compression.count_weight_bytes(step)
+        weight_bytes = openvino_model.count_weight_bytes(step)
     compiled = [core.compile_model(model, "CPU", configuration) for model in (prompt, step)]
     arrays = [tensor.numpy() for tensor in empty]
     return OpenVinoGeneration(compiled[0], compiled[1], arrays, request, weight_bytes)
@@ -138,7 +137,7 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
 def integration(request: Request, hint: str) -> str:
     converted, package = "openvino.convert_model(each)", ""
     if weights := request.options.get("weights"):
-        converted = openvino_compression.integration(converted, weights)
+        converted = openvino_model.compressed_lines(converted, weights)
         package = "import nncf\n"
     return f"""\
 {package}import numpy as np

@@ -9,7 +9,7 @@ import openvino
 import torch
 
 from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request
-from probes.stacks import onnx_export, openvino_compression, openvino_model, pytorch
+from probes.stacks import onnx_export, openvino_model, pytorch
 from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.torch_subject import TorchSubject
 
@@ -94,8 +94,8 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         model = core.read_model(subject.file)
     weight_bytes = None
     if request.options.get("weights"):
-        model = openvino_compression.compress(model, request.options["weights"])
-        weight_bytes = openvino_compression.count_weight_bytes(model)
+        model = openvino_model.compress(model, request.options["weights"])
+        weight_bytes = openvino_model.count_weight_bytes(model)
     compiled = core.compile_model(
         model, "CPU", openvino_model.configuration(subject.dtype, request)
     )
@@ -110,7 +110,7 @@ def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any
     With compressed weights it is the share of those that the compiled model has.
     """
     if program.weight_bytes is not None:
-        return openvino_compression.engagement(program.compiled, program.weight_bytes)
+        return openvino_model.weights_engagement(program.compiled, program.weight_bytes)
     facts = openvino_model.describe_compiled(program.compiled)
     layers = ", ".join(
         f"{count} {kind}"
@@ -141,7 +141,7 @@ def integration(request: Request) -> str:
     array = BITS_AS_BFLOAT16 if request.dtype == "bfloat16" else "tensor.numpy()"
     converted, package = f"openvino.convert_model({'model' if is_file else 'exported'})", ""
     if weights := request.options.get("weights"):
-        converted = openvino_compression.integration(converted, weights)
+        converted = openvino_model.compressed_lines(converted, weights)
         package = "import nncf\n"
     return f"""\
 {package}import openvino

@@ -6,8 +6,11 @@ import types
 from typing import Any
 
 import pytest
+from stub_stacks import load_with_stubs
 
-from probes.stacks import openvino_compression
+openvino_model: Any = load_with_stubs(
+    "stacks/openvino_model.py", ("openvino", "probes.stacks", "probes.stacks.pytorch")
+)
 
 
 class Node:
@@ -55,7 +58,7 @@ def compiled(*weights: str) -> Any:
     ],
 )
 def test_only_weights_that_stay_compressed_count(weights: tuple[str, ...], share: float) -> None:
-    engaged = openvino_compression.engagement(compiled(*weights), 1000)
+    engaged = openvino_model.weights_engagement(compiled(*weights), 1000)
     assert engaged.share == share
     assert engaged.weight_bytes == 1000
     assert sum(engaged.facts["weights"].values()) == 64 * len(weights)

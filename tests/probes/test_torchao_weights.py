@@ -40,8 +40,9 @@ class Int8Tensor(Stored):
 @pytest.fixture
 def weights() -> Any:
     """Return the module, with stubs for torch and torchao."""
-    stubs = ("torch", "torchao", "torchao.quantization")
-    loaded: Any = load_with_stubs("stacks/torchao_weights.py", stubs)
+    ours = ("probes.stacks", "probes.stacks.pytorch", "probes.subjects.by_request")
+    stubs = ("torch", "torchao", "torchao.quantization", *ours)
+    loaded: Any = load_with_stubs("workflows/torchao.py", stubs)
     loaded.torch = types.SimpleNamespace(nn=types.SimpleNamespace(Linear=Linear))
     return loaded
 
@@ -72,14 +73,14 @@ FLOAT = Stored("float32", 64, 4)
 def test_the_share_is_that_of_stored_types_that_run_compiled(
     weights: Any, stored: tuple[Any, ...], compiled: float, share: float
 ) -> None:
-    assert weights.engagement(module(*stored), compiled, "it ran").share == share
+    assert weights.weights_engagement(module(*stored), compiled, "it ran").share == share
 
 
 def test_a_shared_weight_counts_once_and_bytes_are_those_of_the_parts(weights: Any) -> None:
     tied = Int8Tensor(64)
-    found = weights.engagement(module(tied, tied, FLOAT), 1.0, "it ran")
+    found = weights.weights_engagement(module(tied, tied, FLOAT), 1.0, "it ran")
     assert found.facts["weights"] == {"Int8Tensor int8": 64, "float32": 64}
-    single = weights.engagement(module(tied), 1.0, "it ran")
+    single = weights.weights_engagement(module(tied), 1.0, "it ran")
     assert single.weight_bytes == 400 + 64 + 8
 
 
