@@ -76,7 +76,6 @@ class Subject(Protocol):
     - `settle_inputs(batch_size, input_sets)`: choose the kind of inputs that the model accepts,
       and return how many sets to use;
     - `find_ties(inputs, outputs)`: elements that depend on the order of equal values;
-    - `why_untraceable(inputs)`: what exporters cannot trace, and a next step;
     - `perturbed(inputs, seed)`: outputs with inputs and weights off by a rounding error;
     - `describe_inputs()`: what a recipe needs to make inputs;
     - `adjusted`: settings that the model changed, as in `events.Loaded`;

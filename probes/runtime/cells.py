@@ -17,7 +17,6 @@ from probes.checking.dispatch import Cell
 from probes.checking.rules import rules_for
 from probes.files import load_module
 from probes.measuring import sync_check, timing
-from probes.runtime import failures
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional
 from probes.runtime.process import KeptMemory
@@ -116,28 +115,6 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
     raise FailureError(Failure("unsupported", "load", reason, fix))
 
 
-@dataclasses.dataclass
-class ExplainedRefusal:
-    """Adds to what an exporter raises why it refuses the model: messages of exporters hide it."""
-
-    subject: Any
-    inputs: list[Any]
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
-        if problem is None or not hasattr(self.subject, "why_untraceable"):
-            return
-        if failures.comes_from_exporter(problem) and (
-            found := self.subject.why_untraceable(self.inputs)
-        ):
-            what, fix = found
-            reason = f"{what}: {exception_summary(problem)}"
-            failure = Failure("unsupported", "build", reason[: failures.MAX_REASON_LENGTH], fix)
-            raise FailureError(failure) from problem
-
-
 def build_cells(job: Job) -> dict[Shape, Cell]:
     """Build for every shape, then check the outputs: only that needs the reference.
 
@@ -162,11 +139,7 @@ def build_program(job: Job, shape: Shape) -> tuple[Program, list[Any]]:
     channel.start_phase("build", shape)
     inputs = dispatch.load_inputs(request, shape)
     kept = KeptMemory()
-    with (
-        kept.counting(),
-        channel.stopwatch() as build_seconds,
-        ExplainedRefusal(subject, inputs[0]),
-    ):
+    with kept.counting(), channel.stopwatch() as build_seconds:
         program: Program = workflow.build(subject, inputs[0], request.at(shape))
     device_inputs = [program.feed(arguments) for arguments in inputs]
     with kept.counting(), channel.stopwatch() as first_call_seconds:

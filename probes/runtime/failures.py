@@ -50,8 +50,6 @@ STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
 #: Folders of `torch.nn` and ONNX Runtime, whose code stands between this package and a model.
 MODEL_CALLERS = {"nn", "onnxruntime"}
-#: Folders of PyTorch's exporters.
-EXPORTERS = {"export", "_export", "onnx"}
 
 
 class Refusal(NamedTuple):
@@ -101,6 +99,13 @@ REFUSALS = (
         "torch.export does not take the quantised layers of torch.ao, whose weights are packed"
         " ({name})",
         f"give the model without them and measure with --quantised, or {OTHER_WORKFLOWS}",
+    ),
+    Refusal(
+        re.compile(r"zeros\(\): argument 'size' failed to unpack .* got FakeTensor"),
+        "PyTorch cannot trace a size that a tensor contains, as where forward packs sequences of"
+        " different lengths{place}: {text}",
+        "give the layer padded sequences, and mask its outputs by the lengths, or"
+        f" {OTHER_WORKFLOWS}",
     ),
     Refusal(
         re.compile(
@@ -203,17 +208,6 @@ def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
             )
             return Failure("unsupported", phase, reason[:MAX_REASON_LENGTH], fix)
     return None
-
-
-def comes_from_exporter(problem: BaseException) -> bool:
-    """Return whether an exporter of PyTorch raised it, or what led to it."""
-    frames = [
-        frame
-        for each in (problem, _first_cause(problem))
-        for frame in traceback.extract_tb(each.__traceback__)
-    ]
-    parts = [pathlib.Path(frame.filename).parts for frame in frames]
-    return any("torch" in each and EXPORTERS.intersection(each) for each in parts)
 
 
 def model_failed(

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.overrides import TorchFunctionMode
 
 from probes.adapter import ModelError
 from probes.subjects.module_state import Generator, State, restored
@@ -201,47 +200,3 @@ def _are_equal(one: list[Any], other: list[Any]) -> bool:
 
 def _is_equal(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
-
-
-GRADIENT = ("computes a gradient", "write the derivative out in forward")
-PACKING = (
-    "packs sequences of different lengths",
-    "give the layer padded sequences, and mask its outputs by the lengths",
-)
-SCRIPTED = "ScriptModule"
-#: What forward does, and what to do instead, by the function of PyTorch that it calls.
-WATCHED = {
-    "grad": GRADIENT,
-    "backward": GRADIENT,
-    "_pack_padded_sequence": PACKING,
-    "_nested_tensor_from_tensor_list": ("makes a nested tensor", "let it use a padded one"),
-    "numpy": ("makes an array of a tensor", "compute with operators of PyTorch"),
-    SCRIPTED: ("calls a module of torch.jit", "give the module that was scripted or traced"),
-}
-
-
-class _Observer(TorchFunctionMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.called: set[str] = set()
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        self.called.add(getattr(func, "__name__", ""))
-        return func(*args, **(kwargs or {}))
-
-
-def explain_untraceable(
-    module: torch.nn.Module, call: Callable[[], object]
-) -> tuple[str, str] | None:
-    """Return why exporters cannot trace it, and a next step; None if unknown."""
-    with _Observer() as observer:
-        call()
-    if any(isinstance(each, torch.jit.ScriptModule) for each in module.modules()):
-        observer.called.add(SCRIPTED)
-    for name, (what, instead) in WATCHED.items():
-        if name in observer.called:
-            fix = f"{instead}, or measure workflows that do not export, such as torch.compile"
-            return f"exporters cannot trace that forward {what} ({name.strip('_')})", fix
-    return None

@@ -323,18 +323,6 @@ class TorchSubject:
         """Count the operations of matrix products, convolutions and attention in one call."""
         return count_flops(lambda: self.module(*self.tensors(inputs)))
 
-    def why_untraceable(self, inputs: list[Any]) -> tuple[str, str] | None:
-        """Return what exporters cannot trace in a call, and a next step; None if nothing is known.
-
-        The model may fail here: the exporter may have moved its weights.
-        """
-        try:
-            return call_effects.explain_untraceable(
-                self.module, lambda: self.module(*self.tensors(inputs))
-            )
-        except higher_precision.REFUSALS:
-            return None
-
 
 def floating_dtype(model: LoadedModel) -> torch.dtype:
     """Return the precision that most weights have, else the first argument's, else float32.
