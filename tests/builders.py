@@ -270,9 +270,7 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
             )
             for shape in shapes
         },
-        memory=MemoryRead(
-            peak_rss_bytes=300 << 20, device_allocated_bytes=None, device_reserved_bytes=None
-        ),
+        memory=MemoryRead(peak_rss_bytes=300 << 20, device_reserved_bytes=None),
         ready=True,
         visits=made,
     )

@@ -118,7 +118,6 @@ PROFILED_CALLS = 3
 #: Functions of the CUDA runtime and driver that launch one kernel, and a captured graph.
 KERNEL_LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernelEx")
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
-DEVICE_TO_HOST = "Memcpy DtoH"
 
 
 def profile_calls(
@@ -157,14 +156,11 @@ def profile_calls(
     def count(names: Sequence[str]) -> float | None:
         return sum(event.name in names for event in events) / calls if on_gpu else None
 
-    host_copies = sum(event.name.startswith(DEVICE_TO_HOST) for event in events)
     return Diagnosed(
         shape=shape,
-        operators_per_call=sum(event.name.startswith("aten::") for event in events) / calls,
         kernels_per_call=len(kernels) / calls if on_gpu else None,
         launches_per_call=count(KERNEL_LAUNCHES),
         graph_launches_per_call=count(GRAPH_LAUNCHES),
-        host_copies_per_call=host_copies / calls if on_gpu else None,
         device_busy_share=busy_seconds(spans) / wall_seconds if on_gpu else None,
     )
 

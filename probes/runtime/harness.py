@@ -114,10 +114,10 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     """
     request, channel, workflow = job.request, job.channel, job.workflow
     scratch = pathlib.Path(request.scratch_directory)
-    # Bytes in the arm's own folder, and hits, show whether its first build began with cold caches.
+    # Bytes in the arm's own folder show whether its first build began with cold caches.
     bytes_before = count_bytes(scratch)
     cells = build_cells(job)
-    channel.send(events.Caches(bytes_before, count_bytes(scratch), count_hits()))
+    channel.send(events.Caches(bytes_before, count_bytes(scratch)))
     check_engagement(cells[request.shapes[-1]], job)
     facts = try_optional(lambda: recipe_facts(job, cells))
     if facts is not None:
@@ -176,14 +176,3 @@ def count_bytes(directory: pathlib.Path) -> int:
             with contextlib.suppress(OSError):
                 found += pathlib.Path(folder, name).lstat().st_size
     return found
-
-
-def count_hits() -> int | None:
-    """Return how many whole graphs Inductor took from a cache; None if it is not loaded."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    if dynamo is None:
-        return None
-    return int(
-        dynamo.counters["inductor"]["fxgraph_cache_hit"]
-        + dynamo.counters["aot_autograd"]["autograd_cache_hit"]
-    )

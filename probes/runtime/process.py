@@ -55,7 +55,6 @@ def read_peaks() -> MemoryRead:
         return MemoryRead(peak_rss_bytes())
     return MemoryRead(
         peak_rss_bytes(),
-        device_allocated_bytes=torch.cuda.max_memory_allocated(),
         device_reserved_bytes=torch.cuda.max_memory_reserved(),
         device_held_bytes=torch.cuda.memory_reserved(),
     )

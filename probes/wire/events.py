@@ -90,12 +90,10 @@ class Built(Event):
 
 @dataclasses.dataclass(frozen=True)
 class Caches(Event):
-    """The bytes of this arm's caches before its first build and after its last, and their hits."""
+    """The bytes of this arm's caches before its first build and after its last."""
 
     bytes_before: Count
     bytes_after: Count
-    #: None where the stack does not count them.
-    hits: Count | None
     event: Literal["caches"] = "caches"
 
 
@@ -224,7 +222,6 @@ class MemoryRead(Event):
     """
 
     peak_rss_bytes: Count | None
-    device_allocated_bytes: Count | None = None
     device_reserved_bytes: Count | None = None
     device_held_bytes: Count | None = None
     event: Literal["memory_read"] = "memory_read"
@@ -325,11 +322,9 @@ class Diagnosed(Event):
     """The profile of a call by PyTorch's profiler; None for values that only a GPU has."""
 
     shape: Shape
-    operators_per_call: Amount
     kernels_per_call: Amount | None
     launches_per_call: Amount | None
     graph_launches_per_call: Amount | None
-    host_copies_per_call: Amount | None
     device_busy_share: Amount | None
     event: Literal["diagnosed"] = "diagnosed"
 

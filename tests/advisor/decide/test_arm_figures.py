@@ -35,9 +35,7 @@ DEVICE = DeviceMemory(
     serving_bytes=800 * MEBIBYTE,
     total_bytes=TOTAL,
 )
-HOST = MemoryRead(
-    peak_rss_bytes=300, device_allocated_bytes=200 * MEBIBYTE, device_reserved_bytes=256 * MEBIBYTE
-)
+HOST = MemoryRead(peak_rss_bytes=300, device_reserved_bytes=256 * MEBIBYTE)
 
 
 def summarise_process(
@@ -63,7 +61,7 @@ def test_plausible_memory_has_peak_serving_and_reserved_bytes() -> None:
     assert "NVML" in found.source
 
 
-ON_CPU = dataclasses.replace(HOST, device_allocated_bytes=None, device_reserved_bytes=None)
+ON_CPU = dataclasses.replace(HOST, device_reserved_bytes=None)
 
 
 @pytest.mark.parametrize(

@@ -20,20 +20,16 @@ from probes.wire.shape import Shape
 PEAKS = Peaks(bytes_per_second=1e12, operations_per_second={"float32": 1e13})
 ON_GPU = Diagnosed(
     shape=Shape(1),
-    operators_per_call=100.0,
     kernels_per_call=1240.0,
     launches_per_call=1240.0,
     graph_launches_per_call=0.0,
-    host_copies_per_call=0.0,
     device_busy_share=0.95,
 )
 ON_CPU = Diagnosed(
     shape=Shape(1),
-    operators_per_call=100.0,
     kernels_per_call=None,
     launches_per_call=None,
     graph_launches_per_call=None,
-    host_copies_per_call=None,
     device_busy_share=None,
 )
 

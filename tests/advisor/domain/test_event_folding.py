@@ -68,7 +68,7 @@ WARM = [
     for size in (1, 4)
 ]
 ENGAGED = Engagement(share=0.9, proof="a test says so", facts={})
-MEMORY = MemoryRead(peak_rss_bytes=1, device_allocated_bytes=None, device_reserved_bytes=None)
+MEMORY = MemoryRead(peak_rss_bytes=1, device_reserved_bytes=None)
 LAST_MEMORY = dataclasses.replace(MEMORY, peak_rss_bytes=2)
 VISITS = builders.visits([0.1, 0.2])
 DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=1, peak_bytes=3, resident_bytes=2)

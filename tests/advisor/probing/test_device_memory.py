@@ -80,9 +80,7 @@ def device_memory(peak: int | None) -> DeviceMemory:
 
 
 def host_memory(peak: int | None) -> WorkerReported:
-    memory = MemoryRead(
-        peak_rss_bytes=peak, device_allocated_bytes=None, device_reserved_bytes=None
-    )
+    memory = MemoryRead(peak_rss_bytes=peak, device_reserved_bytes=None)
     return WorkerReported(arm="compiled", process=0, worker_event=memory)
 
 
