@@ -40,6 +40,9 @@ for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
+# Values and screens of tests live as long as their test: collections find little and take a tenth
+# of the time.
+gc.set_threshold(50_000, 20, 50)
 # The tests start a thousand processes, which would each compile the sources again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

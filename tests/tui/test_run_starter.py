@@ -51,10 +51,10 @@ def quick_app(context: Context, host: StartHost | None = None) -> AdvisorApp:
 
 
 @async_test
-async def test_a_busy_machine_is_named_before_a_run_and_escape_starts_nothing(
-    context: Context, busy_machine: tuple[QuietProblem, ...]
+async def test_a_busy_machine_is_named_and_a_run_waits_or_starts_at_once_or_not_at_all(
+    context: Context, busy_machine: tuple[QuietProblem, ...], waiting_host: StartHost
 ) -> None:
-    async with running_app(quick_app(context)) as pilot:
+    async with running_app(quick_app(context, waiting_host)) as pilot:
         await start(pilot)
         shown = " ".join((await check_screen_at(pilot, SMALLEST)).split())
         assert all(PROBLEMS[problem].split()[0] in shown for problem in busy_machine)
@@ -63,32 +63,32 @@ async def test_a_busy_machine_is_named_before_a_run_and_escape_starts_nothing(
         await settle(pilot)
         assert isinstance(pilot.app.screen, SetupScreen)
         assert context.store.history() == []
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("busy_machine")
-@pytest.mark.parametrize(("key", "seconds"), [("enter", WAIT_SECONDS), ("s", 0.0)])
-@async_test
-async def test_a_run_on_a_busy_machine_waits_or_starts_at_once(
-    key: str, seconds: float, context: Context, fake_host: StartHost
-) -> None:
-    async with running_app(quick_app(context, fake_host)) as pilot:
         await start(pilot)
-        await pilot.press(key)
+        await pilot.press("enter")
         await wait_for_screen(pilot, LiveScreen)
-        (entry,) = context.store.history()
-        header = Run(context.store.run_directory(entry.run_id)).header()
-        assert header.question.wait_seconds == seconds
+    (entry,) = context.store.history()
+    assert wait_seconds(context, entry.run_id) == WAIT_SECONDS
+    async with running_app(quick_app(context, waiting_host)) as pilot:
+        await start(pilot)
+        await pilot.press("s")
+        await wait_for_screen(pilot, LiveScreen)
+    other = next(each for each in context.store.history() if each.run_id != entry.run_id)
+    assert wait_seconds(context, other.run_id) == 0.0
+
+
+def wait_seconds(context: Context, run_id: str) -> float:
+    return Run(context.store.run_directory(run_id)).header().question.wait_seconds
 
 
 @pytest.mark.slow
 @async_test
 async def test_m_measures_the_undecided_workflows_for_longer(
-    context: Context, recorded: Run, fake_host: StartHost
+    context: Context, recorded: Run, waiting_host: StartHost
 ) -> None:
     stored = context.store.run_directory(recorded.directory.name)
     shutil.copytree(recorded.directory, stored)
-    app = AdvisorApp(LaunchOptions(replay=str(stored), speed=1000.0), context, start_host=fake_host)
+    options = LaunchOptions(replay=str(stored), speed=1000.0)
+    app = AdvisorApp(options, context, start_host=waiting_host)
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
         advice = builders.known(results.original.document.recommendation)
