@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import os
 import pathlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,7 +75,8 @@ def exclusive_calls(request: protocol.Request) -> Iterator[None]:
     if request.device != "cpu":
         yield
         return
-    with pathlib.Path(request.shared_directory, "calls.lock").open("w") as lock:
+    file = pathlib.Path(request.shared_directory, "calls.lock")
+    with open(file, "w", opener=_open_plain) as lock:
         end = time.monotonic() + MOST_WAITING_SECONDS
         while time.monotonic() < end:
             with contextlib.suppress(BlockingIOError):
@@ -85,6 +87,11 @@ def exclusive_calls(request: protocol.Request) -> Iterator[None]:
             yield
         finally:
             fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has it too
+
+
+def _open_plain(path: str, flags: int) -> int:
+    """Open a file that another worker may have replaced, by a link or a pipe for example."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
 def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:

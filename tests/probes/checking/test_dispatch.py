@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import threading
 import types
@@ -34,3 +35,16 @@ def test_calls_on_the_cpu_wait_for_those_of_another_worker(
         order.append("first")
     other.join()
     assert order == (["first", "second"] if waits else ["second", "first"])
+
+
+@pytest.mark.timeout(20)
+def test_a_lock_that_another_worker_replaced_is_refused(tmp_path: pathlib.Path) -> None:
+    request: Any = types.SimpleNamespace(device="cpu", shared_directory=str(tmp_path))
+    lock, kept = tmp_path / "calls.lock", tmp_path / "kept"
+    kept.write_text("text", encoding="utf-8")
+    for replace in (lambda: os.mkfifo(lock), lambda: lock.symlink_to(kept)):
+        replace()
+        with pytest.raises(OSError, match="lock"), dispatch.exclusive_calls(request):
+            pytest.fail("the lock is no plain file")
+        lock.unlink()
+    assert kept.read_text(encoding="utf-8") == "text"
