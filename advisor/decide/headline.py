@@ -50,6 +50,8 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
 }
 #: A loss of speed that is less than this share counts as nothing.
 NOTHING = 0.005
+#: A larger share of the draws speaks for the choice, and says nothing of what was not measured.
+ALMOST_ALL = 0.99
 #: Arms that are outstanding, further ones are counted, and workflows that failed.
 MOST_NAMED = 3
 
@@ -141,8 +143,10 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     found = facts.decision
     if found.word == "CLEAR":
         return ""
-    share = format_share_of_draws(found.certainty)
-    reasons = [f"the best choice, or as good, in {share} of what the measurements allow"]
+    reasons = []
+    if found.certainty < ALMOST_ALL:
+        share = format_share_of_draws(found.certainty)
+        reasons.append(f"the best choice, or as good, in {share} of what the measurements allow")
     if not found.fit and is_baseline_advised(facts):
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
@@ -155,7 +159,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
         left = len(found.outstanding) - len(titles)
         names = join_names([*titles, *([f"{left} more"] if left else [])])
         reasons.append(f"not measured, and might lead: {names}")
-    return ": " + "; ".join(reasons)
+    return ": " + "; ".join(reasons) if reasons else ""
 
 
 def _chosen_for(facts: AdvisedAnswer) -> str:
