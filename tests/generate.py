@@ -10,7 +10,7 @@ from collections.abc import Mapping
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "studies"))
 
-from kept import earlier_runs, verified
+from kept import earlier_runs, results_page, verified
 from stacks import extras
 
 from advisor import schemas
@@ -24,6 +24,7 @@ def render_all() -> dict[pathlib.Path, str]:
     """Return the current text of every generated file by its path."""
     rubric = ROOT / "rubric"
     pyproject = ROOT / "pyproject.toml"
+    results = ROOT / "docs" / "results.md"
     environments = registry.own_environments(rubric_files.load().workflows)
     return {
         pyproject: extras.render(pyproject.read_text(encoding="utf-8"), environments),
@@ -31,6 +32,7 @@ def render_all() -> dict[pathlib.Path, str]:
         rubric / "verified.toml": verified.render(),
         rubric / "earlier_runs.toml": earlier_runs.render(),
         ROOT / "docs" / "glossary.md": render_glossary(),
+        results: results_page.render(results.read_text(encoding="utf-8")),
         **{
             schemas.schema_file(name, rubric / "schema"): schemas.render(name).decode()
             for name in schemas.SHIPPED

@@ -1,0 +1,59 @@
+"""Render the tables of `docs/results.md`: what the kept runs asked, and what is answered."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from kept.runs import EVIDENCE, read_run
+from tabulate import tabulate
+
+from advisor.ask import rubric_files
+from advisor.decide.decision import decide_again
+from advisor.domain.answer import Answer, AnswerSummary
+from advisor.domain.model import short_name
+from advisor.errors import UserError
+
+HEAD = ["question", "asked", "answer", "speed-up (95 %)", "word", "trust", "measured"]
+MARKED = re.compile(r"(<!-- answers: (GPU|CPU) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def render(page: str) -> str:
+    """Return the page with the present answers between its marks, one line for each kept run."""
+    catalogue = rubric_files.load()
+    lines: dict[str, list[list[str]]] = {"GPU": [], "CPU": []}
+    for file in sorted(EVIDENCE.glob("*.json")):
+        answer = read_run(file.name)
+        try:
+            answer = decide_again(answer, catalogue)
+        except UserError:
+            answer = msgspec.structs.replace(answer, recommendation=None)
+        gpu = answer.machine.find_gpu(answer.question.gpu)
+        link = f"[{answer.created[:10]}](../tests/stacks/evidence/{file.name})"
+        lines["GPU" if gpu else "CPU"].append([*describe(answer), link])
+    tables = {
+        kind: tabulate(sorted(rows), HEAD, tablefmt="pipe", disable_numparse=True)
+        for kind, rows in lines.items()
+    }
+    return MARKED.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n\n{found[3]}", page)
+
+
+def describe(answer: Answer) -> list[str]:
+    """Return question, conditions, answer, gain, word and trust of a run."""
+    question, summary = answer.question, AnswerSummary.of(answer)
+    gpu = answer.machine.find_gpu(question.gpu)
+    device = gpu.name.removeprefix("NVIDIA ").split()[0] if gpu else ""
+    number = f"{question.devices_per_model} x " if question.devices_per_model > 1 else ""
+    sizes = ", ".join(map(str, question.batch_sizes))
+    shapes = "" if question.load is not None else f", batch {sizes}"
+    asked = ", ".join(filter(None, [f"{number}{device}", str(question.dtype)])) + shapes
+    task = {"generate": ", text", "serve": ", served"}.get(question.task, "")
+    arm, gain = summary.arm, summary.speedup
+    shown = "-"
+    if gain is not None and arm != answer.results.baseline:
+        interval = f"{gain.low:.2f} to {gain.high:.2f}"
+        shown = f"{gain.value:.2f}x ({interval})" if summary.fit else interval
+    word = summary.decision_word or ("alone" if arm else "no answer")
+    named = f"`{arm}`" if arm else "-"
+    name = f"`{short_name(question.model)}`{task}"
+    return [name, asked, named, shown, word, summary.trust or "-"]
