@@ -87,6 +87,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FewImpo
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the order of the files: pytest-xdist would start those with few tests last."""
     config.option.loadscopereorder = False
+    config.pluginmanager.register(ImportedModules())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -137,6 +138,22 @@ def pytest_collection_finish() -> None:
     imported = sys.modules.keys() & {"torch", "transformers", "onnx", "onnxruntime", "pandas"}
     if imported:
         raise pytest.UsageError(f"collecting tests imported {sorted(imported)}: see tests/lazy.py")
+
+
+class ImportedModules:
+    """Keeps the collector from what a test imports, such as a stack: blocks of calls collect."""
+
+    #: A stack has more modules than this.
+    MANY = 200
+
+    def __init__(self) -> None:
+        self._frozen = len(sys.modules)
+
+    def pytest_runtest_teardown(self) -> None:
+        if len(sys.modules) > self._frozen + self.MANY:
+            gc.collect()
+            gc.freeze()
+            self._frozen = len(sys.modules)
 
 
 MakeOnce = Callable[[str, Callable[[pathlib.Path], object]], pathlib.Path]

@@ -241,4 +241,6 @@ def test_json_lines_begin_with_the_run_and_its_plan(
     assert (planned["seq"], planned["run_event"]["event"]) == (1, "planned")
     assert last["document"]["run_id"] == recorded.name
     answer_lines = [f"p3-advisor: {line['text']}" for line in last["document"]["headline"]]
-    assert answer.stderr.splitlines()[-len(answer_lines) - 1 : -1] == answer_lines
+    told = answer.stderr.splitlines()
+    start = told.index(answer_lines[0])
+    assert told[start : start + len(answer_lines)] == answer_lines

@@ -119,16 +119,13 @@ def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
     assert {each.reference for each in entry.correctness} == {"float32"}
 
 
-@pytest.mark.parametrize(("last", "sizes"), [(RepetitionStarted, [1, 1, 2, 2]), (RaceClosed, None)])
-def test_a_repetition_at_the_end_has_two_rounds_and_none_begins_later(
-    module_context: Context, last: type, sizes: list[int] | None
-) -> None:
+def test_a_repetition_at_the_end_has_two_rounds(module_context: Context) -> None:
     clock = JumpingClock()
     context = dataclasses.replace(module_context, clock=clock)
     answers = Answers(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
     run = prepare(answers, context)
     for event in execute(run, context):
-        clock.ahead_seconds += 2000 * isinstance(event.run_event, last)
+        clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
     repeated = [
         process
         for processes in run.state().processes.values()
@@ -137,7 +134,7 @@ def test_a_repetition_at_the_end_has_two_rounds_and_none_begins_later(
     ]
     # A visit that the machine disturbed is made again.
     made = [{(visit.shape.batch_size, visit.round) for visit in each.visits} for each in repeated]
-    assert [sorted(size for size, _ in each) for each in made] == ([sizes] * 2 if sizes else [])
+    assert [sorted(size for size, _ in each) for each in made] == [[1, 1, 2, 2]] * 2
 
 
 def certainty_of(answer: Answer) -> Decision:
@@ -155,6 +152,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     run = prepare(answers, context)
     for event in execute(run, context):
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RaceClosed)
+    assert not run.state().repeats, "none begins after the time of the run"
     certainty = certainty_of(decide(run))
     assert (certainty.word, certainty.replicated) == ("LIKELY", False)
     assert run.scratch.is_dir()
