@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import ctypes
 import dataclasses
-import os
 import pathlib
 import re
 from collections.abc import Sequence
@@ -58,15 +57,6 @@ def versions() -> dict[str, str]:
 def settings(request: Request) -> dict[str, str]:
     threads = {"intra_op_num_threads": str(session_threads(request))}
     return {**pytorch.apply_settings(request), **threads}
-
-
-def tensorrt_settings(request: Request) -> dict[str, str]:
-    """Switch TF32 off for all of NVIDIA's libraries, and return the settings.
-
-    The TensorRT provider has no option for it.
-    """
-    os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
-    return {**settings(request), "NVIDIA_TF32_OVERRIDE": "0"}
 
 
 def session_threads(request: Request) -> int:
@@ -215,11 +205,8 @@ output = [torch.from_dlpack(value) for value in session.run_with_ort_values(None
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 
-def integration(request: Request, provider: str = CPU, opening: str | None = None) -> str:
-    """Return the lines that export, open the session and run it.
-
-    `opening` replaces the lines that open the session; `FILE` in it is the path of the model.
-    """
+def integration(request: Request, provider: str = CPU) -> str:
+    """Return the lines that export, open the session and run it."""
     device = "cpu" if provider == CPU else "cuda"
     bind = (
         "binding.bind_cpu_input(value.name, tensor.contiguous().numpy())"
@@ -240,13 +227,9 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]
     options, given = "", ""
     if "threads" in request.options:
         options, given = f"{THREAD_LINES}{session_threads(request)}\n", ", options"
-    usual = (
-        f'{options}session = onnxruntime.InferenceSession(FILE{given}, providers=["{provider}"])'
-    )
-    opened = (opening or usual).replace("FILE", file)
     host = HOST_VALUES if request.dtype == "bfloat16" else HOST_ARRAYS
     return f"""\
-{IMPORTS}{export}{opened}
+{IMPORTS}{export}{options}session = onnxruntime.InferenceSession({file}{given}, providers=["{provider}"])
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"
 {binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import tensorrt as trt
@@ -11,7 +12,6 @@ from probes.stacks import onnx_export, onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_feeding import SessionProgram
 from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, Model
 
-settings = onnxruntime_session.tensorrt_settings
 open_subject = onnxruntime_session.open_subject
 engagement = onnxruntime_session.engagement
 racing_operators = onnxruntime_session.racing_operators
@@ -25,6 +25,15 @@ IMPORT_LINE = "import tensorrt  # loads the libraries that the provider needs"
 
 def versions() -> dict[str, str]:
     return {**onnxruntime_session.versions(), trt.__name__: trt.__version__}
+
+
+def settings(request: Request) -> dict[str, str]:
+    """Switch TF32 off for all of NVIDIA's libraries, and return the settings.
+
+    The provider has no option for it.
+    """
+    os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+    return {**onnxruntime_session.settings(request), "NVIDIA_TF32_OVERRIDE": "0"}
 
 
 def options(request: Request) -> dict[str, str]:

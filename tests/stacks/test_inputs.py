@@ -188,9 +188,9 @@ record("weights in an archive", engage_with_archive)
 #: Settings for a GPU can be applied without one.
 PRECISION = """
 import dataclasses
-from probes.stacks import onnxruntime_session
+from probes.workflows import onnxruntime_tensorrt as workflow
 
-settings = onnxruntime_session.tensorrt_settings(dataclasses.replace(request, device="cuda"))
+settings = workflow.settings(dataclasses.replace(request, device="cuda"))
 results["precision"] = {name: settings[name] for name in ("tf32_matmul", "tf32_cudnn")} | {
     "environment": os.environ["NVIDIA_TF32_OVERRIDE"]
 }
@@ -198,7 +198,7 @@ results["precision"] = {name: settings[name] for name in ("tf32_matmul", "tf32_c
 
 
 def test_tf32_is_off_in_pytorch_and_in_nvidia_s_libraries(run_script: RunScript) -> None:
-    assert run_script(PRECISION, "")["precision"] == {
+    assert run_script(PRECISION, "tensorrt")["precision"] == {
         "tf32_matmul": "False",
         "tf32_cudnn": "False",
         "environment": "0",

@@ -5,7 +5,6 @@ tensorrt` has loaded them.
 """
 
 import sys
-import types
 
 __version__ = "1.31.1"
 
@@ -34,11 +33,3 @@ class InferenceSession:
 
 def get_available_providers():
     return ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
-
-
-def register_execution_provider_library(name, path):
-    pass
-
-
-def get_ep_devices():
-    return [types.SimpleNamespace(ep_name="CPUExecutionProvider")]
