@@ -57,7 +57,8 @@ async def test_a_busy_machine_is_named_and_a_run_waits_or_starts_at_once_or_not_
     async with running_app(quick_app(context, waiting_host)) as pilot:
         await start(pilot)
         shown = " ".join((await check_screen_at(pilot, SMALLEST)).split())
-        assert all(PROBLEMS[problem].split()[0] in shown for problem in busy_machine)
+        named = " ".join(PROBLEMS[problem] for problem in busy_machine)
+        assert all(word in shown for word in named.split())
         await pilot.press("escape")
         await wait_for_screen(pilot, SetupScreen)
         await settle(pilot)

@@ -181,7 +181,7 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
 
 #: A workflow whose outputs vary unless it runs on one thread.
 WORKFLOW = """
-[workflow.threaded]
+[workflow.NAME]
 title = "threaded"
 tasks = ["forward"]
 devices = ["cpu"]
@@ -192,11 +192,11 @@ how_to_get = "write it"
 arms_after = { one-thread = "nondeterministic" }
 environment = { kind = "shared", requirements = [] }
 
-[workflow.threaded.arms]
+[workflow.NAME.arms]
 default = { fault = "FAULT" }
 one-thread = { fault = "" }
 
-[workflow.threaded.declared]
+[workflow.NAME.declared]
 lines_changed = { value = 0, source = "a fake" }
 export_step = { value = false, source = "a fake" }
 vendors = { value = 4, source = "a fake" }
@@ -207,36 +207,38 @@ architectures = { value = "any", source = "a fake" }
 """
 
 
-@pytest.fixture(params=["varies", "varies-later"])
-def threaded_context(
-    request: pytest.FixtureRequest, fake_context: Callable[[], Context], tmp_path: pathlib.Path
-) -> Context:
-    """A context with the workflow `threaded`, whose outputs vary at the check or after the race."""
+#: Workflows whose outputs vary at the check or after the race.
+THREADED = {"threaded": "varies", "later": "varies-later"}
+
+
+@pytest.fixture
+def threaded_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path) -> Context:
+    """A context with the workflows of `THREADED`."""
     context = fake_context()
     probes, rubric = tmp_path / "probes", tmp_path / "rubric"
     shutil.copytree(context.probes, probes)
     shutil.copytree(context.rubric, rubric)
     workflows = probes / "workflows"
-    shutil.copy(workflows / "misbehaving.py", workflows / "threaded.py")
-    with (rubric / "workflows.toml").open("a") as file:
-        file.write(WORKFLOW.replace("FAULT", request.param))
+    for name, fault in THREADED.items():
+        shutil.copy(workflows / "misbehaving.py", workflows / f"{name}.py")
+        with (rubric / "workflows.toml").open("a") as file:
+            file.write(WORKFLOW.replace("NAME", name).replace("FAULT", fault))
     return dataclasses.replace(context, probes=probes, rubric=rubric)
 
 
-def measure(context: Context, workflows: str) -> Run:
-    answers = Answers(batch_sizes="2", budget="1", all_arms=True, workflows=workflows)
-    return sessions.execute_run(context, answers)
-
-
 def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:
-    run = measure(threaded_context, "threaded")
-    (added,) = [event.run_event for event in run.events() if isinstance(event.run_event, ArmsAdded)]
-    assert [arm.id for arm in added.added] == ["threaded/one-thread"]
-    assert "threaded" in added.because
-    processes = run.state().processes
-    expect_failure(processes["threaded"][-1].outcome, "nondeterministic")
-    assert processes["threaded/one-thread"][-1].outcome == Outcome()
-    assert "threaded/one-thread" in {each.arm for each in decide(run).results.measurements}
+    answers = Answers(batch_sizes="2", budget="1", all_arms=True, workflows=",".join(THREADED))
+    run = sessions.execute_run(threaded_context, answers)
+    added = [event.run_event for event in run.events() if isinstance(event.run_event, ArmsAdded)]
+    processes, answer = run.state().processes, decide(run)
+    for name in THREADED:
+        fallback = f"{name}/one-thread"
+        (because,) = [each.because for each in added if fallback in {arm.id for arm in each.added}]
+        assert name in because
+        expect_failure(processes[name][-1].outcome, "nondeterministic")
+        assert processes[fallback][-1].outcome == Outcome()
+        assert fallback in {each.arm for each in answer.results.measurements}
+    assert sum(len(each.added) for each in added) == len(THREADED)
 
 
 SHAPES = [Shape(1, 8), Shape(2, 8), Shape(1, 32), Shape(2, 32)]
