@@ -10,7 +10,7 @@ import builders
 import msgspec
 import numpy as np
 import workers
-from top_tokens import keep_top_tokens
+from top_tokens import keep_top_tokens, normalised
 
 from advisor.ask import rubric_files
 from probes import protocol
@@ -23,10 +23,6 @@ WORKFLOWS = rubric_files.probes_directory() / "workflows"
 #: A shell would split and expand it without quotes.
 MODEL = "my models/bigrams; echo $HOME"
 VOCABULARY, PROMPT, NEW, SIZES, SETS = 64, 5, 7, [1, 3], 2
-
-
-def normalised(values: Any) -> Any:
-    return (values - np.log(np.exp(values).sum(-1, keepdims=True))).astype("float32")
 
 
 def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> None:

@@ -14,6 +14,10 @@ from probes.checking.text_reference import (
 )
 
 
+def normalised(values: Any) -> Any:
+    return (values - np.log(np.exp(values).sum(-1, keepdims=True))).astype("float32")
+
+
 def keep_top_tokens(logprobs: Any, count: int = KEPT_TOKENS) -> TokenLogprobs:
     """Return the `count` likeliest tokens of `(rows, positions, vocabulary)`."""
     ids = top_token_ids(logprobs, count)

@@ -13,6 +13,7 @@ import msgspec
 import nvml
 import pytest
 from builders import BASELINE
+from recorded_runs import LOADED
 
 from advisor.decide import arm_figures
 from advisor.decide.summary import summarise
@@ -21,7 +22,7 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState
 from advisor.probing.device_memory import DeviceMemoryMonitor, increase
-from probes.wire.events import Engagement, Loaded, MemoryRead, Peaks, Workload
+from probes.wire.events import Engagement, MemoryRead, Peaks, Workload
 from probes.wire.shape import Shape
 
 MEBIBYTE = 1 << 20
@@ -185,14 +186,6 @@ def test_random_replies_of_nvml_never_give_an_implausible_figure() -> None:
     assert plausible > 20, "plausible figures are discarded too"
 
 
-LOADED = Loaded(
-    seconds=1.0,
-    parameters=500,
-    parameter_bytes=1000,
-    weights="seeded random",
-    unit="tokens",
-    units_per_sample=32,
-)
 PEAKS = Peaks(bytes_per_second=1e6, operations_per_second={"bfloat16": 1e6})
 WORKLOAD = Workload(
     shape=Shape(4), flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256

@@ -42,8 +42,11 @@ def test_a_lock_that_another_worker_replaced_is_refused(tmp_path: pathlib.Path) 
     request: Any = types.SimpleNamespace(device="cpu", shared_directory=str(tmp_path))
     lock, kept = tmp_path / "calls.lock", tmp_path / "kept"
     kept.write_text("text", encoding="utf-8")
-    for replace in (lambda: os.mkfifo(lock), lambda: lock.symlink_to(kept)):
-        replace()
+    for is_link in (False, True):
+        if is_link:
+            lock.symlink_to(kept)
+        else:
+            os.mkfifo(lock)
         with pytest.raises(OSError, match="lock"), dispatch.exclusive_calls(request):
             pytest.fail("the lock is no plain file")
         lock.unlink()

@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from top_tokens import normalised
 
 from probes.checking import arrays, long_text
 from probes.checking.text_reference import TokenLogprobs, top_token_ids
 
 ROWS, PROMPT, NEW, VOCABULARY, SETS = 2, 3, 4, 40, 3
-
-
-def normalised(values: Any) -> Any:
-    return (values - np.log(np.exp(values).sum(-1, keepdims=True))).astype("float32")
 
 
 def request(seconds: float = 60.0, shared_directory: str = "") -> Any:

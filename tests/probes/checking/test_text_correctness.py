@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from top_tokens import keep_top_tokens, run_of
+from top_tokens import keep_top_tokens, normalised, run_of
 from workers import rules
 
 from probes.checking import text_correctness
@@ -30,10 +30,6 @@ def logprobs(number: int) -> Any:
     drawn = np.random.default_rng([3, number]).standard_normal((ROWS, POSITIONS, VOCABULARY))
     drawn[..., 7 + number] += 3
     return normalised(drawn)
-
-
-def normalised(values: Any) -> Any:
-    return (values - np.log(np.exp(values).sum(-1, keepdims=True))).astype("float32")
 
 
 def noisy(values: Any, size: float) -> Any:
