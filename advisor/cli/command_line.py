@@ -44,7 +44,6 @@ p3-advisor recommends a compilation workflow for a PyTorch model. On a terminal 
 there is no terminal here.
   p3-advisor --json                 measure the demo model on this machine, print one JSON document
   p3-advisor recommend MODEL        measure your model, print a table
-  p3-advisor ask --plain            ask questions line by line, without cursor control
   p3-advisor workflows              list the workflows that apply, and how to install the others
   p3-advisor doctor                 check this machine
   p3-advisor --help                 list all commands

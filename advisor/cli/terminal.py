@@ -1,4 +1,4 @@
-"""`ask`: start the terminal program or the plain prompts; `host`: execute a run for its screens."""
+"""`ask`: start the terminal program; `host`: execute a run for its screens."""
 
 from __future__ import annotations
 
@@ -27,14 +27,6 @@ OpenRun = Annotated[
 Speed = Annotated[
     float, typer.Option(help="speed of the replay, in multiples of real time", min=0.1, max=1000)
 ]
-Plain = Annotated[
-    bool,
-    typer.Option(
-        "--plain",
-        "--accessible",
-        help="plain text prompts, for screen readers and simple terminals",
-    ),
-]
 AsciiOnly = Annotated[bool, typer.Option("--ascii", help="draw with ASCII characters only")]
 Theme = Annotated[
     str,
@@ -54,8 +46,6 @@ TERMINAL_FLAGS = (
     "--replay",
     "--open",
     "--speed",
-    "--plain",
-    "--accessible",
     "--ascii",
     "--theme",
     "--no-color",
@@ -88,7 +78,6 @@ def ask(  # noqa: PLR0913 - one for each option
     replay: Replay = "",
     open_run: OpenRun = "",
     speed: Speed = 8.0,
-    plain: Plain = False,
     ascii_only: AsciiOnly = False,
     theme: Theme = "",
     no_color: NoColor = False,
@@ -108,21 +97,15 @@ def ask(  # noqa: PLR0913 - one for each option
         no_color=no_color,
         no_mouse=no_mouse,
     )
-    if plain:
-        from advisor.cli import plain_prompts
-
-        code = plain_prompts.ask(answers, make_context())
-    elif is_terminal(os.environ):
-        from advisor.tui import launch
-
-        code, exit_message = launch.run_app(options, make_context())
-        if exit_message:
-            print_text(exit_message)
-    else:
+    if not is_terminal(os.environ):
         raise NoTerminalError(
-            "ask needs a terminal, and the standard streams are not one",
-            "use --json, recommend, or ask --plain",
+            "ask needs a terminal, and the standard streams are not one", "use --json or recommend"
         )
+    from advisor.tui import launch
+
+    code, exit_message = launch.run_app(options, make_context())
+    if exit_message:
+        print_text(exit_message)
     raise typer.Exit(code)
 
 

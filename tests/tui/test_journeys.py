@@ -24,7 +24,6 @@ from textual.widgets import Input
 
 from advisor.ask.answers import Answers
 from advisor.ask.devices import VISIBLE_DEVICES
-from advisor.cli import plain_prompts
 from advisor.context import Context
 from advisor.domain.run_events import Finished
 from advisor.execute.drafts import prepare
@@ -267,12 +266,3 @@ async def test_details_scroll_at_once_and_q_means_quit_with_the_answer(context: 
         await wait_for(pilot, lambda: app.return_value == 0)
     assert answer.headline(results.original.document) in app.exit_message()
     assert app.exit_message().endswith(f"p3-advisor show {run.directory.name}")
-
-
-@pytest.mark.parametrize(("typed", "chosen"), [("", "3"), ("2", "b"), ("c", "c"), ("9\na", "a")])
-def test_an_empty_line_is_the_default_even_if_it_looks_like_a_number(
-    typed: str, chosen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = iter([*typed.split("\n"), ""])
-    monkeypatch.setattr(plain_prompts, "_read", lambda _, default: next(lines) or default)
-    assert plain_prompts._choose("Budget", ["a", "b", "c"], "3") == chosen

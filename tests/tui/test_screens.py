@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pathlib
 
 import builders
@@ -23,16 +22,12 @@ from onscreen import (
 )
 from textual.widgets import Input, Static, TabbedContent
 
-from advisor.ask.answers import Answers
 from advisor.ask.devices import CPU
-from advisor.ask.task import FIRST_ITL, FIRST_TTFT
-from advisor.cli import plain_prompts
+from advisor.ask.task import FIRST_ITL
 from advisor.context import Context
 from advisor.store.runs import Run
-from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.help_dialog import HelpDialog
-from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import Export, cancel_dialog, quit_dialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ResultsScreen
@@ -205,37 +200,6 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         await wait_for_screen(pilot, HelpDialog)
         await pilot.press("escape", "escape")
         await wait_for_screen(pilot, ResultsScreen)
-
-
-def test_the_plain_prompts_and_the_screens_ask_the_same_question(
-    tui_context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers = Answers(gpu="cpu", workflows="quick", batch_sizes="1")
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n\n2\n\nyes\n"))
-    plain = plain_prompts._ask_until_valid(answers, tui_context)
-    app = AdvisorApp(
-        LaunchOptions(answers=msgspec.structs.replace(answers, preset="serving")), tui_context
-    )
-    on_screen = actions.draft(app)
-    assert (plain.question, plain.plan) == (on_screen.question, on_screen.plan)
-    assert "pytorch-eager, quick" in capsys.readouterr().out
-
-
-def test_the_plain_prompts_ask_for_the_limits_of_servers(
-    tui_context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("demo/llama\nserve\n\n20ms\n\n\n\n"))
-    asked = plain_prompts._ask_all(Answers(gpu="cpu"), tui_context)
-    assert (asked.task, asked.ttft, asked.itl) == ("serve", FIRST_TTFT, "20ms")
-
-
-def test_the_plain_prompts_suggest_the_task_of_the_model(
-    tui_context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("demo/gpt2\n\n\n\n\nyes\n"))
-    draft = plain_prompts._ask_until_valid(Answers(gpu="cpu"), tui_context)
-    assert (draft.question.model.name, draft.question.task) == ("demo/gpt2", "generate")
-    assert "demo/gpt2 generates 32 tokens from 32" in capsys.readouterr().out
 
 
 @pytest.mark.slow

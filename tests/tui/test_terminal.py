@@ -345,20 +345,3 @@ def test_without_a_terminal_a_short_help_is_printed_without_escape_sequences(
     assert b"exit code 2" in out
     assert b"--json" in printed
     assert b"\x1b" not in printed
-
-
-def test_the_plain_prompts_reject_an_invalid_answer(home: pathlib.Path) -> None:
-    environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
-    answers = "gone.onnx\n\ncpu\n\n\n"
-    ended = subprocess.run(
-        [COMMAND, "--plain"],
-        input=answers,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert "'gone.onnx'" in ended.stdout
-    assert "Next: " in ended.stdout
-    assert ended.returncode == 2
-    assert "\x1b" not in ended.stdout + ended.stderr
