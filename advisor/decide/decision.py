@@ -12,8 +12,9 @@ import msgspec
 
 from advisor.ask.option_values import check_constraints
 from advisor.ask.rubric_files import read_rubric
-from advisor.decide import performance_portability, replay, scoring, trained_loss
+from advisor.decide import performance_portability, scoring, trained_loss
 from advisor.decide.headline import write_headline
+from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
 from advisor.decide.rounds import can_go_on, counted_visits, find_failure, plan_of
 from advisor.decide.serving import add_servers
@@ -172,7 +173,7 @@ def evaluate(
 def summarise_run(header: Header, state: RunState) -> Results:
     """Return everything that a run has measured so far."""
     question, catalogue = header.question, header.catalogue
-    races = replay.results_by_shape(state, question)
+    races = results_by_shape(state, question)
     results = summarise(
         state,
         races,

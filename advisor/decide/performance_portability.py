@@ -16,7 +16,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from advisor.decide import replay
+from advisor.decide.race import results_by_shape
 from advisor.decide.rounds import is_valid, plan_of
 from advisor.decide.summary import summarise
 from advisor.domain.measurement import Measurement
@@ -233,7 +233,7 @@ def is_same_work(one: Question, two: Question) -> bool:
 def load_platform(run: Run) -> Platform:
     """Return the results of a stored run as a platform."""
     header, state = run.header(), run.state()
-    races = replay.results_by_shape(state, header.question)
+    races = results_by_shape(state, header.question)
     question = header.question
     results = summarise(state, races, dtype=question.dtype, weights=question.weights)
     return platform_of(header, state, results)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from advisor.ask.planning import is_chosen, list_arms, unsupported_use
-from advisor.decide import replay
+from advisor.decide.race import results_by_shape
 from advisor.decide.rounds import arms_by_speed, plan_of
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Question
@@ -117,7 +117,7 @@ def sustain_fastest(session: Session, state: RunState, question: Question) -> It
     Sustained calls may reach a limit of power or heat that the pauses of the race hide.
     """
     shape = max(question.shapes)
-    races = replay.results_by_shape(state, question)
+    races = results_by_shape(state, question)
     pair = arms_by_speed(races, state, shape)[:2]
     if question.budget.sustained_seconds <= 0 or len(pair) < len(set(ABBA)):
         return

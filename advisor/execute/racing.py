@@ -12,8 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 
-from advisor.decide.race import LOOKS, Race
-from advisor.decide.replay import replay_race
+from advisor.decide.race import LOOKS, Race, replay_race
 from advisor.decide.rounds import failed_arms, log_median_seconds, plan_of, raced_arms
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.plan import Arm

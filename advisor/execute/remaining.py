@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 
-from advisor.decide.replay import replay_race, results_by_shape
+from advisor.decide.race import replay_race, results_by_shape
 from advisor.decide.rounds import can_go_on, controls, failed_arms, plan_of, raced_arms
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
 
-from advisor.decide import replay
+from advisor.decide.race import results_by_shape
 from advisor.decide.rounds import arms_by_speed, is_valid, next_process_number, plan_of
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm, Plan
@@ -33,7 +33,7 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     """
     if question.budget.repeated == "all":
         return tuple(arm for arm in plan_of(state).arms if is_valid(state, arm.id))
-    races = replay.results_by_shape(state, question)
+    races = results_by_shape(state, question)
     chosen = {plan_of(state).baseline.id}
     for shape, race in races.items():
         ranked = arms_by_speed(races, state, shape)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from builders import BASELINE
 
-from advisor.decide import replay
+from advisor.decide.race import race_result
 from advisor.decide.rounds import baseline_error, failed_arms, find_failure, is_valid
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import RaceGroup, RunState, varying_sibling
@@ -51,7 +51,7 @@ def raced_in_groups(*groups: tuple[str, ...]) -> RunState:
 def test_an_arm_counts_as_in_the_last_group_that_it_raced_in(
     groups: list[tuple[str, ...]], best: str, eliminated: dict[str, int]
 ) -> None:
-    result = replay.race_result(raced_in_groups(*groups), Shape(1), builders.question())
+    result = race_result(raced_in_groups(*groups), Shape(1), builders.question())
     assert (result.best, result.rounds) == (best, 4 * len(groups))
     assert result.eliminated == eliminated
 

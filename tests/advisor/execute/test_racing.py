@@ -25,10 +25,10 @@ from simulation import (
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.decide import replay, trust
+from advisor.decide import trust
 from advisor.decide.decision import decide
 from advisor.decide.drift import MIN_ROUNDS
-from advisor.decide.race import Race
+from advisor.decide.race import Race, results_by_shape
 from advisor.decide.rounds import plan_of
 from advisor.decide.summary import summarise
 from advisor.domain.answer import Answer
@@ -97,7 +97,7 @@ def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
     first = Shape(1)
     assert {shape: end.cause for shape, end in state.closed.items()} == {first: "baseline-ended"}
     assert set(state.opened) == {first}
-    assert list(replay.results_by_shape(state, TWO_SIZES)) == [first]
+    assert list(results_by_shape(state, TWO_SIZES)) == [first]
     assert remaining.needed_arms(state, TWO_SIZES) == []
 
 
@@ -224,7 +224,7 @@ def simulate(regime: str, seed: int, shift: tuple[int, float] | None = None) -> 
     question = builders.question(budget=budget, seed=seed)
     # An answer would end the race before it has enough rounds to show a change.
     run = simulate_run(session, ["compiled", "other"], question, lambda *_: False)
-    races = replay.results_by_shape(run.state, question)
+    races = results_by_shape(run.state, question)
     return summarise(run.state, races, dtype="float32")
 
 

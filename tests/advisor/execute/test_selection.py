@@ -14,7 +14,8 @@ import pytest
 from builders import BASELINE, DUPLICATE
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, lower_bound, simulate_run
 
-from advisor.decide import decision, replay
+from advisor.decide import decision
+from advisor.decide.race import race_result
 from advisor.decide.summary import summarise
 from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
@@ -80,7 +81,7 @@ def race(
     budget = STANDARD if repeats else msgspec.structs.replace(STANDARD, repeats=0)
     question = builders.question(budget=budget, seed=seed)
     run = simulate_run(session, [arm for arm in gaps if arm != BASELINE], question)
-    return Instance(gaps, session, run.state, replay.race_result(run.state, Shape(1), question))
+    return Instance(gaps, session, run.state, race_result(run.state, Shape(1), question))
 
 
 def check_choices(levels: Iterable[str], per_scenario: int) -> None:
