@@ -208,7 +208,7 @@ class OutsideRuns(Target):
     """Run directories outside the store, with files of every kind, whose recipe leaves a mark."""
 
     name = "outside-runs"
-    COMMANDS: ClassVar[list[list[str]]] = [["verify"], ["resume"], ["build", "--target", "sm_89"]]
+    COMMANDS: ClassVar[list[list[str]]] = [["verify"], ["resume"]]
     FILES: ClassVar[list[str]] = ["run.json", "events.jsonl", "note", "lock", "control", "arms"]
 
     def make_input(self, chance: random.Random) -> Any:
