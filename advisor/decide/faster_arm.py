@@ -15,6 +15,9 @@ from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
 from advisor.domain.rubric import LETTERS
 from advisor.text_format import format_number, format_weight
 
+#: An arm that is this many times as fast as the advised one at a shape is named.
+CLEARLY_FASTER = 1.2
+
 
 def flip_in_certainty(answer: Answer) -> Flip | None:
     """Return the change of a weight that the line of the certainty names, if any."""
@@ -38,15 +41,40 @@ def describe_faster(facts: AdvisedAnswer, *, is_brief: bool) -> str:
         )
         exactness = _less_exact(facts, faster)
         reason = _why_not(facts, faster, is_brief=is_brief)
-        sentences.append(f"Faster: {faster.title}, {gain}{exactness}; {reason}.")
+        sentences.append(
+            f"{_how_sure(facts, faster)}: {faster.title}, {gain}{exactness}; {reason}."
+        )
     elif not is_baseline:
-        sentences.append("Nothing measured is faster.")
+        sentences.append(_nothing_faster(facts))
     others = (arm for arm in facts.answer.scores if arm.workflow != facts.scored.workflow)
     best = next((arm for arm in others if not arm.failures), None)
     is_named = best is None or best.arm == regret.arm or best.workflow in facts.decision.as_good
     if is_baseline and best is not None and not is_named and not is_brief:
         sentences.append(f"The best other workflow is {best.title}, {describe_gain(facts, best)}.")
     return " ".join(sentences)
+
+
+def _how_sure(facts: AdvisedAnswer, faster: ScoredArm) -> str:
+    low = facts.answer.measurements[faster.arm].speedup.low
+    is_doubtful = is_unfit(facts.answer.results) and low is not None and low < 1
+    return "Perhaps faster" if is_doubtful else "Faster"
+
+
+def _nothing_faster(facts: AdvisedAnswer) -> str:
+    """Say that no arm is faster over all shapes, and which one clearly is at one of them."""
+    cells = facts.measured.cells
+    if len(cells) <= 1:
+        return "Nothing measured is faster."
+    ahead = [
+        (theirs.speedup.value / ours.speedup.value, arm.title, ours.shape)
+        for arm in facts.answer.scores
+        for ours, theirs in zip(cells, facts.answer.measurements[arm.arm].cells, strict=True)
+    ]
+    most, title, shape = max(ahead, key=lambda each: each[0])
+    if most < CLEARLY_FASTER or is_unfit(facts.answer.results):
+        return "Nothing measured is faster over all shapes."
+    at = f"at {shape.description} {title} is {most:.2f}x as fast as this one"
+    return f"Nothing measured is faster over all shapes; {at}."
 
 
 def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:

@@ -178,8 +178,8 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
     sizes, rows = facts.answer.question.batch_sizes, inputs.example_rows if inputs else None
     lines = []
     if rows is not None and rows not in sizes:
-        measured = f"batch size{'s' if len(sizes) > 1 else ''} {join_names([*map(str, sizes)])}"
-        lines = [f"Measured at {measured}; --batch-sizes {rows} is that of the example inputs."]
+        option = f"--batch-sizes {rows}"
+        lines = [f"Batch size {rows}, that of the example inputs, was not measured ({option})."]
     if is_unfit(facts.answer.results):
         return lines  # single figures say nothing
     ahead: dict[str, list[str]] = {}

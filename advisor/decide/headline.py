@@ -194,7 +194,8 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
         return ""
     if lost < NOTHING:
         return "At your weights a wrong choice would cost nothing."
-    return f"At your weights a wrong choice would cost as much as {format_share(lost)} of speed."
+    worth = f"{format_share(lost)} of speed is worth"
+    return f"At your weights a wrong choice would cost as much as {worth}."
 
 
 def _what_settles(facts: AdvisedAnswer) -> str:

@@ -175,7 +175,11 @@ def render(answer: Answer) -> str:
 def measured_at(answer: Answer) -> str:
     """Return precision, shapes and date in a sentence."""
     load, created = answer.question.load, answer.created[:10]
-    shapes = describe_load(load) if load else describe_shapes(answer, answer.question.shapes)
+    shapes = (
+        describe_load(load)
+        if load
+        else describe_shapes(answer, answer.question.shapes) + describe_inputs(answer)
+    )
     return f"Measured in {_precision(answer)} with {shapes}, {created}."
 
 
