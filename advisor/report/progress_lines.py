@@ -80,7 +80,7 @@ def _render_worker_event(run_event: RunEvent) -> str | None:
             what = PHASE_TITLES.get(phase, phase)
             return f"{arm}: {what}" + (f", {shape.description}" if shape is not None else "")
         case BuildStarted(arm=arm, expected_seconds=float(own), expected_seconds_left=float(left)):
-            return f"{arm}: builds, expected {own:.0f} s; {left:.0f} s for all builds of this stage"
+            return f"{arm}: builds, expected {own:.0f} s; all builds of this stage {left:.0f} s"
         case BusyWhileIdle(arm=arm, processors=processors):
             return (
                 f"{arm}: uses {processors:.1f} processors while idle, "
@@ -110,7 +110,5 @@ def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
             speed = (
                 speed_or_range(answer.speedup, unfit=not answer.fit) if answer.speedup else MISSING
             )
-            return (
-                f"so far: {answer.arm}, {speed} the baseline; "
-                f"{len(waiting)} arms still have to be built"
-            )
+            left = "1 arm" if len(waiting) == 1 else f"{len(waiting)} arms"
+            return f"so far: {answer.arm}, {speed} the baseline; {left} to be built"
