@@ -80,10 +80,10 @@ class Measurement:
 
     @property
     def run(self) -> str:
-        """The run's id; empty until it has been stored."""
+        """The run's id; empty until it has been stored, and where it was refused."""
         with self._events.open("rb") as file:
             line = file.readline()
-        return str(json.loads(line)["run_id"]) if line.endswith(b"\n") else ""
+        return str(json.loads(line).get("run_id", "")) if line.endswith(b"\n") else ""
 
     @property
     def lines(self) -> list[str]:

@@ -78,6 +78,13 @@ def returns_number(net, x):
     return net.a(x), net.b(x).sum().item()
 
 
+def returns_chain(net, x):
+    chain = net.b(x)
+    for _ in range(20):
+        chain = (chain,)
+    return net.a(x), chain
+
+
 def returns_array(net, x):
     return net.a(x), net.b(x).numpy()
 

@@ -81,7 +81,7 @@ def verify(
     *,
     workflow: WorkflowName = "",
     seconds: Annotated[
-        float, typer.Option(help="seconds of timing of each snippet", min=0.1)
+        float, typer.Option(help="seconds of timing of each snippet", min=0.1, max=600)
     ] = 3.0,
     tolerance: Annotated[
         str,
@@ -117,7 +117,9 @@ def verify(
 def improve(
     run: StoredRunName = "latest",
     *,
-    seconds: Annotated[float, typer.Option(help="seconds of timing of each code", min=0.1)] = 3.0,
+    seconds: Annotated[
+        float, typer.Option(help="seconds of timing of each code", min=0.1, max=600)
+    ] = 3.0,
     json: AsJson = False,
 ) -> None:
     """Try the code of a run in lower precisions, and with settings against graph breaks.

@@ -209,8 +209,8 @@ class Starter:
             script = Snippet(text=script, python=self._settings.arm.python)
         session, ways = self._session, self._settings.config.catalogue.starts
         found = Start(way=way.way, lines=way.lines, **msgspec.structs.asdict(ways[way.way]))
-        arm = make_arm(name, script, settings=self._settings, shared=self._shared, **options)
         try:
+            arm = make_arm(name, script, settings=self._settings, shared=self._shared, **options)
             events = start(session, arm, keeps_caches=way.way == CACHE_DIRECTORY)
             if not options.get("writes"):
                 follow(session.visit(name, Shape(1), 0))

@@ -135,12 +135,17 @@ def make_arm(
 ) -> Arm:
     """Return the arm of a process that runs the snippet, and write what it needs to `shared`.
 
-    The options are those of `probes.runtime.snippet`.
+    The options are those of `probes.runtime.snippet`. Workers can replace what is in `shared`, so
+    the script is written beside it. Raise `VerificationError` for a replaced folder.
     """
-    file, files = shared / f"{name}.py", shared / name
-    if not files.is_dir():
+    scripts, files = shared.with_name("scripts"), shared / name
+    if files.is_symlink() or (files.exists() and not files.is_dir()):
+        raise VerificationError("a worker replaced the folder of the snippet", "measure again")
+    if not files.exists():
         files.mkdir(parents=True)
         link_files(snippet, settings.config.question.model, files)
+    scripts.mkdir(exist_ok=True)
+    file = scripts / f"{name}.py"
     file.write_text(snippet.text, encoding="utf-8")
     given = {"describes": False, "writes": False, "calls": {}, "saves": ""}
     given |= {"snippet": str(file), "files": str(files), "begun": time.monotonic()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import shutil
@@ -119,8 +120,11 @@ class WorkerPool:
         shared = config.scratch_directory / "shared"
         with report_unwritable(config.scratch_directory, MAKE_ROOM):
             temporary = scratch / protocol.TEMPORARY_FOLDER
-            temporary.mkdir(parents=True, exist_ok=True)
+            scratch.mkdir(parents=True, exist_ok=True)
             shared.mkdir(exist_ok=True)
+            # What an earlier process put there instead ends this one, not the run.
+            with contextlib.suppress(FileExistsError):
+                temporary.mkdir()
         return self.supervisor.start(
             config.worker_request(arm, scratch, shared, repeat=repeat),
             directory,

@@ -42,6 +42,8 @@ class Architecture(NamedTuple):
     #: Of calls that are denied for other processes: `prlimit64`, `sched_setparam`,
     #: `sched_setscheduler` and `sched_setattr`.
     own: tuple[int, ...]
+    #: Of `socketpair`.
+    socketpair: int
 
 
 X86_DENIED = (41, 141, 251, 29, 30, 64, 68, 240, 241, *range(248, 251), 92, 93, 94, 260)
@@ -49,8 +51,8 @@ X86_ATTRIBUTES = (188, 189, 190, 197, 198, 199)
 ARM_DENIED = (198, 140, 30, 194, 196, 190, 186, 180, 181, *range(217, 220), 54, 55)
 ARM_ATTRIBUTES = (*range(5, 8), *range(14, 17))
 ARCHITECTURES = {
-    "x86_64": Architecture(0xC000003E, 126, X86_DENIED + X86_ATTRIBUTES, (302, 142, 144, 314)),
-    "aarch64": Architecture(0xC00000B7, 91, ARM_DENIED + ARM_ATTRIBUTES, (261, 118, 119, 274)),
+    "x86_64": Architecture(0xC000003E, 126, X86_DENIED + X86_ATTRIBUTES, (302, 142, 144, 314), 53),
+    "aarch64": Architecture(0xC00000B7, 91, ARM_DENIED + ARM_ATTRIBUTES, (261, 118, 119, 274), 199),
 }
 #: Devices that may be written: those that hold nothing, and accelerators. No terminals.
 DEVICES = ("null", "zero", "full", "random", "urandom", "nvidia*", "dri", "kfd", "dxg")
@@ -68,9 +70,11 @@ ALL_RIGHTS = (1 << 15) - 1
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 #: Instructions of a seccomp filter, from `linux/bpf_common.h` and `linux/seccomp.h`.
-LOAD, JUMP_EQUAL, JUMP_GREATER_EQUAL, RETURN = 0x20, 0x15, 0x35, 0x06
+LOAD, JUMP_EQUAL, JUMP_GREATER_EQUAL, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 ALLOW, DENY = 0x7FFF0000, 0x00050000 | errno.EACCES
-NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET = 0, 4, 16
+NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET, SECOND_ARGUMENT_OFFSET = 0, 4, 16, 24
+#: The bits of a socket's type without its flags, and the type whose pairs reach no other socket.
+TYPE_BITS, STREAM = 0xF, 1
 #: First number of the calls of the x32 interface, which are other ways to the same calls.
 X32_CALLS = 0x40000000
 #: Processes and threads that the user may have more than at the start of the worker.
@@ -96,9 +100,9 @@ def landlock_version() -> int:
 def enter(writable: Iterable[pathlib.Path], temporary: pathlib.Path) -> None:
     """Confine this process for the rest of its life; raise `OSError` if that fails.
 
-    Files may be written below the `writable` directories, in `temporary`, which is made, and in
-    `/dev/shm`, and to some devices. Root has no more rights than others. Call it before a thread is
-    started: threads that run already would not be confined.
+    Files may be written below the `writable` directories, in `/dev/shm`, and to some devices;
+    `temporary`, which is made, lies in one of them. Root has no more rights than others. Call it
+    before a thread is started: threads that run already would not be confined.
     """
     if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208 - only the number matters
         message = "a thread was started before the sandbox"
@@ -111,7 +115,7 @@ def enter(writable: Iterable[pathlib.Path], temporary: pathlib.Path) -> None:
     # No process, and the three sets of 64 capabilities, all empty.
     header, none = struct.pack("=Ii", CAPABILITIES_VERSION, 0), bytes(24)
     check(libc.syscall(ARCHITECTURES[platform.machine()].capset, header, none))
-    restrict_files(libc, [*writable, temporary, SHARED_MEMORY])
+    restrict_files(libc, [*writable, SHARED_MEMORY])
     deny_calls(libc)
 
 
@@ -148,7 +152,9 @@ def restrict_files(libc: ctypes.CDLL, writable: Iterable[pathlib.Path]) -> None:
     rules += [(path, device) for name in DEVICES for path in pathlib.Path("/dev").glob(name)]
     rules += [(path, handled) for path in writable if path.is_dir()]
     for path, rights in rules:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        # A worker may have put a link to another place where one of its directories was.
+        plain = os.O_NOFOLLOW | os.O_DIRECTORY if rights == handled else 0
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | plain)
         rule = struct.pack("=Qi", rights, descriptor)
         check(libc.syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, rule, 0))
         os.close(descriptor)
@@ -157,13 +163,16 @@ def restrict_files(libc: ctypes.CDLL, writable: Iterable[pathlib.Path]) -> None:
 
 
 def deny_calls(libc: ctypes.CDLL) -> None:
-    """Deny sockets, except pairs of them, and changes of what belongs to others, by seccomp."""
+    """Deny sockets, except pairs of streams, and changes of what belongs to others, by seccomp.
+
+    One end of a pair of datagram sockets can send to any socket that has a path.
+    """
     architecture = ARCHITECTURES[platform.machine()]
     # `io_uring` would make sockets without the call `socket`.
     denied = (*architecture.denied, SETXATTRAT, REMOVEXATTRAT, IO_URING_SETUP)
     own = architecture.own
-    first_own, check_process = 4 + len(denied), 5 + len(denied) + len(own)
-    deny = check_process + 2
+    first_own, pair = 4 + len(denied), 4 + len(denied) + len(own)
+    check_process, deny, check_type = pair + 2, pair + 4, pair + 6
     program = [
         (LOAD, 0, 0, ARCHITECTURE_OFFSET),
         (JUMP_EQUAL, 0, deny - 2, architecture.identifier),
@@ -174,9 +183,15 @@ def deny_calls(libc: ctypes.CDLL) -> None:
             (JUMP_EQUAL, check_process - place - 1, 0, each)
             for place, each in enumerate(own, first_own)
         ),
+        (JUMP_EQUAL, check_type - pair - 1, 0, architecture.socketpair),
         (RETURN, 0, 0, ALLOW),
         (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET),
         (JUMP_EQUAL, 1, 0, 0),  # the calling process
+        (RETURN, 0, 0, DENY),
+        (RETURN, 0, 0, ALLOW),
+        (LOAD, 0, 0, SECOND_ARGUMENT_OFFSET),
+        (AND, 0, 0, TYPE_BITS),
+        (JUMP_EQUAL, 1, 0, STREAM),
         (RETURN, 0, 0, DENY),
         (RETURN, 0, 0, ALLOW),
     ]

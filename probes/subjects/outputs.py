@@ -73,8 +73,19 @@ def attributes(value: Any) -> list[tuple[str, Any]]:
     return [*getattr(value, "__dict__", {}).items(), *found]
 
 
+def is_cut(output: Any, seen: frozenset[int] = frozenset()) -> bool:
+    """Return whether `collect` drops tensors because they lie in too many containers."""
+    if isinstance(output, (torch.Tensor, np.ndarray)) or id(output) in seen:
+        return False
+    if len(seen) > MAX_DEPTH:
+        return bool(collect(output))
+    return any(is_cut(value, seen | {id(output)}) for value in _parts(output))
+
+
 def unseen_types(output: Any) -> set[str]:
     """Return the types of the values of an output that `collect` drops, but for None and flags."""
+    if is_cut(output):
+        return {f"values in more than {MAX_DEPTH} containers"}
     if output is None or isinstance(output, bool):
         return set()
     if isinstance(output, (Mapping, tuple, list)) or dataclasses.is_dataclass(output):

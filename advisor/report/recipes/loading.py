@@ -7,6 +7,7 @@ directories.
 
 from __future__ import annotations
 
+import keyword
 import pathlib
 from collections.abc import Sequence
 
@@ -176,7 +177,8 @@ def _factory_lines(
     if place.endswith(".py"):
         comment += f": run this in the folder of {in_comment(file_name(place))}"
     imported = [f"from {module} import {function}  # {comment}"]
-    if not module.replace(".", "_").isidentifier():
+    names = module.split(".")
+    if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
         imported = [
             f'{function} = runpy.run_path({quoted(file_name(place))})["{function}"]  # {comment}',
         ]

@@ -5,14 +5,13 @@ Stacks for text have servers of their own, of which only the command is printed.
 
 from __future__ import annotations
 
-import ast
 import math
 import shlex
 import urllib.parse
 from collections.abc import Sequence
 
 from advisor.errors import NoRecipeError
-from advisor.report.recipes.snippet import EACH_CALL, indent
+from advisor.report.recipes.snippet import EACH_CALL, indent, parse
 from probes.wire.events import Serving
 from probes.wire.facts import InputFacts
 
@@ -143,7 +142,7 @@ if __name__ == "__main__":
     server.append_worker(Answer, route="/predict")
     server.run()
 '''
-    ast.parse(body)  # what a stack or a name of a file broke is an error here
+    parse(body)
     return body
 
 

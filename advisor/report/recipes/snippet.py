@@ -53,19 +53,27 @@ def compose_snippet(
     if is_engine:
         program = [MAIN_GUARD, indent("\n".join(program), 4)]
     body = "\n".join([*needed, "", *program]).strip() + "\n"
-    ast.parse(body)  # what a stack or a name of a file broke is an error here
+    parse(body)
     return body
 
 
+def parse(source: str) -> ast.Module:
+    """Parse lines that a stack reported, or that have names of a user's files in them."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as problem:
+        raise NoRecipeError("the lines of the run are no Python", "measure again") from problem
+
+
 def _names(source: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    return {node.id for node in ast.walk(parse(source)) if isinstance(node, ast.Name)}
 
 
 def indent(source: str, spaces: int) -> str:
     """Return the source as the body of a block; the text of literals stays as it is."""
     inside_literals = {
         number
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parse(source))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         for number in range(node.lineno, node.end_lineno or node.lineno)
     }
@@ -82,7 +90,7 @@ def split_imports(source: str) -> tuple[list[str], list[str]]:
     """
     lines = source.splitlines()
     leading = itertools.takewhile(
-        lambda node: isinstance(node, (ast.Import, ast.ImportFrom)), ast.parse(source).body
+        lambda node: isinstance(node, (ast.Import, ast.ImportFrom)), parse(source).body
     )
     positions = {node.lineno - 1 for node in leading}
     imports = [line for number, line in enumerate(lines) if number in positions]
@@ -92,7 +100,7 @@ def split_imports(source: str) -> tuple[list[str], list[str]]:
 
 def imported_packages(source: str) -> set[str]:
     packages: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.Import):
             packages |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -140,7 +148,7 @@ def without_unused(script: str) -> str:
     """
     lines, needed = script.splitlines(keepends=True), {"output", "tokens"}
     dropped = set[int]()
-    for statement in reversed(ast.parse(script).body):
+    for statement in reversed(parse(script).body):
         made = _names_made(statement)
         if made and not made & needed:
             dropped |= set(range(statement.lineno, (statement.end_lineno or 0) + 1))

@@ -113,6 +113,16 @@ def test_each_way_starts_cold_from_what_it_ships_and_its_reply_is_checked(starte
     assert "missing" in str(checked["broken"].failure)
 
 
+@pytest.mark.parametrize("put", ["write_bytes(b'')", "symlink_to('/tmp')"])
+def test_a_folder_that_a_script_replaced_is_not_written_to(starter: Starter, put: str) -> None:
+    replace = f"here = pathlib.Path.cwd()\nhere.rename(here.with_name('moved'))\nhere.{put}\n"
+    script = LOADING + replace + CALL.format("model(*inputs)")
+    ways = [StartScripts(COLD, script), StartScripts("second", EAGER)]
+    first, second = starter.start_each(ways, end=float("inf"))
+    assert first.seconds
+    assert second.failure
+
+
 def test_a_cache_directory_is_kept_for_its_own_way_alone(starter: Starter) -> None:
     """The script that finds no cache waits, which its own clock shows."""
     timed = COMPILE.replace("    time.sleep(1.5)", '    pathlib.Path("colds").open("a").write("x")')

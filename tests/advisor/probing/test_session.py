@@ -116,6 +116,13 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
     assert not session.is_running("quick")
 
 
+def test_a_file_in_place_of_its_temporary_folder_ends_no_run(session: Session) -> None:
+    scratch = session.scratch_directory("quick")
+    scratch.mkdir(parents=True)
+    (scratch / "tmp").write_text("an earlier process put it there", encoding="utf-8")
+    assert outcomes_by_arm(start_workers(session, QUICK))[REFERENCE] == Outcome()
+
+
 def test_a_visit_ends_when_its_worker_is_idle(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

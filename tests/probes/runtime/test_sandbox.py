@@ -15,6 +15,7 @@ import workers
 
 from advisor.errors import SandboxError
 from advisor.execute import drafts
+from probes import protocol
 from probes.runtime import sandbox
 
 #: What the tries need.
@@ -64,6 +65,7 @@ DENIED = {
     "send a datagram": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
     "listen": "socket.socket(socket.AF_INET6)",
     "ask a local server": "socket.socket(socket.AF_UNIX)",
+    "send to a local server": "socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)",
     "ask the kernel": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
     "limit another process": "resource.prlimit(parent, resource.RLIMIT_CPU)",
     "slow another process": "os.setpriority(os.PRIO_PROCESS, parent, 19)",
@@ -96,12 +98,22 @@ needs_landlock = pytest.mark.skipif(
 
 
 def try_in_worker(
-    tmp_path: pathlib.Path, tries: dict[str, str], *, confined: bool, children: bool = True
+    tmp_path: pathlib.Path,
+    tries: dict[str, str],
+    *,
+    confined: bool,
+    children: bool = True,
+    is_linked: bool = False,
 ) -> Any:
-    """Return the result of each piece of code in a worker, and the directory outside its own."""
+    """Return the result of each piece of code in a worker, and the directory outside its own.
+
+    `is_linked` puts a link to that directory where the worker's temporary files lie.
+    """
     outside, shared = tmp_path / "outside", tmp_path / "shared"
     outside.mkdir()
     shared.mkdir()
+    if is_linked:
+        (shared / protocol.TEMPORARY_FOLDER).symlink_to(outside)
     (outside / "kept").write_text("content")
     with socket.create_server(("127.0.0.1", 0)) as server, open_terminal() as terminal:
         names = {
@@ -141,6 +153,14 @@ def test_a_confined_worker_cannot_reach_the_network_or_files_of_others(
     assert len(result.versions) == 2 * len(DENIED)
     assert [file.name for file in outside.iterdir()] == ["kept"]
     assert (outside / "kept").read_text() == "content"
+
+
+@needs_landlock
+def test_a_link_of_an_earlier_process_gives_no_access(tmp_path: pathlib.Path) -> None:
+    tries = {"write": DENIED["write"], "write it temporarily": "open(tempfile.mkstemp()[0], 'w')"}
+    result, outside = try_in_worker(tmp_path, tries, confined=True, children=False, is_linked=True)
+    assert set(result.versions.values()) == {"PermissionError"}
+    assert [each.name for each in outside.iterdir()] == ["kept"]
 
 
 @needs_landlock

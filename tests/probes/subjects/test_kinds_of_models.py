@@ -221,7 +221,12 @@ def test_tensors_in_own_classes_are_compared(function: str, tmp_path: pathlib.Pa
 
 
 @pytest.mark.parametrize(
-    ("function", "unseen"), [("returns_opaque", "Opaque"), ("returns_number", "float")]
+    ("function", "unseen"),
+    [
+        ("returns_opaque", "Opaque"),
+        ("returns_number", "float"),
+        ("returns_chain", "values in more than 16 containers"),
+    ],
 )
 def test_values_that_cannot_be_seen_are_named(
     function: str, unseen: str, tmp_path: pathlib.Path

@@ -55,6 +55,18 @@ def test_a_factory_that_is_no_name_of_python_has_no_snippet() -> None:
         compose_snippet(question, 4, INTEGRATION, (TOKENS,))
 
 
+def test_a_file_with_the_name_of_a_keyword_is_run_by_its_name() -> None:
+    question = builders.question(model=FactoryModel(name="/x/class.py:build"))
+    assert "class.py" in compose_snippet(question, 4, INTEGRATION, (TOKENS,))
+
+
+@pytest.mark.parametrize("lines", ["x = (", "\0", "(" * 20_000])
+def test_lines_that_are_no_python_are_a_user_error(lines: str) -> None:
+    question = builders.question(model=FactoryModel(name="/x/net.py:build"))
+    with pytest.raises(NoRecipeError):
+        compose_snippet(question, 4, lines, (TOKENS,))
+
+
 @pytest.mark.parametrize("weights", ["random", "/secret/place/gpt2"])
 def test_a_local_directory_is_named_by_its_relative_path(weights: str) -> None:
     model = TransformersModel(name="/secret/place/gpt2", weights=weights)
