@@ -56,7 +56,9 @@ def describe_faster(facts: AdvisedAnswer, *, is_brief: bool) -> str:
 
 def _how_sure(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     low = facts.answer.measurements[faster.arm].speedup.low
-    is_doubtful = is_unfit(facts.answer.results) and low is not None and low < 1
+    # The interval is one over the baseline.
+    is_compared = is_baseline_advised(facts) or is_unfit(facts.answer.results)
+    is_doubtful = is_compared and low is not None and low < 1
     return "Perhaps faster" if is_doubtful else "Faster"
 
 
@@ -64,7 +66,7 @@ def _nothing_faster(facts: AdvisedAnswer) -> str:
     """Say that no arm is faster over all shapes, and which one clearly is at one of them."""
     cells = facts.measured.cells
     if len(cells) <= 1:
-        return "Nothing measured is faster."
+        return "Nothing measured is clearly faster."
     ahead = [
         (theirs.speedup.value / ours.speedup.value, arm.title, ours.shape)
         for arm in facts.answer.scores
@@ -72,9 +74,9 @@ def _nothing_faster(facts: AdvisedAnswer) -> str:
     ]
     most, title, shape = max(ahead, key=lambda each: each[0])
     if most < CLEARLY_FASTER or is_unfit(facts.answer.results):
-        return "Nothing measured is faster over all shapes."
+        return "Nothing measured is clearly faster over all shapes."
     at = f"at {shape.description} {title} is {most:.2f}x as fast as this one"
-    return f"Nothing measured is faster over all shapes; {at}."
+    return f"Nothing measured is clearly faster over all shapes; {at}."
 
 
 def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:

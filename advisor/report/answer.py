@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from advisor.decide.diagnosis import ADVICE, TITLES
@@ -25,6 +26,7 @@ from advisor.text_format import (
     format_seconds,
     format_share,
 )
+from probes.wire.shape import Shape
 
 #: Stands next to figures of a machine that was not fit to measure on.
 UNFIT_NOTICE = (
@@ -117,7 +119,12 @@ def short_reasons(answer: Answer) -> list[str]:
     advised, baseline = answer.advised, answer.baseline
     if advised is None:
         return []
-    calls = [each for each in baseline.diagnosis if each.bound in LIMITS] if baseline else []
+    calls = [
+        each
+        for each in (baseline.diagnosis if baseline else ())
+        if each.bound in LIMITS
+        and (each.bound != "launch" or _gain_of_graph(answer, each.shape) >= LEAST_GAIN_OF_GRAPH)
+    ]
     lines = [
         f"At {each.shape.description}, PyTorch eager is {TITLES[each.bound]}: {ADVICE[each.bound]}."
         for each in calls[:1]
@@ -131,6 +138,17 @@ def short_reasons(answer: Answer) -> list[str]:
         if LETTERS[rating.tier] != "A" and name not in PILLARS:
             lines.append(f"Weakest point: {name_grade(name, rating)}.")
     return lines
+
+
+#: The arm that spares eager PyTorch its launches, and what it gains at least where they matter.
+GRAPH, LEAST_GAIN_OF_GRAPH = "pytorch-eager/cuda-graph", 1.1
+
+
+def _gain_of_graph(answer: Answer, shape: Shape) -> float:
+    """Return the speed-up of a graph of all launches at a shape; infinite if not measured."""
+    arm = answer.measurements.get(GRAPH)
+    gains = [each.speedup.value for each in arm.cells if each.shape == shape] if arm else []
+    return gains[0] if gains else math.inf
 
 
 #: Most lines of code that stand in an answer.

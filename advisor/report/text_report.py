@@ -174,12 +174,8 @@ def render(answer: Answer) -> str:
 
 def measured_at(answer: Answer) -> str:
     """Return precision, shapes and date in a sentence."""
-    load, created = answer.question.load, answer.created[:10]
-    shapes = (
-        describe_load(load)
-        if load
-        else describe_shapes(answer, answer.question.shapes) + describe_inputs(answer)
-    )
+    created = answer.created[:10]
+    shapes, _ = _timed_shapes(answer)
     return f"Measured in {_precision(answer)} with {shapes}, {created}."
 
 
@@ -188,17 +184,20 @@ def _precision(answer: Answer) -> str:
     return "the model's own precision" if dtype == "native" else dtype
 
 
+def _timed_shapes(answer: Answer) -> tuple[str, str]:
+    """Return the shapes or the load that were measured, and a sentence for those that were not."""
+    question, missing = answer.question, unmeasured_shapes(answer)
+    if question.load is not None:
+        return describe_load(question.load), ""
+    timed = [shape for shape in question.shapes if shape not in missing]
+    absent = f" Not measured: {describe_shapes(answer, missing)}." if timed and missing else ""
+    return describe_shapes(answer, timed or question.shapes) + describe_inputs(answer), absent
+
+
 def measured_line(answer: Answer) -> list[str]:
     """Return the question in one line: task, precision, shapes, weights and budget."""
     question = answer.question
-    missing = unmeasured_shapes(answer)
-    timed = [shape for shape in question.shapes if shape not in missing]
-    shapes = (
-        describe_load(question.load)
-        if question.load is not None
-        else describe_shapes(answer, timed or question.shapes) + describe_inputs(answer)
-    )
-    absent = f" Not measured: {describe_shapes(answer, missing)}." if timed and missing else ""
+    shapes, absent = _timed_shapes(answer)
     weights = ", random weights" if has_random_weights(question.model) else ""
     line = f"{question.task}, {_precision(answer)}, {shapes}{weights}"
     return [
