@@ -50,6 +50,8 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
 }
 #: A loss of speed that is less than this share counts as nothing.
 NOTHING = 0.005
+#: A range from whose middle the truth may be this far away is no figure.
+WIDE = 4.0
 #: A larger share of the draws speaks for the choice, and says nothing of what was not measured.
 ALMOST_ALL = 0.99
 #: Arms that are outstanding, further ones are counted, and workflows that failed.
@@ -238,6 +240,8 @@ def _speed(facts: AdvisedAnswer) -> str:
     if is_unfit(facts.answer.results):
         why = describe_unfitness(facts.answer.results)
         return f"{describe_range(speedup).capitalize()} as fast as {baseline}: {why}."
+    if speedup.high > WIDE * speedup.low:
+        return f"{describe_range(speedup).capitalize()} as fast as {baseline}."
     bounds = f"{speedup.low:.2f} to {speedup.high:.2f}"
     if not includes_processes(facts.measured):
         return (

@@ -17,7 +17,7 @@ from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_a
 from advisor.report import shortcomings
 from advisor.report.answer import cost_line
 from advisor.report.formatting import accuracy_line
-from advisor.report.ranking import ranking_columns
+from advisor.report.ranking import CRITERION_HEADS, ranking_columns
 from advisor.report.setup_facts import describe_shapes
 from advisor.text_format import (
     format_fact,
@@ -39,7 +39,8 @@ def render(answer: Answer, workflow: str, criterion: str) -> str:
 
     An empty `workflow` means the recommended arm, an empty `criterion` all criteria.
     """
-    wanted = complete(criterion, CRITERIA) if criterion else ""
+    heads = {head.casefold(): name for name, head in CRITERION_HEADS.items()}
+    wanted = heads.get(criterion.casefold()) or (complete(criterion, CRITERIA) if criterion else "")
     if wanted and wanted not in CRITERIA:
         raise UnknownCriterionError(
             f"there is no criterion {criterion!r}", choose_among(criterion, CRITERIA)

@@ -262,7 +262,7 @@ def compare_texts(snippet: Snippet, tokens: Any, allowed: float) -> str | None:
     for prompt, text in zip(
         prompts, torch.tensor(tokens[:, -new:]).to(prompts.device), strict=True
     ):
-        with torch.inference_mode():
+        with torch.no_grad():
             logits = model(torch.cat([prompt, text.clamp(0)])[None]).logits[0, given - 1 : -1]
         logprobs = logits.float().log_softmax(-1)
         if text.min() < 0 or text.max() >= logprobs.shape[-1]:

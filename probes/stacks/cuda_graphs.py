@@ -103,7 +103,7 @@ def with_graphs(engaged: Engagement, launches: KernelLaunches, missing: str) -> 
 def integration(call: str) -> str:
     """Return the lines that capture the expression `call`, which reads `inputs`, and replay it."""
     return f"""\
-with torch.inference_mode():
+with torch.no_grad():
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

@@ -189,6 +189,6 @@ def fixed_cache_lines(
 import torch
 {before}
 # Each call:
-with torch.inference_mode():
+with torch.no_grad():
 {emptied}    tokens = {pytorch.generate_call(request, cache)}
 """

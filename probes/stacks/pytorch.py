@@ -157,8 +157,8 @@ def artefact(request: Request, inputs: list[Any], suffix: str) -> pathlib.Path:
 
 
 def each_call(call: str, *, result: str = "output") -> str:
-    """Return the lines of a user's call, which is an expression."""
-    return f"# Each call:\nwith torch.inference_mode():\n    {result} = {call}\n"
+    """Return the lines of a user's call, which is an expression, with gradients off as measured."""
+    return f"# Each call:\nwith torch.no_grad():\n    {result} = {call}\n"
 
 
 def generate_call(request: Request, *more: str) -> str:

@@ -11,12 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.constraints import CRITERIA
 from advisor.errors import NoRecipeError
 from advisor.report import explanation, found_recipe, recipe_text
+from advisor.report.ranking import speed_or_range
 from advisor.store.runs import Run
 from advisor.system import read_tail
-from advisor.text_format import format_interval
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
 from advisor.tui.screens.advisor_screen import AdvisorScreen
@@ -88,7 +89,7 @@ recipe prints it. Log: the output of the stack."""
             + Text(
                 f"   rank {entry.scored.rank} of {len(answer.document.ranked)}"
                 f"   score {entry.scored.score:.2f}"
-                f"   {format_interval(entry.speedup)}"
+                f"   {speed_or_range(entry.speedup, unfit=is_unfit(answer.document.results))}"
             )
         )
         explained = explanation.explain_arm(answer.document, entry, CRITERIA)

@@ -43,7 +43,7 @@ PANE_SECTIONS = {
 #: What a pane has without its sections.
 EMPTY_PANES = {
     "why": "Nothing is advised.",
-    "trust": "No reason lowers the trust.",
+    "trust": "No reason lowers the trust in this answer.",
     "next": "There is nothing more to do.",
     "unmeasured": "Every workflow that applies was measured.",
 }
@@ -65,7 +65,8 @@ def render_pane(answer: Answer, pane: str) -> str:
         # The pane has the title of the first one, too: the grades of the advised arm.
         grades = [tables.pop(0)[2:]] if answer.advised else []
         blocks = [*grades, *blocks, *tables]
-    return "\n\n".join("\n".join(block) for block in blocks) or EMPTY_PANES[pane]
+    empty = EMPTY_PANES[pane if answer.recommendation or pane != "trust" else "why"]
+    return "\n\n".join("\n".join(block) for block in blocks) or empty
 
 
 def describe_weights(answer: RunAnswer) -> Text:
