@@ -228,7 +228,12 @@ class Starter:
 
 
 def count_bytes(folder: pathlib.Path) -> int:
-    """Return the bytes of the files below a folder; links are those of the user's files."""
+    """Return the bytes of the files below a folder; links are those of the user's files.
+
+    A folder that is a link was put there by a worker, and may lead anywhere.
+    """
+    if folder.is_symlink():
+        return 0
     return sum(
         place.stat().st_size
         for place in folder.rglob("*")

@@ -109,7 +109,9 @@ the recommendation changes."""
             self._request(round((x - BAR_START) / max(self._bar_width() - 1, 1) * WHOLE))
 
     def _request(self, weight: float) -> None:
-        self.post_message(self.Moved(self, float(min(max(weight, 0), WHOLE))))
+        # The next key counts from here, even before the other bars have followed.
+        self.weight = float(min(max(weight, 0), WHOLE))
+        self.post_message(self.Moved(self, self.weight))
 
 
 class Weights(Vertical):

@@ -148,6 +148,12 @@ async def test_weights_always_sum_to_100_and_quantised_weights_have_a_class(
         setup.query_one("#quantised").focus()
         await pilot.press("right")
         await go_to_step(pilot, 2)
+        bar = setup.query_one("#weight-performance", WeightBar)
+        before = bar.weight
+        for _ in range(2):  # keys that arrive at once
+            bar.action_step(5)
+        await pilot.pause()
+        assert bar.weight == before + 10
         for keys in (
             ["right"] * 3,
             ["shift+left"],

@@ -113,7 +113,7 @@ def test_each_way_starts_cold_from_what_it_ships_and_its_reply_is_checked(starte
     assert "missing" in str(checked["broken"].failure)
 
 
-@pytest.mark.parametrize("put", ["write_bytes(b'')", "symlink_to('/tmp')"])
+@pytest.mark.parametrize("put", ["write_bytes(b'')", "symlink_to(here.with_name('moved'))"])
 def test_a_folder_that_a_script_replaced_is_not_written_to(starter: Starter, put: str) -> None:
     replace = f"here = pathlib.Path.cwd()\nhere.rename(here.with_name('moved'))\nhere.{put}\n"
     script = LOADING + replace + CALL.format("model(*inputs)")
