@@ -136,7 +136,7 @@ def make_arm(
     """Return the arm of a process that runs the snippet, and write what it needs to `shared`.
 
     The options are those of `probes.runtime.snippet`. Workers can replace what is in `shared`, so
-    the script is written beside it. Raise `VerificationError` for a replaced folder.
+    the script goes to another folder. Raise `VerificationError` for a replaced folder.
     """
     scripts, files = shared.with_name("scripts"), shared / name
     if files.is_symlink() or (files.exists() and not files.is_dir()):
