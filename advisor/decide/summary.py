@@ -90,6 +90,7 @@ def summarise(
             for shape, race in sorted(races.items())
         ),
         noise_floor=max(known_floors, default=None),
+        duplicates=_count_duplicates(series.get(_duplicate_of(plan) or "", {})),
         visits=count_visits([process for each in state.processes.values() for process in each]),
         sustained=check_sustained(state, log_speedups, margins),
         peaks=peaks,
@@ -138,6 +139,13 @@ def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
 def _count_repetitions(series: Iterable[Series]) -> int:
     """Return the largest number of repetitions of an arm at a shape."""
     return max((len(each) for shapes in series for each in shapes.values()), default=1) - 1
+
+
+def _count_duplicates(series: Series) -> int:
+    """Return the processes of the duplicate with two rounds or more at every shape."""
+    return min(
+        (sum(len(rounds) > 1 for rounds in processes) for processes in series.values()), default=0
+    )
 
 
 def _series_by_shape(

@@ -8,7 +8,6 @@ was not measured, or the machine was too busy or too noisy.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Sequence
 
 from advisor.decide.intervals import MIN_PROCESSES
@@ -128,19 +127,13 @@ def _missing_repetitions(results: Results) -> list[str]:
 def _missing_process_intervals(results: Results) -> list[str]:
     """Return what is said where equal processes were compared too seldom.
 
-    What they differ by at one shape counts for all arms: `drift.estimate_process_variances`. An arm
-    in several processes has one difference less than these, the duplicate has one.
+    What they differ by at one shape counts for all arms: `drift.estimate_process_variances`.
     """
     others = [entry for entry in results.measurements if entry.arm != results.baseline]
     cells = [cell for entry in others for cell in entry.cells]
     if max((cell.processes for cell in cells), default=0) >= MIN_PROCESSES:
         return []
-    differences = collections.Counter(
-        {cell.shape: int(results.noise_floor is not None) for cell in cells}
-    )
-    for cell in cells:
-        differences[cell.shape] += cell.processes - 1
-    fewest = min(differences.values(), default=0)
+    fewest = min((results.process_differences(cell.shape) for cell in cells), default=0)
     if fewest >= FEWEST_DIFFERENCES:
         return []
     return [f"equal processes were compared {fewest} times: their variance is mostly assumed"]

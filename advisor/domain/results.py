@@ -131,6 +131,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     races: tuple[RaceResult, ...]
     #: Largest noise floor of the races; null if none is known.
     noise_floor: float | None
+    #: Processes of the baseline's duplicate that have figures at every shape.
+    duplicates: int = 0
     visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
     sustained: SustainedCheck | None = None
     peaks: Peaks | None = None
@@ -143,6 +145,18 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     serving: ServingResults | None = None
     #: Null for an answer without a measurement.
     inputs: MeasuredInputs | None = None
+
+    def process_differences(self, shape: Shape) -> int:
+        """Return how many differences between equal processes there are at a shape.
+
+        Each duplicate differs from the baseline, and an arm's processes from the one before.
+        """
+        return self.duplicates + sum(
+            cell.processes - 1
+            for entry in self.measurements
+            for cell in entry.cells
+            if entry.arm != self.baseline and cell.shape == shape
+        )
 
 
 Evidence = Literal["measured", "imported", "inferred", "declared"]

@@ -134,6 +134,7 @@ def _repeat_once(context: RaceContext, number: int) -> Iterator[LoggedEvent]:
     """Make or finish one repetition; none where there is nothing to compare.
 
     Repetitions beyond those of the budget have the leaders alone, which the decision depends on.
+    With one leader, the first has the duplicate too: one difference between equal processes more.
     """
     if number not in context.state.repeats:
         budget = context.question.budget
@@ -145,6 +146,9 @@ def _repeat_once(context: RaceContext, number: int) -> Iterator[LoggedEvent]:
         )
         if len(arms) < FEWEST_ARMS:
             return
+        if number == 1 and len(arms) == FEWEST_ARMS:
+            plan = plan_of(context.state)
+            arms = (*arms, *(arm for arm in plan.arms if arm.duplicate_of == plan.baseline.id))
         started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
         yield context.recorder.record(started)
     cold = builds_to_repeat(context.evaluate(context.state))

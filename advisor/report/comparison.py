@@ -272,7 +272,9 @@ def _arm_changes(before: Answer, after: Answer, threshold: float) -> Iterator[Ch
             first.speedup,
             second.speedup,
             *(
-                variance_of_speedup(arm, cell, run.results.races, _process_differences(run, cell))
+                variance_of_speedup(
+                    arm, cell, run.results.races, run.results.process_differences(cell.shape)
+                )
                 for cell, run in ((first, before), (second, after))
             ),
         )
@@ -290,19 +292,6 @@ def _arm_changes(before: Answer, after: Answer, threshold: float) -> Iterator[Ch
 
 def _seconds(cell: Cell) -> Interval:
     return Interval(value=cell.seconds.median, low=cell.seconds.low, high=cell.seconds.high)
-
-
-def _process_differences(answer: Answer, cell: Cell) -> int:
-    """Return how many differences between equal processes the run has at a batch size.
-
-    One is that of the baseline and its duplicate; each repetition of an arm adds one.
-    """
-    return 1 + sum(
-        each.processes - 1
-        for entry in answer.results.measurements
-        for each in entry.cells
-        if each.shape == cell.shape
-    )
 
 
 def _cell_pairs(before: Answer, after: Answer) -> list[tuple[str, Cell, Cell]]:

@@ -39,7 +39,11 @@ def good(**changes: Any) -> Results:
     """Return results that lack nothing."""
     made = builders.results(builders.measurement("compiled", cells=(cell(),)))
     complete = msgspec.structs.replace(
-        made, repeats=2, visits=VisitCounts(made=100, discarded=0, unfit=0), noise_floor=0.005
+        made,
+        repeats=2,
+        visits=VisitCounts(made=100, discarded=0, unfit=0),
+        noise_floor=0.005,
+        duplicates=1,
     )
     return msgspec.structs.replace(complete, **changes)
 
@@ -75,16 +79,15 @@ def test_one_missing_kind_of_evidence_costs_the_best_grade(changes: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("arms", "noise_floor", "grade"), [(2, 0.005, "A"), (1, 0.005, "B"), (2, None, "C")]
+    ("arms", "duplicates", "grade"), [(2, 1, "A"), (1, 2, "A"), (1, 1, "B"), (2, 0, "B")]
 )
-def test_arms_in_two_processes_and_the_duplicate_show_together_what_processes_differ_by(
-    arms: int, noise_floor: float | None, grade: str
+def test_arms_in_two_processes_and_the_duplicates_show_together_what_processes_differ_by(
+    arms: int, duplicates: int, grade: str
 ) -> None:
     twice = (cell(processes=2),)
     entries = [builders.measurement(f"compiled/{number}", cells=twice) for number in range(arms)]
-    assert (
-        trust.grade(good(measurements=tuple(entries), noise_floor=noise_floor), "CLEAR")[0] == grade
-    )
+    results = good(measurements=tuple(entries), duplicates=duplicates)
+    assert trust.grade(results, "CLEAR")[0] == grade
 
 
 def test_two_missing_kinds_cost_two_grades_and_two_reasons_of_one_kind_cost_one() -> None:

@@ -322,6 +322,14 @@ def test_further_repetitions_have_the_leaders_alone() -> None:
     assert set(state.repeats[2]) == {BASELINE, "compiled"}
 
 
+def test_a_single_leader_is_repeated_next_to_the_duplicate_once() -> None:
+    _, state = repeat(after_repetitions(OPEN, OPEN, CLEAR))
+    assert [set(arms) - {BASELINE, "compiled"} for arms in state.repeats.values()] == [
+        {DUPLICATE},
+        set(),
+    ]
+
+
 def test_repetitions_end_with_the_seconds_of_the_budget() -> None:
     session, state = repeat(after_repetitions(OPEN))
     assert OPEN_SECONDS <= session.machine.clock() <= SECONDS + OPEN_SECONDS
