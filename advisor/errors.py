@@ -154,10 +154,6 @@ class BuildsAreGoneError(UserError):
     """The builds from which a finished run could be measured on were removed."""
 
 
-class RunOfFleetError(UserError):
-    """The run belongs to a fleet and can be resumed only with the fleet."""
-
-
 class NotComparableError(UserError):
     """Two runs answer different questions, so their figures are not compared."""
 
@@ -187,7 +183,7 @@ class RunNotControllableError(UserError):
 
 
 class PlatformError(UserError):
-    """The runs of `--platforms` have another question, or two of them are from the same device."""
+    """Two runs of one report have different questions, or are from the same device."""
 
 
 class NotWritableError(UserError, exit_code=3):
@@ -230,20 +226,8 @@ class SettingsError(UserError):
     """The user's settings file is invalid."""
 
 
-class FleetRequestError(UserError):
-    """The request to a fleet is invalid, or names devices that the fleet does not have."""
-
-
 class MissingExtraError(UserError, exit_code=3):
     """An extra of p3-advisor is not installed."""
-
-
-class FleetUnreachableError(UserError, exit_code=3):
-    """The cluster does not respond."""
-
-
-class OpenFleetError(UserError, exit_code=3):
-    """Everyone who reaches the cluster may run code on its nodes."""
 
 
 class DefectError(UserError, exit_code=1):

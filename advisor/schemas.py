@@ -12,7 +12,7 @@ from advisor import errors
 from advisor.ask.answers import Answers
 from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load, rubric_directory
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.answer import Answer, Fleet
+from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Models, Presets
 from advisor.domain.rubric import Rubric
 from advisor.domain.run_events import LoggedEvent
@@ -32,7 +32,6 @@ SHIPPED: dict[str, Any] = {
     "comparison": Comparison,
     "verification": Verification,
     "history": list[HistoryEntry],
-    "fleet": Fleet,
     "run-header": Header,
     "event": LoggedEvent,
     "options": Answers,

@@ -1,21 +1,17 @@
 """Read and write `config.toml` in the user's configuration directory.
 
-It sets the colour theme, key bindings, and prices of devices for fleets::
+It sets the colour theme and key bindings::
 
     theme = "p3-high-contrast"
 
     [keys]
     export = "ctrl+e"
-
-    [prices]
-    H200 = 3.50
 """
 
 from __future__ import annotations
 
 import pathlib
 import re
-from typing import Annotated
 
 import msgspec
 import platformdirs
@@ -32,8 +28,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     theme: str = ""
     #: Keys by action, comma-separated; the actions are the ids of the bindings of the screens.
     keys: dict[str, str] = {}
-    #: Price of a device per hour, by its kind in fleets.
-    prices: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e9)]] = {}
 
 
 def default_file() -> pathlib.Path:
@@ -52,10 +46,7 @@ def read(file: pathlib.Path) -> Settings:
             f"{file} cannot be read: {problem.strerror}", "make it readable, or remove it"
         ) from problem
     except (msgspec.DecodeError, ValueError, RecursionError) as problem:
-        raise SettingsError(
-            f"{file}: {problem}",
-            "use only theme, [keys] and [prices]",
-        ) from problem
+        raise SettingsError(f"{file}: {problem}", "use only theme and [keys]") from problem
 
 
 def save_theme(file: pathlib.Path, theme: str) -> None:

@@ -145,8 +145,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     gpu: Annotated[
         str,
         _device(
-            "index, UUID or name of the GPU; cpu; or all, to measure on every GPU "
-            "(extra fleet); default: the first GPU, else cpu",
+            "index, UUID or name of the GPU, or cpu; default: the first GPU, else cpu",
             "DEVICE",
         ),
     ] = ""

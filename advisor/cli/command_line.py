@@ -18,7 +18,6 @@ from typer.core import TyperGroup
 from advisor.cli import (
     diagnostics,
     environments,
-    fleet,
     recipes,
     recommendations,
     reports,
@@ -63,7 +62,6 @@ for module in (
     terminal,
     recommendations,
     stored_runs,
-    fleet,
     diagnostics,
     environments,
     reports,

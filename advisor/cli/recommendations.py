@@ -9,8 +9,6 @@ import typer
 
 from advisor.ask.answers import Answers
 from advisor.cli.execution import execute, follow, print_answer, resumable_with
-from advisor.cli.fleet import ALL_GPUS
-from advisor.cli.fleet import recommend as recommend_fleet
 from advisor.cli.options import AsJson, GroupedCommand, StoredRunName, takes_answers
 from advisor.cli.output import (
     OutputFormat,
@@ -21,7 +19,6 @@ from advisor.cli.output import (
     print_text,
 )
 from advisor.errors import (
-    FleetRequestError,
     GpuNotAttachedError,
     UnknownGpuError,
     UserError,
@@ -35,31 +32,6 @@ if TYPE_CHECKING:
 AsEvents = Annotated[
     bool,
     typer.Option("--jsonl", help="JSON lines: the run's id and question, each event, the document"),
-]
-FleetAddress = Annotated[
-    str,
-    typer.Option(
-        rich_help_panel="Devices",
-        metavar="ADDRESS",
-        help="measure on a Ray cluster: its address, auto, or local for this machine's devices",
-    ),
-]
-FleetModels = Annotated[
-    str,
-    typer.Option(
-        rich_help_panel="Devices",
-        metavar="MODELS",
-        help="with --fleet: several models, separated by commas",
-    ),
-]
-FleetDevices = Annotated[
-    list[str] | None,
-    typer.Option(
-        rich_help_panel="Devices",
-        metavar="DEVICES",
-        help="with --fleet: a kind of device, repeatable, such as "
-        '"gpu=H200,count=2,price=3.50" or cpu',
-    ),
 ]
 
 #: Larger changes of the speed are reported.
@@ -75,23 +47,12 @@ def recommend(
     *,
     json: AsJson = False,
     jsonl: AsEvents = False,
-    fleet: FleetAddress = "",
-    models: FleetModels = "",
-    on: FleetDevices = None,
 ) -> None:
     """Measure and score the workflows, and recommend one."""
     from advisor.execute.drafts import prepare
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
     context = make_context()
-    if fleet or answers.gpu == ALL_GPUS:
-        code = recommend_fleet(answers, models, on or [], fleet, context, output_format)
-        raise typer.Exit(code)
-    if models or on:
-        raise FleetRequestError(
-            "--models and --on need a fleet",
-            "add --fleet local, or the address of a Ray cluster",
-        )
     try:
         run = prepare(answers, context)
     except (GpuNotAttachedError, UnknownGpuError) as absent:

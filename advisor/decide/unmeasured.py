@@ -19,7 +19,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, ArmName, Plan
 from advisor.domain.question import Budget
 from advisor.domain.results import Results, ScoredArm
-from advisor.domain.run_state import Header, RunState, resume_command, varying_sibling
+from advisor.domain.run_state import Header, RunState, varying_sibling
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.errors import MachineUnfitError, NothingViableError, UserError
@@ -118,7 +118,7 @@ def _measuring_step(header: Header, final_problem: UserError | None) -> str | No
     """Return how the arms that the run did not come to are measured; None on another machine."""
     if header.imported:
         return None
-    return final_problem.next_step if final_problem else resume_command(header.run_id)
+    return final_problem.next_step if final_problem else f"p3-advisor resume {header.run_id}"
 
 
 def _too_slow(entry: UnmeasuredArm, served: ServedArm) -> UnmeasuredArm:

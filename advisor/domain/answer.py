@@ -5,17 +5,16 @@ Its JSON is a public interface: `rubric/schema/run.schema.json` describes it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
 from advisor.domain.machine import Machine, QuietCheck, describe_gpus
-from advisor.domain.measurement import Cell, Interval, Measurement, Throughput
+from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import ExclusionStatus
 from advisor.domain.question import Question
-from advisor.domain.recommendation import DecisionWord, Recommendation, RunningCost, Trust
+from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
 from advisor.domain.results import Evidence, Results, ScoredArm
-from advisor.domain.serving import AskedRate
 from advisor.errors import UserError
 from probes.wire.checks import Checked
 from probes.wire.outcome import FailureStatus, SkipCause
@@ -206,7 +205,7 @@ def encode(document: msgspec.Struct) -> str:
 
 
 class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer in a few fields, for lists of runs, fleets and runs in progress."""
+    """An answer in a few fields, for lists of runs and runs in progress."""
 
     #: Null without a recommendation, like the next four.
     arm: str | None = None
@@ -236,61 +235,3 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
             fit=advice.decision.fit,
             headline=first,
         )
-
-
-FLEET_SCHEMA: Final = "p3-advisor/fleet/3"
-#: Kind of the pool without accelerators.
-CPU = "cpu"
-
-
-class Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """Devices of one kind."""
-
-    #: `cpu`, or the cluster's name of the accelerator type, such as `H200`.
-    kind: str
-    #: Number of devices used at a time; null for all.
-    count: int | None = None
-    price_per_hour: float | None = None
-
-
-class FleetCell(msgspec.Struct, frozen=True, kw_only=True):
-    """The run of one model on one kind of device, and its answer."""
-
-    model: str
-    kind: str
-    #: Null before it is executed, and where no node could start it.
-    run_id: str | None = None
-    #: Of the last attempt, as the cluster names them.
-    node: str | None = None
-    device: str | None = None
-    #: Those before the last one were lost with their node.
-    attempts: int = 0
-    #: Why there is no whole run; a fleet that is resumed executes it again.
-    reason: str | None = None
-    next_step: str | None = None
-    #: Empty without a whole run. It and what follows are read from the run when the fleet is shown.
-    answer: AnswerSummary = AnswerSummary()
-    #: Of the recommended arm, at the batch size with the highest throughput.
-    throughput: Throughput | None = None
-    #: The lowest of the recommended arm over the batch sizes; null without a price.
-    cost: RunningCost | None = None
-    #: How many of the recommended server the asked rate needs; null for other tasks.
-    asked: AskedRate | None = None
-
-
-class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """Several models on several kinds of devices; their runs are stored like other runs."""
-
-    schema: Literal["p3-advisor/fleet/3"] = FLEET_SCHEMA
-    fleet_id: str
-    #: RFC 3339 with time zone.
-    created: str
-    models: tuple[str, ...]
-    pools: tuple[Pool, ...]
-    #: Options of the question and address of the cluster, to resume the fleet.
-    answers: dict[str, Any] = {}
-    address: str = ""
-    #: One for each model and pool.
-    cells: tuple[FleetCell, ...]
-    #: The kind of device with the lowest cost by model, if at least two kinds have a price.
-    cheapest: dict[str, str] = {}

@@ -182,20 +182,7 @@ def varying_sibling(state: RunState, arm: str) -> str | None:
 
 #: Of `run.json` and of its events.
 SCHEMA: Final = "p3-advisor/stored-run/2"
-#: Ids of a fleet's runs have the fleet's id, the number of the assignment and of the attempt.
-RUN_ID = re.compile(r"(?P<own>[0-9]{8}-[0-9]{6}-[0-9a-f]{4})(?P<race>-[0-9]{4,}-[0-9]+)?")
-
-
-def fleet_id_of(run_id: str) -> str | None:
-    """Return the id of the run's fleet; None for a run without a fleet."""
-    found = RUN_ID.fullmatch(run_id)
-    return found["own"] if found and found["race"] else None
-
-
-def resume_command(run_id: str) -> str:
-    """Return the command that resumes a stopped run."""
-    fleet = fleet_id_of(run_id)
-    return f"p3-advisor fleet {fleet} --resume" if fleet else f"p3-advisor resume {run_id}"
+RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):

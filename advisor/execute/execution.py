@@ -22,14 +22,13 @@ from advisor.domain.catalogue import QuietLimits
 from advisor.domain.machine import Machine, MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.question import Question
 from advisor.domain.run_events import ArmsAdded, Finished, LoggedEvent, QuietChecked, Resumed
-from advisor.domain.run_state import Header, RunState, fleet_id_of
+from advisor.domain.run_state import Header, RunState
 from advisor.errors import (
     BuildsAreGoneError,
     MachineUnfitError,
     ModelCallError,
     ModelRefusedError,
     RunIsImportedError,
-    RunOfFleetError,
 )
 from advisor.execute import (
     build_queue,
@@ -61,17 +60,6 @@ def refuse_imported(header: Header) -> None:
         )
 
 
-def check_resumable(header: Header) -> None:
-    """Raise the `UserError` that prevents this program from continuing the run."""
-    refuse_imported(header)
-    fleet = fleet_id_of(header.run_id)
-    if fleet is not None:
-        raise RunOfFleetError(
-            f"run {header.run_id} was started on a device of a fleet",
-            f"p3-advisor fleet {fleet} --resume",
-        )
-
-
 def execute(
     run: Run,
     context: Context,
@@ -87,7 +75,7 @@ def execute(
     quiet machine, by default what its question says. Raise the `UserError` that ends the run early.
     """
     header = run.header()
-    check_resumable(header)
+    refuse_imported(header)
     if wait_seconds is not None:
         question = msgspec.structs.replace(header.question, wait_seconds=wait_seconds)
         header = msgspec.structs.replace(header, question=question)

@@ -17,7 +17,6 @@ from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Flip, Recommendation
 from advisor.domain.results import Adoption
 from advisor.domain.rubric import LETTERS
-from advisor.domain.run_state import resume_command
 from advisor.errors import MachineUnfitError
 from advisor.text_format import (
     format_bound,
@@ -62,7 +61,7 @@ def stop_notice(answer: Answer) -> list[str]:
         return []
     if answer.imported or answer.provenance or answer.rerun_command:
         return ["The run did not finish."]
-    command = resume_command(answer.run_id)
+    command = f"p3-advisor resume {answer.run_id}"
     if answer.resumable is False:
         again = "It fails again with the same model and environment"
         return [f"The run did not finish. {again}; {command} resumes it after a change of either."]
@@ -200,7 +199,7 @@ def measure_on(answer: Answer) -> list[str]:
     if certainty is not None and certainty.outstanding:
         lines.append("A longer --budget, or --all-arms, measures the arms that might lead, too.")
     if is_open or unfit_notice(answer):
-        command = f"{resume_command(answer.run_id)} --wait-for-quiet 5min"
+        command = f"p3-advisor resume {answer.run_id} --wait-for-quiet 5min"
         lines.append(f"{command} measures the leaders again, from the builds that exist.")
     return lines
 

@@ -7,5 +7,4 @@
                  lock           held by the process that works on the run
                  arms/          control directories of the workers, with their logs
                  scratch/       weights, references, caches; removed when the run is finished
-<home>/fleets/<id>.json         the runs of a fleet
 """

@@ -22,7 +22,7 @@ from advisor.domain.answer import AnswerSummary
 from advisor.domain.event_folding import fold
 from advisor.domain.plan import arm_directory_name
 from advisor.domain.run_events import LoggedEvent
-from advisor.domain.run_state import SCHEMA, Header, RunState, fleet_id_of
+from advisor.domain.run_state import SCHEMA, Header, RunState
 from advisor.domain.wire import decode_event
 from advisor.errors import NewerVersionError, NotWritableError, RunFileError, RunIsActiveError
 from advisor.store.control import RunControl
@@ -100,7 +100,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_resumable(self) -> bool:
-        return not self.finished and not self.imported and fleet_id_of(self.run_id) is None
+        return not self.finished and not self.imported
 
 
 class _CachedEntry(msgspec.Struct, frozen=True, kw_only=True):

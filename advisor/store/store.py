@@ -1,4 +1,4 @@
-"""The store of runs and fleets in one home directory."""
+"""The store of runs in one home directory."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 import platformdirs
 
-from advisor.domain.answer import FLEET_SCHEMA, AnswerSummary, Fleet
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.run_events import Finished, is_measurement
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.runs import (
-    DECODE_ERRORS,
-    DECODING,
     HistoryEntry,
     Run,
     load_entry,
-    refuse_newer,
     save_entry,
 )
 from advisor.system import HOME_VARIABLE, named_home, report_unwritable, write_atomically
@@ -37,56 +34,12 @@ def default_home(environment: Mapping[str, str]) -> pathlib.Path:
     return named_home(environment) or platformdirs.user_state_path("p3-advisor")
 
 
-class Fleets:
-    """The fleets in one directory, as JSON files that name runs by their ids."""
-
-    def __init__(self, directory: pathlib.Path) -> None:
-        self._directory = directory
-
-    def ids(self) -> list[str]:
-        """Return the ids of all fleets, oldest first."""
-        return sorted(file.stem for file in self._directory.glob("*.json"))
-
-    def find(self, name: str) -> Fleet:
-        """Return the fleet with this id, a unique prefix of it, or `latest`.
-
-        Raise `UnknownRunError` without a single match, `RunFileError` for a damaged file and
-        `NewerVersionError` for one of a newer version.
-        """
-        ids = self.ids()
-        matches = ids[-1:] if name == LATEST else [each for each in ids if each.startswith(name)]
-        if len(matches) != 1:
-            raise UnknownRunError(
-                "no fleet is stored yet" if name == LATEST else f"there is no fleet {name!r}",
-                f"the stored ones are: {', '.join(ids[-MOST_NAMED:])}"
-                if ids
-                else "measure one with p3-advisor recommend --fleet",
-            )
-        file = self._directory / f"{matches[0]}.json"
-        try:
-            content = file.read_bytes()
-            refuse_newer(content, FLEET_SCHEMA, str(file))
-            with DECODING:
-                return msgspec.json.decode(content, type=Fleet)
-        except (OSError, *DECODE_ERRORS) as problem:
-            raise RunFileError(
-                f"{file} cannot be read: {problem}", "measure the fleet again"
-            ) from problem
-
-    def save(self, fleet: Fleet) -> None:
-        """Store a fleet so far."""
-        file = self._directory / f"{fleet.fleet_id}.json"
-        with report_unwritable(file):
-            write_atomically(file, msgspec.json.encode(fleet))
-
-
 class Store:
     """All runs below one directory."""
 
     def __init__(self, home: pathlib.Path) -> None:
         self._home = home
         self._runs = home / "runs"
-        self.fleets = Fleets(home / "fleets")
 
     def create(self, header: Header) -> Run:
         """Make the directory of a new run; raise `NotWritableError` if it exists."""

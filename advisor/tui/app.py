@@ -223,10 +223,6 @@ class AdvisorApp(App[int]):
         if not isinstance(self.screen, HistoryScreen):
             self.push_screen(HistoryScreen())
 
-    def action_fleet(self) -> None:
-        """Print the answers of the newest fleet in the terminal."""
-        self.run_in_terminal(["fleet"])
-
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         from advisor.tui import help_dialog  # noqa: PLC0415 - rarely used
 

@@ -149,11 +149,6 @@ def available_commands(app: AdvisorApp) -> Iterable[SystemCommand]:
         "go: Questions", "ask a new question; a run continues", app.action_new_question
     )
     yield SystemCommand("go: History", "the stored runs", app.action_history)
-    yield SystemCommand(
-        "go: Fleet",
-        "the answers of the newest fleet, for each model and kind of device",
-        app.action_fleet,
-    )
     yield SystemCommand("go: Doctor", "check this machine for problems", app.action_doctor)
     yield SystemCommand("run: Start", "measure with the current answers", app.action_start_now)
     controller = app.run_controller

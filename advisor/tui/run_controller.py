@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
-from advisor.domain.run_state import Header, resume_command
+from advisor.domain.run_state import Header
 from advisor.errors import UserError
 from advisor.execute import execution
 from advisor.report.answer import headline
@@ -110,7 +110,7 @@ class RunController:
 
     def resume(self, name: str) -> None:
         """Resume a stopped run; show it if another process is working on it."""
-        run = self._find(name, execution.check_resumable)
+        run = self._find(name, execution.refuse_imported)
         if run is None:
             return
         if run.is_active():
@@ -260,7 +260,7 @@ class RunController:
         if self._left_run:
             return f"The run goes on. p3-advisor ask --open {self._left_run} shows it."
         if self.session is not None and not self.session.is_finished and not self.session.is_replay:
-            return f"The run was stopped. {resume_command(self.session.follower.header.run_id)}"
+            return f"The run was stopped. p3-advisor resume {self.session.follower.header.run_id}"
         answer = self._answer
         if answer is None:
             return ""

@@ -10,7 +10,7 @@ import tomlkit
 from advisor.domain.workflow import Environment
 
 #: Extras that belong to no environment of a workflow.
-WRITTEN_BY_HAND = {"stack", "fleet", "export", "notebook", "mcp", "dev"}
+WRITTEN_BY_HAND = {"stack", "export", "notebook", "mcp", "dev"}
 
 
 def render(pyproject: str, environments: Mapping[str, Environment]) -> str:

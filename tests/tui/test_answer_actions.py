@@ -15,7 +15,6 @@ from onscreen import (
     wait_for,
     wait_for_screen,
 )
-from recorded_fleet import LOST, cell, fleet_of
 from recorded_runs import make_run
 from textual.widgets import Input
 
@@ -99,7 +98,7 @@ async def test_a_command_runs_in_the_terminal_after_a_confirmation(
 
 
 @async_test
-async def test_two_marked_runs_are_compared_and_f_prints_the_newest_fleet(
+async def test_two_marked_runs_are_compared(
     context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     runs = [make_run(context.store, finished=finished) for finished in (True, False)]
@@ -115,17 +114,6 @@ async def test_two_marked_runs_are_compared_and_f_prints_the_newest_fleet(
         printed = capfd.readouterr().out
         assert all(run.directory.name in printed for run in runs)
         assert "exported" in printed
-        assert "f" not in history.active_bindings, "no fleet is stored"
-        await app.pop_screen()
-        run_id = runs[0].header().run_id
-        lost = cell("H200", None, model="[/red]", reason=LOST)
-        context.store.fleets.save(fleet_of(cell("H200", run_id), lost))
-        app.action_history()
-        await wait_for_screen(pilot, HistoryScreen)
-        await pilot.press("f")
-    printed = capfd.readouterr().out
-    assert run_id in printed
-    assert "[/red]" in printed
 
 
 @async_test
@@ -143,7 +131,7 @@ async def test_b_in_the_results_asks_for_the_second_run_and_compares_with_enter(
         await wait_for(pilot, lambda: table.row_count == 2)
         table.move_cursor_to(first.directory.name)
         assert history.active_bindings["enter"].binding.description == SecondRunTable.COMPARE
-        assert not {"r", "space", "c", "t", "d", "n", "f"} & history.active_bindings.keys()
+        assert not {"r", "space", "c", "t", "d", "n"} & history.active_bindings.keys()
         await pilot.press("enter")
         assert app.screen is history, "a run is not compared with itself"
         table.move_cursor_to(second.directory.name)

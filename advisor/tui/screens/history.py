@@ -22,8 +22,6 @@ COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
 PAIR = 2
 #: Actions on the row under the cursor.
 ROW_ACTIONS = {"mark", "note", "delete", "resume"}
-#: Actions that concern no row.
-OTHER_ACTIONS = {"new", "fleet"}
 EMPTY_MESSAGE = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
 COLUMNS = (
     Column("mark", "", 1),
@@ -54,8 +52,7 @@ class HistoryScreen(RunsScreen):
 Enter opens a run: its results, or its progress while it is running. r resumes a stopped run. Space
 marks a run, or unmarks it; c compares two marked runs, or the marked run with the one under the
 cursor, as p3-advisor compare does. While a run is marked, the other keys wait. t edits the note on
-a run, d deletes it; p3-advisor note and delete do the same. f prints the answers of the newest
-fleet, for each model and kind of device, as p3-advisor fleet does."""
+a run, d deletes it; p3-advisor note and delete do the same."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Mark", id="mark", tooltip="mark a run, or unmark it"),
         Binding(
@@ -77,7 +74,6 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
         ),
         Binding("slash", "filter", "Filter", key_display="/", id="filter"),
         Binding("n", "new", "New", id="new"),
-        Binding("f", "fleet", "Fleet", id="fleet", tooltip="the answers of the newest fleet"),
     ]
 
     def __init__(self, marked: str | None = None) -> None:
@@ -85,7 +81,6 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
         self._marked = [marked] if marked else []
         #: Whether the screen asks for the second run of a comparison.
         self._chooses_second = marked is not None
-        self._has_fleet = False
 
     def compose_body(self) -> ComposeResult:
         filter_input = Input(placeholder="filter", id="filter", compact=True)
@@ -98,19 +93,16 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
     def on_mount(self) -> None:
         self.set_title(Text(COMPARE_TITLE if self._chooses_second else "History", "bold"))
         self.query_one(Table).focus()
-        self._has_fleet = bool(self.app.context.store.fleets.ids())
         self.read_runs()
 
     def offers(self, action: str) -> bool:
         """Offer what has an effect on the marked runs or on the row under the cursor."""
         if self._chooses_second:
-            return action not in {*ROW_ACTIONS, *OTHER_ACTIONS, "compare"}
+            return action not in {*ROW_ACTIONS, "new", "compare"}
         if action == "compare":
             return bool(self._find_pair())
-        if self._marked and action in {*ROW_ACTIONS, *OTHER_ACTIONS} - {"mark"}:
+        if self._marked and action in {*ROW_ACTIONS, "new"} - {"mark"}:
             return False
-        if action == "fleet":
-            return self._has_fleet
         if action == "resume":
             return self.can_resume()
         return action not in ROW_ACTIONS or self.item_at_cursor() is not None
@@ -246,6 +238,3 @@ fleet, for each model and kind of device, as p3-advisor fleet does."""
 
     def action_new(self) -> None:
         self.app.action_new_question()
-
-    def action_fleet(self) -> None:
-        self.app.action_fleet()

@@ -33,7 +33,6 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerSpawned,
 )
-from advisor.domain.run_state import resume_command
 from advisor.errors import NotWritableError, UnknownRunError
 from advisor.execute import building, remaining
 from advisor.execute.execution import drop_refused, execute
@@ -383,7 +382,7 @@ def test_arms_are_measured_by_resuming_only_a_run_that_can_go_on(
     make_run(store, run_id, outcome)
     answer = decide(store.find(run_id))
     assert answer.problem is not None
-    step = resume_command(run_id) if resumable else answer.problem.next_step
+    step = f"p3-advisor resume {run_id}" if resumable else answer.problem.next_step
     assert (answer.finished, answer.resumable) == (False, resumable)
     assert {entry.fix for entry in answer.unmeasured if entry.arm == "compiled"} == {step}
 

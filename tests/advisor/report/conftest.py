@@ -1,4 +1,4 @@
-"""A finished run and fleets of it, as answers and records."""
+"""A finished run, as an answer."""
 
 from __future__ import annotations
 

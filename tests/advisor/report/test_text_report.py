@@ -86,12 +86,6 @@ def test_an_unfinished_run_of_another_machine_has_no_command() -> None:
     assert "p3-advisor" not in notice
 
 
-def test_an_unfinished_run_of_a_fleet_is_resumed_with_its_fleet() -> None:
-    made = built_answers.answer(finished=False, run_id="20261121-120001-0000-0001-1")
-    (notice,) = stop_notice(made)
-    assert "p3-advisor fleet 20261121-120001-0000 --resume" in notice
-
-
 def test_trust_noise_and_lead_follow_the_headline(expect: Expect) -> None:
     made = with_advice(built_answers.answer(), trust="C", runner_up="other", margin=0.25)
     lines = text_report.render(made).splitlines()

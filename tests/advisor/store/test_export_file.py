@@ -131,18 +131,6 @@ def test_an_imported_run_cannot_be_executed_or_resumed(
     assert list(other_store.resumable_runs()) == []
 
 
-def test_a_run_of_a_fleet_can_be_imported(other_store: Store) -> None:
-    race = builders.header(run_id="20261121-120000-f1ee-0001-2")
-    assert (
-        export_file.import_run(
-            other_store, *export_file.decode_run(export_content(race, EVENTS), "a file")
-        )
-        .header()
-        .run_id
-        == race.run_id
-    )
-
-
 def test_an_import_does_not_replace_an_existing_run(
     run: Run, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -366,12 +366,11 @@ def test_the_newest_unfinished_run_is_resumable(three_runs: Store, home: pathlib
     assert ids_of_resumable_runs(three_runs)[0] == "20261122-000000-0000"
 
 
-def test_without_a_run_or_a_fleet_the_next_step_is_to_measure(home: pathlib.Path) -> None:
+def test_without_a_run_the_next_step_is_to_measure(home: pathlib.Path) -> None:
     store = Store(home)
-    for find in (store.find, store.fleets.find):
-        with pytest.raises(UnknownRunError) as problem:
-            find("latest")
-        assert "p3-advisor recommend" in problem.value.next_step
+    with pytest.raises(UnknownRunError) as problem:
+        store.find("latest")
+    assert "p3-advisor recommend" in problem.value.next_step
     assert store.history() == []
 
 

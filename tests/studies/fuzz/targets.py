@@ -188,7 +188,7 @@ class TomlFiles(Target):
     def __init__(self, folder: pathlib.Path) -> None:
         super().__init__(folder)
         self.rubric = (rubric_files.rubric_directory() / "criteria.toml").read_bytes()
-        self.settings = b'theme = "dark"\n[keys]\nexport = "ctrl+e"\n[prices]\nH200 = 3.50\n'
+        self.settings = b'theme = "dark"\n[keys]\nexport = "ctrl+e"\n'
 
     def make_input(self, chance: random.Random) -> Any:
         kind = chance.choice(("rubric", "settings"))
