@@ -230,8 +230,6 @@ def visits(
             shape=Shape(batch_size),
             round=number,
             seconds=(each, each, each),
-            enqueue_seconds=each,
-            cpu_seconds=0.1,
             warmup_seconds=(each,),
             streamed_seconds=None,
             began=0.0,
@@ -261,14 +259,7 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
         checked={shape: checked(shape.batch_size) for shape in shapes},
         engaged=Engagement(share=1.0, proof="a test says so", facts={"graphs": 1}),
         warmed_up={
-            shape: WarmedUp(
-                shape=shape,
-                typical_seconds=0.01,
-                warmup_calls=10,
-                calls_until_steady=0,
-                steady=True,
-            )
-            for shape in shapes
+            shape: WarmedUp(shape=shape, typical_seconds=0.01, steady=True) for shape in shapes
         },
         memory=MemoryRead(peak_rss_bytes=300 << 20, device_reserved_bytes=None),
         ready=True,

@@ -12,13 +12,11 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.nanoseconds = 0
-        self.cpu_nanoseconds = 0
         #: Time on the run queue, set by tests that replace the kernel's counter.
         self.run_queue_seconds = 0.0
 
-    def advance(self, seconds: float, *, cpu_seconds: float = 0.0) -> None:
+    def advance(self, seconds: float) -> None:
         self.nanoseconds += round(seconds * NANOSECONDS_PER_SECOND)
-        self.cpu_nanoseconds += round(cpu_seconds * NANOSECONDS_PER_SECOND)
 
     def sleep(self, seconds: float) -> None:
         self.advance(seconds)
@@ -29,13 +27,10 @@ class FakeClock:
     def perf_counter(self) -> float:
         return self.nanoseconds / NANOSECONDS_PER_SECOND
 
-    def process_time(self) -> float:
-        return self.cpu_nanoseconds / NANOSECONDS_PER_SECOND
-
 
 def replace_clocks(monkeypatch: pytest.MonkeyPatch, module: object, clock: object) -> None:
     """Replace the clocks that a module has bound by the methods of `clock`."""
-    for name in ("perf_counter", "perf_counter_ns", "process_time", "sleep"):
+    for name in ("perf_counter", "perf_counter_ns", "sleep"):
         if hasattr(module, name) and hasattr(clock, name):
             monkeypatch.setattr(module, name, getattr(clock, name))
 

@@ -183,8 +183,6 @@ class SimulatedSession:
             shape=shape,
             round=number,
             seconds=tuple(self.machine.call(level) for _ in range(self.calls)),
-            enqueue_seconds=0.0,
-            cpu_seconds=0.0,
             warmup_seconds=(first_call,),
             streamed_seconds=None,
             began=0.0,

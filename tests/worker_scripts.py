@@ -45,8 +45,6 @@ BLOCK = {
     "shape": {"batch_size": 1},
     "round": 1,
     "seconds": [1],
-    "enqueue_seconds": 0,
-    "cpu_seconds": 1,
     "warmup_seconds": [],
     "streamed_seconds": None,
     "began": 0,

@@ -70,7 +70,6 @@ class KnownGpu(msgspec.Struct, frozen=True, kw_only=True):
     """A GPU that a question can name although it is not attached."""
 
     compute_capability: str
-    memory_gib: float
     source: str
     #: Date of the last check of the source, as 2026-11-21.
     looked_up: str

@@ -90,10 +90,8 @@ class DeviceMemory(_RunEvent, frozen=True, kw_only=True):
 
     arm: str
     process: Count
-    before_bytes: Count | None
-    #: Peak so far, including builds, and use after the warm-up.
+    #: Peak so far, including builds.
     peak_bytes: Count | None
-    resident_bytes: Count | None
     #: Peak after the builds, during the warm-up.
     serving_bytes: Count | None = None
     #: Total memory of the device.
@@ -139,15 +137,10 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     queued_share: float | None
     #: Time for which a cgroup throttled the worker.
     throttled_seconds: float | None
-    sm_clock_mhz: int | None = None
     #: Share of the GPU's default clock.
     sm_clock_share: float | None = None
-    temperature_c: int | None = None
-    power_w: float | None = None
     #: Share of samples with clocks throttled by heat or a hardware fault.
     thermal_throttled_share: float | None = None
-    #: Share of samples with clocks throttled by the power limit.
-    power_capped_share: float | None = None
 
 
 class ConditionsRecorded(_RunEvent, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """Record the conditions of the machine while a block of calls is timed.
 
 On the CPU, counters of the kernel are read before and after: steal time, run-queue delay of the
-worker's threads, and cgroup throttling. On a GPU, a thread samples NVML ten times a second: clocks,
-temperature, power and the reasons for reduced clocks.
+worker's threads, and cgroup throttling. On a GPU, a thread samples NVML ten times a second: the
+clock and the reasons for a reduced one.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ NANOSECONDS, MILLI = 1e-9, 1e-3
 PERIOD_SECONDS = 0.1
 #: Samples of ten minutes.
 MAX_SAMPLES = 6000
-#: NVML's clocks-event reason for the software power cap.
-POWER_CAP_BIT = 0x4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +48,6 @@ class GpuSample:
 
     at: float
     sm_clock_mhz: int | None
-    temperature_c: int | None
-    power_w: float | None
     clock_event_bits: int
 
 
@@ -77,12 +73,9 @@ class GpuMonitor:
             yield
 
     def sample(self) -> GpuSample:
-        power = self._query("nvmlDeviceGetPowerUsage")
         return GpuSample(
             at=time.monotonic(),
             sm_clock_mhz=self._query("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_SM),
-            temperature_c=self._query("nvmlDeviceGetTemperature", self._nvml.NVML_TEMPERATURE_GPU),
-            power_w=power * MILLI if power is not None else None,
             clock_event_bits=self._query("nvmlDeviceGetCurrentClocksThrottleReasons") or 0,
         )
 
@@ -158,7 +151,7 @@ class ConditionsMonitor:
         )
         if not self._gpus:
             return conditions
-        samples = [gpu.between(before.at, now.at) for gpu in self._gpus]
+        samples = [sample for gpu in self._gpus for sample in gpu.between(before.at, now.at)]
         return add_gpu_conditions(conditions, samples, self._gpus[0].default_sm_clock_mhz)
 
     def _run_queue_delays(self, pid: int) -> dict[str, int] | None:
@@ -198,34 +191,15 @@ def run_queue_delay_seconds(
 
 
 def add_gpu_conditions(
-    conditions: Conditions,
-    samples_by_gpu: Sequence[Sequence[GpuSample]],
-    default_sm_clock_mhz: int | None,
+    conditions: Conditions, samples: Sequence[GpuSample], default_sm_clock_mhz: int | None
 ) -> Conditions:
-    """Add the median clock and power, the highest temperature, and the shares of throttled samples.
-
-    The two shares count samples with a throttle reason and samples at the power cap. The power is
-    the sum of the GPUs' medians; the other figures are of the samples of all GPUs.
-    """
-    samples = [sample for each in samples_by_gpu for sample in each]
+    """Add the median clock and the share of throttled samples, over all GPUs."""
     clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
-    temperatures = [sample.temperature_c for sample in samples if sample.temperature_c is not None]
-    powers = [
-        statistics.median(known)
-        for each in samples_by_gpu
-        if (known := [sample.power_w for sample in each if sample.power_w is not None])
-    ]
     clock = statistics.median_low(clocks) if clocks else None
     return msgspec.structs.replace(
         conditions,
-        sm_clock_mhz=clock,
         sm_clock_share=clock / default_sm_clock_mhz if clock and default_sm_clock_mhz else None,
-        temperature_c=max(temperatures, default=None),
-        power_w=sum(powers) if powers else None,
-        thermal_throttled_share=_share_with(samples, THROTTLE_BITS),
-        power_capped_share=_share_with(samples, POWER_CAP_BIT),
+        thermal_throttled_share=statistics.fmean(
+            bool(sample.clock_event_bits & THROTTLE_BITS) for sample in samples
+        ),
     )
-
-
-def _share_with(samples: Sequence[GpuSample], bits: int) -> float:
-    return statistics.fmean(bool(sample.clock_event_bits & bits) for sample in samples)

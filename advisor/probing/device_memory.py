@@ -127,9 +127,7 @@ class BuildMemory:
         return DeviceMemory(
             arm=arm,
             process=process,
-            before_bytes=self._before,
             peak_bytes=added_bytes(self._before, self._peak()),
-            resident_bytes=added_bytes(self._before, self._monitor.used_bytes()),
             serving_bytes=added_bytes(self._before, self._serving_peak())
             if self._serving_peak
             else None,

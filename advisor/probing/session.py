@@ -215,9 +215,7 @@ class Session(WorkerPool):
         yield DeviceMemory(
             arm=arm,
             process=self.process_number(arm),
-            before_bytes=remaining,
             peak_bytes=freed,
-            resident_bytes=freed,
             total_bytes=monitor.total_bytes,
             source="freed",
         )

@@ -18,7 +18,7 @@ import math
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from time import perf_counter, perf_counter_ns, process_time
+from time import perf_counter, perf_counter_ns
 from typing import Any
 
 from probes.wire.events import BlockTimed, WarmedUp
@@ -116,7 +116,6 @@ def time_block(
             call(next(inputs))
             synchronise()
             leads.append(clock() - start)
-        cpu_start = process_time()
         for _ in range(block.calls):
             value = next(inputs)
             start = clock()
@@ -125,7 +124,6 @@ def time_block(
             synchronise()
             calls.append(clock() - start)
             enqueues.append(returned - start)
-        cpu_seconds = process_time() - cpu_start
         whole = statistics.median(calls)
         is_blocking = (
             whole * NANOSECONDS > LONG_CALL_SECONDS
@@ -142,8 +140,6 @@ def time_block(
         shape,
         round_number,
         seconds=tuple(count * NANOSECONDS for count in calls),
-        enqueue_seconds=statistics.median(enqueues) * NANOSECONDS,
-        cpu_seconds=cpu_seconds,
         warmup_seconds=tuple(count * NANOSECONDS for count in leads),
         streamed_seconds=streamed_seconds,
         began=began * NANOSECONDS,
@@ -197,7 +193,7 @@ def warm_up(
         cut = find_cut(seconds)
         if (cut.steady and cut.enough) or weighted >= limit * min_seconds:
             typical = statistics.median(seconds[cut.calls :])
-            return WarmedUp(shape, typical, len(seconds), cut.calls, cut.steady)
+            return WarmedUp(shape, typical, cut.steady)
         next_check = now + RECHECK_SHARE * weighted
 
 

@@ -277,8 +277,8 @@ def run_closed_loop(
 def sample_texts(cell: Cell, is_over: Callable[[], bool]) -> tuple[events.TextsSampled, str | None]:
     """Ask for the text of one checked prompt after the other until `is_over`, which waits.
 
-    Return the counts and what is wrong with a text, after which no further one is asked for.
-    Requests that fail are counted: the load generator sees how the server treats its own.
+    Return the count and what is wrong with a text, after which no further one is asked for.
+    Requests that fail do not count: the load generator sees how the server treats its own.
     """
     program: ServedProgram = cell.program
     prompts: list[str] = cell.device_inputs[0]
@@ -295,4 +295,4 @@ def sample_texts(cell: Cell, is_over: Callable[[], bool]) -> tuple[events.TextsS
         checked += 1
         (tokens,) = program.collect([text])
         reason = text_correctness.find_fault(tokens, reference, 1, cell.rules, row)
-    return events.TextsSampled(checked, unanswered), reason
+    return events.TextsSampled(checked), reason

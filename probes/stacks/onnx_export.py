@@ -119,8 +119,7 @@ def _file_of(
     files = [(pathlib.Path(request.scratch_directory, name, FILE), free) for name, free in ways]
     found = next((file for file, _ in files if file.exists()), None)
     if found is None:
-        with pytorch.without_inference_mode():
-            found = _export(subject, subject.tensors(inputs), files)
+        found = _export(subject, subject.tensors(inputs), files)
     pytorch.move_weights_to_host(subject)
     return found
 
@@ -243,11 +242,10 @@ def export(
     subject: TorchSubject, inputs: list[Any], request: Request
 ) -> torch.export.ExportedProgram:
     """Return the exported program for these shapes, or for any if the arm is dynamic."""
-    with pytorch.without_inference_mode():
-        tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
-        if request.options.get("dynamic"):
-            return export_every(subject, tensors)
-        return torch.export.export(subject.module, tensors, strict=False)
+    tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
+    if request.options.get("dynamic"):
+        return export_every(subject, tensors)
+    return torch.export.export(subject.module, tensors, strict=False)
 
 
 def export_every(

@@ -12,7 +12,7 @@ import transformers
 
 from probes.adapter import Request, TextProgram, UnsupportedError
 from probes.checking.text_reference import TokenLogprobs, log_softmax
-from probes.stacks import openvino_model, pytorch
+from probes.stacks import openvino_model
 from probes.subjects.causal_lm import CausalLm
 from probes.subjects.transformers_generate import cache_keyword, installed_keyword
 
@@ -111,18 +111,17 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
         raise UnsupportedError(message)
     core = openvino.Core()
     configuration = openvino_model.configuration(subject.dtype, request)
-    with pytorch.without_inference_mode():
-        module = CachedForward(subject.model)
-        tokens = torch.from_numpy(inputs[0]).clone()
-        _, *past = module(tokens[:, :TRACED_TOKENS], [])
-        empty = [tensor[:, :, :0].clone() for tensor in past]
-        prompt = openvino.convert_model(torch.export.export(module, (tokens, empty), strict=False))
-        free_length = {2: torch.export.Dim.AUTO}
-        shapes: Any = ({}, [free_length] * len(past))
-        exported = torch.export.export(
-            module, (tokens[:, :1].clone(), past), dynamic_shapes=shapes, strict=False
-        )
-        step = openvino.convert_model(exported)
+    module = CachedForward(subject.model)
+    tokens = torch.from_numpy(inputs[0]).clone()
+    _, *past = module(tokens[:, :TRACED_TOKENS], [])
+    empty = [tensor[:, :, :0].clone() for tensor in past]
+    prompt = openvino.convert_model(torch.export.export(module, (tokens, empty), strict=False))
+    free_length = {2: torch.export.Dim.AUTO}
+    shapes: Any = ({}, [free_length] * len(past))
+    exported = torch.export.export(
+        module, (tokens[:, :1].clone(), past), dynamic_shapes=shapes, strict=False
+    )
+    step = openvino.convert_model(exported)
     weight_bytes = None
     if request.options.get("weights"):
         prompt, step = (

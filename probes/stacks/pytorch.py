@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import pathlib
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -102,13 +101,6 @@ def laid_out(program: TorchProgram, request: Request) -> TorchProgram:
         )
 
     return dataclasses.replace(program, call=call_laid_out)
-
-
-@contextlib.contextmanager
-def without_inference_mode() -> Iterator[None]:
-    """Leave inference mode, whose tensors cannot be exported, and keep gradients off."""
-    with torch.inference_mode(mode=False), torch.no_grad():
-        yield
 
 
 def synchronise() -> None:

@@ -162,10 +162,8 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
         raise ModelError(reason, "leave --task generate out, or name a causal language model")
     with replace_when_complete(folder) as partial:
         shutil.rmtree(partial, ignore_errors=True)
-        # Tensors made in inference mode could not be changed later.
-        with torch.inference_mode(mode=False), torch.no_grad():
-            model, weights = make_model(model_class, config, request)
-            model.save_pretrained(partial)
+        model, weights = make_model(model_class, config, request)
+        model.save_pretrained(partial)
         write_tokenizer(partial, config)
         rewrite(partial / "config.json", with_legacy_keys)
         # Some engines take their only settings from this file: greedy decoding.

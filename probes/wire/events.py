@@ -173,10 +173,9 @@ class ClosedLoop(Event):
 
 @dataclasses.dataclass(frozen=True)
 class TextsSampled(Event):
-    """Texts that were checked while requests of others arrived; `unanswered` ones failed."""
+    """Texts that were checked while requests of others arrived."""
 
     checked: Count
-    unanswered: Count
     event: Literal["texts_sampled"] = "texts_sampled"
 
 
@@ -186,9 +185,7 @@ class WarmedUp(Event):
 
     shape: Shape
     typical_seconds: Duration
-    warmup_calls: Count
-    #: Where the durations became steady, and whether they did.
-    calls_until_steady: Count
+    #: Whether the durations became steady.
     steady: bool
     event: Literal["warmed_up"] = "warmed_up"
 
@@ -248,9 +245,6 @@ class BlockTimed(Event):
     shape: Shape
     round: Count
     seconds: tuple[Duration, ...]
-    #: Median seconds until a call returns, before the wait for its end.
-    enqueue_seconds: Amount
-    cpu_seconds: Amount
     #: Of the warm-up calls before the timed ones, which do not count.
     warmup_seconds: tuple[Amount, ...]
     #: Seconds of a call in a row of calls without waiting in between; None where a call has ended

@@ -36,7 +36,7 @@ def build(
         package = package.with_name("model-any-shape.pt2")
     if not package.exists():
         exported = onnx_export.export(subject, inputs, request)
-        with replace_when_complete(package) as partial, pytorch.without_inference_mode():
+        with replace_when_complete(package) as partial:
             aoti_compile_and_package(exported, package_path=str(partial))
     # A capture needs the runner that leaves streams and events to the caller.
     is_captured = bool(request.options.get("cuda_graph"))

@@ -61,7 +61,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> ExecuTo
     file = pytorch.artefact(request, inputs, "pte")
     if not file.exists():
         exported = onnx_export.export(subject, inputs, request)
-        with replace_when_complete(file) as partial, pytorch.without_inference_mode():
+        with replace_when_complete(file) as partial:
             lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
             counts = count_operators(lowered.exported_program().graph_module)
             file.with_suffix(".json").write_text(json.dumps(counts))

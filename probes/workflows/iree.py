@@ -154,12 +154,11 @@ def make_module(
     folder.mkdir(parents=True, exist_ok=True)
     model, imported = folder / "model.onnx", folder / "model.mlir"
     if isinstance(subject, TorchSubject):
-        with pytorch.without_inference_mode():
-            tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
-            options: dict[str, Any] = {"opset_version": OPSET, "external_data": True}
-            torch.onnx.export(
-                subject.module, tensors, str(model), dynamo=True, verbose=False, **options
-            )
+        tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
+        options: dict[str, Any] = {"opset_version": OPSET, "external_data": True}
+        torch.onnx.export(
+            subject.module, tensors, str(model), dynamo=True, verbose=False, **options
+        )
     else:
         model = pathlib.Path(subject.file)
     import_model(model, imported, archive)

@@ -59,7 +59,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> LiteRtP
     """Load the file for these shapes, converted if an earlier process has not left it."""
     file = pytorch.artefact(request, inputs, "tflite")
     if not file.exists():
-        with replace_when_complete(file) as partial, pytorch.without_inference_mode():
+        with replace_when_complete(file) as partial:
             arguments = tuple(tensor.clone() for tensor in subject.tensors(inputs))
             litert_torch.convert(subject.module, arguments).export(str(partial))
     interpreter = Interpreter(str(file), num_threads=request.threads)

@@ -88,8 +88,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         return OpenVinoProgram(shared, shared.create_infer_request())
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
-        with pytorch.without_inference_mode():
-            model = openvino.convert_model(onnx_export.export(subject, inputs, request))
+        model = openvino.convert_model(onnx_export.export(subject, inputs, request))
     else:
         model = core.read_model(subject.file)
     weight_bytes = None

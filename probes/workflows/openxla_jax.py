@@ -115,11 +115,10 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProg
     """Compile the module for these shapes; afterwards the module's weights are on the host."""
     types = tuple(jax_type(tensor.dtype) for tensor in subject.tensors(inputs))
     pytorch.move_weights_to_host(subject)
-    with pytorch.without_inference_mode():
-        weights, function = extract(subject)
-        program = XlaProgram(None, weights, types)
-        lowered = jax.jit(function).lower(weights, program.feed(inputs))
-        return dataclasses.replace(program, compiled=lowered.compile())
+    weights, function = extract(subject)
+    program = XlaProgram(None, weights, types)
+    lowered = jax.jit(function).lower(weights, program.feed(inputs))
+    return dataclasses.replace(program, compiled=lowered.compile())
 
 
 @functools.cache

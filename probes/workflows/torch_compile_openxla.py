@@ -38,31 +38,27 @@ def settings(request: Request) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class XlaProgram:
-    """A compiled module on the XLA device, which does not take inference-mode tensors."""
+    """A compiled module on the XLA device."""
 
     compiled: Any
     subject: TorchSubject
 
     def feed(self, inputs: list[Any]) -> tuple[Any, ...]:
-        with pytorch.without_inference_mode():
-            return tuple(
-                tensor.clone().to(torch_xla.device()) for tensor in self.subject.tensors(inputs)
-            )
+        return tuple(
+            tensor.clone().to(torch_xla.device()) for tensor in self.subject.tensors(inputs)
+        )
 
     def __call__(self, device_inputs: tuple[Any, ...]) -> Any:
-        with pytorch.without_inference_mode():
-            return self.compiled(*device_inputs)
+        return self.compiled(*device_inputs)
 
     def collect(self, output: Any) -> list[Any]:
-        with pytorch.without_inference_mode():
-            return collect(output)
+        return collect(output)
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:
     """Copy the module to the XLA device and compile it for these shapes with a first call."""
-    with pytorch.without_inference_mode():
-        module = copy.deepcopy(subject.module).to(torch_xla.device())
-        program = XlaProgram(torch.compile(module, backend="openxla", dynamic=False), subject)
+    module = copy.deepcopy(subject.module).to(torch_xla.device())
+    program = XlaProgram(torch.compile(module, backend="openxla", dynamic=False), subject)
     program(program.feed(inputs))
     synchronise()
     return program
@@ -88,9 +84,8 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
         or metrics.metric_data("ExecuteTime")
         or (0,)
     )[0]
-    with pytorch.without_inference_mode():
-        host = tuple(tensor.cpu() for tensor in device_inputs)
-        operators, _ = pytorch.count_operators_outside(lambda: program.subject.module(*host), ())
+    host = tuple(tensor.cpu() for tensor in device_inputs)
+    operators, _ = pytorch.count_operators_outside(lambda: program.subject.module(*host), ())
     facts = {
         "runs": int(runs),
         "operators_outside": by_itself,

@@ -27,10 +27,9 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
     dynamic, cuda_graph = (bool(request.options.get(name)) for name in ("dynamic", "cuda_graph"))
     length = request.input_tokens
     if length not in _modules or not dynamic:
-        with pytorch.without_inference_mode():
-            _modules[length] = compile_module(
-                subject, subject.tensors(inputs), request, dynamic=dynamic
-            )
+        _modules[length] = compile_module(
+            subject, subject.tensors(inputs), request, dynamic=dynamic
+        )
     torch_tensorrt.runtime.set_cudagraphs_mode(cuda_graph)
     return TorchProgram(subject, _modules[length], cuda_graph)
 

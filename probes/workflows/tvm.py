@@ -58,10 +58,9 @@ class TvmProgram:
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProgram:
     exported = onnx_export.export(subject, inputs, request)
-    with pytorch.without_inference_mode():
-        imported, weights = relax.frontend.detach_params(
-            from_exported_program(exported, keep_params_as_input=True)
-        )
+    imported, weights = relax.frontend.detach_params(
+        from_exported_program(exported, keep_params_as_input=True)
+    )
     lowered = relax.get_pipeline("zero")(imported)
     target = tvm.target.Target(
         {"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu())}

@@ -128,8 +128,7 @@ def test_a_timed_call_does_what_the_handed_out_lines_do(
         in_a_timed_call = dict(counts)
     counts.clear()
     names: dict[str, Any] = {"model": subject.module, "inputs": subject.tensors(arguments)}
-    with pytorch.without_inference_mode():
-        exec(workflow.integration(request), names)
+    exec(workflow.integration(request), names)
     output = names["output"]
     is_array = isinstance(output, list) and isinstance(output[0], np.ndarray)
     handed_out = output if is_array else outputs.collect(output)

@@ -30,9 +30,7 @@ TOTAL = 80 << 30
 DEVICE = DeviceMemory(
     arm="compiled",
     process=0,
-    before_bytes=1 << 30,
     peak_bytes=900 * MEBIBYTE,
-    resident_bytes=700 * MEBIBYTE,
     serving_bytes=800 * MEBIBYTE,
     total_bytes=TOTAL,
 )
@@ -171,13 +169,9 @@ def test_random_replies_of_nvml_never_give_an_implausible_figure() -> None:
     for _ in range(1000):
         library = nvml.FakeNvml(used=lambda: random_reply(generator), total=TOTAL)
         monitor = DeviceMemoryMonitor([nvml.UUID], library)
-        before, peak, after = (monitor.used_bytes() for _ in range(3))
+        before, peak = (monitor.used_bytes() for _ in range(2))
         device = msgspec.structs.replace(
-            DEVICE,
-            before_bytes=before,
-            peak_bytes=increase(before, peak),
-            resident_bytes=increase(before, after),
-            total_bytes=monitor.total_bytes,
+            DEVICE, peak_bytes=increase(before, peak), total_bytes=monitor.total_bytes
         )
         found = summarise_process(device)
         assert found.peak is None or HOST.device_reserved_bytes <= found.peak <= TOTAL

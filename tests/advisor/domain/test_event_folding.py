@@ -57,21 +57,12 @@ LOADED = Loaded(
 )
 BUILT = [Built(shape=Shape(size), build_seconds=1.0, first_call_seconds=0.1) for size in (1, 4)]
 CHECKED = [builders.checked(size) for size in (1, 4)]
-WARM = [
-    WarmedUp(
-        shape=Shape(size),
-        typical_seconds=0.01,
-        warmup_calls=5,
-        calls_until_steady=4,
-        steady=True,
-    )
-    for size in (1, 4)
-]
+WARM = [WarmedUp(shape=Shape(size), typical_seconds=0.01, steady=True) for size in (1, 4)]
 ENGAGED = Engagement(share=0.9, proof="a test says so", facts={})
 MEMORY = MemoryRead(peak_rss_bytes=1, device_reserved_bytes=None)
 LAST_MEMORY = dataclasses.replace(MEMORY, peak_rss_bytes=2)
 VISITS = builders.visits([0.1, 0.2])
-DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=1, peak_bytes=3, resident_bytes=2)
+DEVICE = DeviceMemory(arm="compiled", process=0, peak_bytes=3)
 
 
 def state_after(*run_events: RunEvent) -> RunState:
@@ -212,8 +203,6 @@ BLOCK = {
     "shape": {"batch_size": 1, "input_tokens": None, "output_tokens": None},
     "round": 1,
     "seconds": [0.5, 0.25],
-    "enqueue_seconds": 0.1,
-    "cpu_seconds": 0.1,
     "warmup_seconds": [0.5],
     "streamed_seconds": None,
     "began": -2.0,
@@ -238,8 +227,6 @@ def test_a_block_is_decoded() -> None:
         shape=Shape(1),
         round=1,
         seconds=(0.5, 0.25),
-        enqueue_seconds=0.1,
-        cpu_seconds=0.1,
         warmup_seconds=(0.5,),
         streamed_seconds=None,
         began=-2.0,
@@ -258,7 +245,6 @@ IMPOSSIBLE = [
     ("shape", {"batch_size": 1, "input_tokens": 0}),
     ("shape", 1),
     ("round", -1),
-    ("enqueue_seconds", 1e31),
     ("streamed_seconds", 0),
     ("began", "noon"),
 ]

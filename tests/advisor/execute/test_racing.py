@@ -143,15 +143,11 @@ LIMITS = VisitQualityLimits(
     source="a test",
 )
 QUIET = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
-#: A GPU that runs at its power limit all the time, as with heavy kernels.
+#: A GPU below its default clock, as with heavy kernels.
 BUSY_GPU = msgspec.structs.replace(
     QUIET,
-    sm_clock_mhz=1700,
     sm_clock_share=0.86,
-    temperature_c=70,
-    power_w=700.0,
     thermal_throttled_share=0.0,
-    power_capped_share=1.0,
 )
 
 

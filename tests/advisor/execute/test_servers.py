@@ -206,7 +206,6 @@ def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(meas
             assert process.outcome is not None
             assert process.serving is not None
             assert process.texts_sampled
-            assert all(sampled.unanswered == 0 for sampled in process.texts_sampled)
 
 
 def test_the_reports_show_goodput_and_latency(answer: Answer) -> None:

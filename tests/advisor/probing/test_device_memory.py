@@ -74,9 +74,7 @@ GIBIBYTE = 1 << 30
 
 
 def device_memory(peak: int | None) -> DeviceMemory:
-    return DeviceMemory(
-        arm="compiled", process=0, before_bytes=0, peak_bytes=peak, resident_bytes=peak
-    )
+    return DeviceMemory(arm="compiled", process=0, peak_bytes=peak)
 
 
 def host_memory(peak: int | None) -> WorkerReported:

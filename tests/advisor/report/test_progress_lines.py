@@ -82,7 +82,7 @@ def test_slow_steps_and_results_have_a_line(run_event: RunEvent, line: str) -> N
         phase_started("load"),
         WorkerReported(arm="compiled", process=0, worker_event=Ready()),
         WorkerReported(arm="compiled", process=0, worker_event=builders.visits([0.1])[0]),
-        DeviceMemory(arm="compiled", process=0, before_bytes=1, peak_bytes=2, resident_bytes=2),
+        DeviceMemory(arm="compiled", process=0, peak_bytes=2),
         WorkerEnded(arm="compiled", process=0, outcome=Outcome()),
     ],
 )

@@ -101,7 +101,6 @@ def test_a_visit_reports_its_durations(
     for visit in visits:
         assert len(visit["seconds"]) >= 5
         assert min(visit["seconds"]) >= 0.001
-        assert 0 < visit["enqueue_seconds"] <= max(visit["seconds"])
     assert answer.failure is None
 
 
