@@ -183,7 +183,7 @@ class RunNotControllableError(UserError):
 
 
 class PlatformError(UserError):
-    """Two runs of one report have different questions, or are from the same device."""
+    """Runs on other platforms have another question, or two of them are from the same device."""
 
 
 class NotWritableError(UserError, exit_code=3):
