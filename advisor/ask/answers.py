@@ -318,14 +318,6 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "LIMITS",
         ),
     ] = ""
-    build_minutes: Annotated[
-        float,
-        _time(
-            "time limit in minutes for all builds together; arms that are not "
-            "built by then are excluded; 0 means no limit",
-            ge=0,
-        ),
-    ] = 0.0
 
 
 def command_of(answers: Answers) -> str:

@@ -117,13 +117,10 @@ def _max_build_seconds(answers: Answers) -> float:
 
 def _add_limits(question: Question, answers: Answers, catalogue: Catalogue) -> Question:
     """Return the question with limits of builds and waiting, and with the expected use."""
-    requests, price, minutes = answers.requests, answers.price_per_hour, answers.build_minutes
+    requests, price = answers.requests, answers.price_per_hour
     return msgspec.structs.replace(
         question,
         max_build_times=parse_build_times(answers.max_build_times, catalogue),
-        build_minutes=_positive("--build-minutes", minutes, "minutes, such as 30")
-        if minutes
-        else None,
         requests=_in_range("--requests", requests, 0, MOST_REQUESTS) or None,
         price_per_hour=_positive("--price-per-hour", price, "a price, such as 2.5")
         if price

@@ -124,11 +124,3 @@ def break_even(candidate: Cost, incumbent: Cost) -> float:
     return (candidate.build_seconds - incumbent.build_seconds) / (
         incumbent.request_seconds - candidate.request_seconds
     )
-
-
-def most_build_seconds(incumbent: Cost, fastest_request_seconds: float, requests: float) -> float:
-    """Return the seconds beyond which a build cannot pay for itself within `requests`.
-
-    Each request takes at least `fastest_request_seconds`.
-    """
-    return incumbent.total(requests) - requests * fastest_request_seconds

@@ -130,14 +130,13 @@ def _why_alone(facts: AdvisedAnswer) -> str:
 
 
 def _left_out(facts: AdvisedAnswer) -> str:
-    """Return how many builds the options of the user left out; empty for none."""
+    """Return how many builds `--requests` left out; empty for none."""
     left_out = sum(not build.started for build in facts.answer.results.stopped_builds)
-    if not left_out:
+    requests = facts.answer.question.requests
+    if not left_out or requests is None:
         return ""
-    question, builds = facts.answer.question, "build" if left_out == 1 else "builds"
-    limits = (("--requests", question.requests), ("--build-minutes", question.build_minutes))
-    options = [f"{option} {value:.15g}" for option, value in limits if value is not None]
-    return f"; {' and '.join(options)} left out {left_out} other {builds}"
+    builds = "build" if left_out == 1 else "builds"
+    return f"; --requests {requests} left out {left_out} other {builds}"
 
 
 def _why_not_clear(facts: AdvisedAnswer) -> str:

@@ -176,21 +176,14 @@ def _with_processes(state: RunState, arm: str, processes: tuple[ProcessState, ..
 
 
 def _time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
-    """Return the process with the times of unfinished builds; `Built` has the others."""
-    run_event, since = event.run_event, process.building_since
-    if isinstance(run_event, WorkerEnded) and since is not None:
-        return msgspec.structs.replace(
-            process, building_since=None, lost_build_seconds=event.at - since
-        )
-    if isinstance(run_event, WorkerReported) and isinstance(
-        run_event.worker_event, (PhaseStarted, Built)
-    ):
-        begins = (
-            isinstance(run_event.worker_event, PhaseStarted)
-            and run_event.worker_event.phase == "build"
-        )
-        return msgspec.structs.replace(process, building_since=event.at if begins else None)
-    return process
+    """Return the process with the start of the build that is running."""
+    match event.run_event:
+        case WorkerReported(worker_event=PhaseStarted(phase="build")):
+            return msgspec.structs.replace(process, building_since=event.at)
+        case WorkerReported(worker_event=PhaseStarted() | Built()):
+            return msgspec.structs.replace(process, building_since=None)
+        case _:
+            return process
 
 
 def _kept_type(hint: object) -> object:

@@ -160,8 +160,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     requests: Annotated[int, msgspec.Meta(ge=1)] | None = None
     #: Price of one device per hour, in any currency.
     price_per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    #: Limit of all builds together in minutes; null for none.
-    build_minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None
     #: Seconds to wait for a quiet machine before measuring.
     wait_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Formats of weights whose quantised arms are planned too; empty for native arms only.

@@ -54,10 +54,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     #: 0 in the race, else the number of its repetition.
     repeat: int = 0
     phase: Phase = "start"
-    #: Start of the running build, in seconds of the run, and duration of a build in which the
-    #: process ended.
+    #: Start of the running build, in seconds of the run.
     building_since: float | None = None
-    lost_build_seconds: float = 0.0
     #: How its builds ran; null for builds that ran alone with all processors.
     build_started: BuildStarted | None = None
     imported: Imported | None = None

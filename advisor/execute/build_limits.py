@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from advisor.decide.costs import Cost, most_build_seconds
+from advisor.decide.costs import Cost
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import controls, is_valid, plan_of
 from advisor.domain.plan import Arm, ArmName
@@ -28,63 +28,13 @@ MORE_TIME = "allow more with --budget, or measure all with --all-arms"
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
 #: limit must not be too strict.
 ALLOWANCE = 1.25
-#: Lower bound of the seconds of a call of an arm that is not built.
-LEAST_CALL_SECONDS = 0.0
 #: A build that is expected to take this many times its limit is not started.
 HOPELESS_FACTOR = 2.0
 
 
-def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | None:
-    """Return the stricter of the two limits for the builds of `arm`; None for no limit."""
-    if arm in controls(state):
-        return None
-    limits = [
-        limit
-        for limit in (limit_by_payback(state, arm, question), limit_by_total(state, question))
-        if limit is not None
-    ]
-    return min(limits, key=lambda limit: limit.seconds, default=None)
-
-
-def limit_by_total(state: RunState, question: Question) -> BuildLimit | None:
-    """Return what is left of `--build-minutes`; None if the option is not set."""
-    if question.build_minutes is None:
-        return None
-    spent_seconds = sum(
-        build_seconds(process) for processes in state.processes.values() for process in processes
-    )
-    left_seconds = question.build_minutes * 60 - spent_seconds
-    total = f"the {question.build_minutes:g} minutes for all builds together"
-    return BuildLimit(
-        left_seconds,
-        f"{total} were over before it was built",
-        "allow more with --build-minutes, or name fewer workflows with --workflows",
-        f"but only {format_number(left_seconds, digits=2)} s of {total} are left",
-    )
-
-
 def build_seconds(process: ProcessState) -> float:
-    """Return the seconds of all builds of a process, an unfinished one included."""
-    return (
-        sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
-        + process.lost_build_seconds
-    )
-
-
-def is_hopeless(limit: BuildLimit, expected_seconds: float | None) -> bool:
-    """Return whether a build need not start: no time is left, or far less than it needs."""
-    return limit.seconds <= 0 or (
-        expected_seconds is not None and expected_seconds > HOPELESS_FACTOR * limit.seconds
-    )
-
-
-def skip_arm(limit: BuildLimit, expected_seconds: float | None) -> Failure:
-    """Return the failure of an arm whose build is hopeless."""
-    reason = limit.reason
-    if limit.seconds > 0 and expected_seconds is not None:
-        expected = format_number(expected_seconds, digits=2)
-        reason = f"not built: {expected} s expected, {limit.shortfall}"
-    return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
+    """Return the seconds of all finished builds of a process."""
+    return sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
 
 
 def limit_or_skip(
@@ -95,21 +45,24 @@ def limit_or_skip(
     They must be expected to end within `seconds_left`.
     """
     limit, expected_seconds = limit_build(state, arm.id, question), arm.expected_build_seconds
-    if limit is not None and is_hopeless(limit, expected_seconds):
-        return skip_arm(limit, expected_seconds)
-    if expected_seconds is not None and expected_seconds > seconds_left:
-        expected = format_number(expected_seconds, digits=2)
+    if expected_seconds is None:
+        return limit
+    expected = f"not built: {format_number(expected_seconds, digits=2)} s expected"
+    if limit is not None and expected_seconds > HOPELESS_FACTOR * limit.seconds:
+        reason = f"{expected}, {limit.shortfall}"
+        return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
+    if expected_seconds > seconds_left:
         left = format_number(max(seconds_left, 0.0), digits=2)
-        reason = f"not built: {expected} s expected, and {left} s were left for builds"
+        reason = f"{expected}, and {left} s were left for builds"
         return Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
     return limit
 
 
-def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimit | None:
+def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | None:
     """Return the build seconds of `arm` that the requested number of requests cannot pay back.
 
     After these seconds a built arm would have served all requests, even if the calls of `arm` took
-    no time. None if no number of requests is given or no arm is built.
+    no time. None for the controls, and if no number of requests is given or no arm is built.
     """
     plan = plan_of(state)
     incumbents = [other.id for other in plan.arms if other.id != arm and is_valid(state, other.id)]
@@ -117,13 +70,10 @@ def limit_by_payback(state: RunState, arm: str, question: Question) -> BuildLimi
         next(process for process in state.processes[incumbent] if process.ready)
         for incumbent in incumbents
     ]
-    if question.requests is None or not built:
+    if question.requests is None or not built or arm in controls(state):
         return None
     seconds = max(
-        min(
-            most_build_seconds(cost_of(process, shape), LEAST_CALL_SECONDS, question.requests)
-            for process in built
-        )
+        min(cost_of(process, shape).total(question.requests) for process in built)
         for shape in question.shapes
     )
     return BuildLimit(

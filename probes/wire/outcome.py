@@ -46,8 +46,8 @@ FailureStatus = Literal[
     "skipped",
 ]
 
-#: Why an arm was skipped: the user did it by hand, its build did not fit the limits of the
-#: question, such as `--build-minutes`, the time of the run was over, or it could not lead.
+#: Why an arm was skipped: the user did it by hand, `--requests` could not repay its build, the time
+#: of the run was over, or it could not lead.
 SkipCause = Literal["user", "build-limit", "out-of-time", "cannot-lead"]
 
 #: A top-level module of Python. It becomes part of a command.

@@ -116,24 +116,3 @@ def test_at_the_break_even_the_totals_are_equal_and_beyond_it_the_candidate_is_a
         assert candidate.total(requests) == pytest.approx(incumbent.total(requests))
         assert candidate.total(2 * requests) <= incumbent.total(2 * requests) * (1 + 1e-9)
         assert candidate.total(requests / 2) >= incumbent.total(requests / 2) * (1 - 1e-9)
-
-
-@given(
-    COSTS,
-    st.floats(0, 1e4),
-    st.floats(0, 10),
-    st.floats(0, 1e4),
-    st.floats(0, 1),
-    st.integers(1, 10**7),
-)
-def test_what_is_ended_because_its_build_cannot_pay_loses_however_it_turns_out(
-    incumbent: Cost,
-    least: float,
-    fastest: float,
-    more_build: float,
-    more_seconds: float,
-    requests: int,
-) -> None:
-    if least > costs.most_build_seconds(incumbent, fastest, requests):
-        real = Cost(least + more_build, fastest + more_seconds)
-        assert real.total(requests) >= incumbent.total(requests) * (1 - 1e-9)

@@ -1,7 +1,8 @@
-"""A build is killed when it cannot pay back, or when the time for all builds is over."""
+"""A build is killed when it cannot pay back."""
 
 from __future__ import annotations
 
+import math
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -19,23 +20,13 @@ from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import EarlierRuns
-from advisor.domain.event_folding import fold
 from advisor.domain.question import Question
-from advisor.domain.run_events import (
-    LoggedEvent,
-    RunEvent,
-    WorkerEnded,
-    WorkerReported,
-    WorkerSpawned,
-)
 from advisor.domain.run_state import Header, RunState
-from advisor.execute import build_limits, building
+from advisor.execute import build_limits
 from advisor.execute.build_limits import with_expected_builds
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store
-from probes.wire.events import PhaseStarted
 from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
 
 #: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
 BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
@@ -71,12 +62,7 @@ def test_the_limit_comes_from_the_fastest_built_arm() -> None:
 @pytest.mark.parametrize("arm", [BASELINE, DUPLICATE])
 def test_the_baseline_and_its_duplicate_have_no_limit(arm: str) -> None:
     state = builders.run_state({BASELINE: BUILT, "compiled": BUILT, DUPLICATE: ()})
-    assert (
-        build_limits.limit_build(
-            state, arm, msgspec.structs.replace(WITH_REQUESTS, build_minutes=0.001)
-        )
-        is None
-    )
+    assert build_limits.limit_build(state, arm, WITH_REQUESTS) is None
 
 
 @pytest.mark.parametrize(
@@ -91,35 +77,6 @@ def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
 ) -> None:
     state = builders.run_state({BASELINE: baseline, "compiled": ()})
     assert build_limits.limit_build(state, "compiled", question) is None
-
-
-def test_the_limit_of_all_builds_applies_where_it_is_stricter() -> None:
-    state = builders.run_state({BASELINE: BUILT, "compiled": ()}, at=5000.0)
-    strict, lax = (
-        msgspec.structs.replace(WITH_REQUESTS, build_minutes=minutes) for minutes in (0.25, 1.0)
-    )
-    assert seconds(state, "compiled", strict) == 15.0 - 6.0, "only the time of builds counts"
-    assert seconds(state, "compiled", lax) == pytest.approx(6.0 + 1000 * 0.0125)
-
-
-def test_an_unfinished_build_counts_until_its_worker_was_killed() -> None:
-    reported = (
-        PhaseStarted(phase="build", shape=Shape(1)),
-        builders.process(*builders.visits([0.01])).built[Shape(1)],
-        PhaseStarted(phase="build", shape=Shape(4)),
-    )
-    outcome = Outcome(Failure("timed-out", phase="build", reason="it took too long"))
-    run_events: list[RunEvent] = [
-        WorkerSpawned(arm="hung", process=0),
-        *(WorkerReported(arm="hung", process=0, worker_event=each) for each in reported),
-        WorkerEnded(arm="hung", process=0, outcome=outcome),
-    ]
-    events = [
-        LoggedEvent(seq=seq, at=10.0 * seq, run_event=run_event)
-        for seq, run_event in enumerate(run_events)
-    ]
-    state = fold(events, builders.run_state({"compiled": ()}))
-    assert seconds(state, "compiled", builders.question(build_minutes=1)) == 60.0 - 3.0 - 10.0
 
 
 def measured_arms(answer: Answer) -> set[str]:
@@ -145,75 +102,21 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
     assert "quick" in measured_arms(answer)
 
 
-@pytest.mark.slow
-def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
-    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(building, "builds_at_once", lambda _: 1)
-    answers = Answers(
-        batch_sizes="2",
-        budget="1",
-        all_arms=True,
-        workflows="quick,misbehaving/hangs,misbehaving/wrong",
-        build_minutes=0.05,
-    )
-    run = sessions.execute_run(fake_context(), answers)
-    answer = decide(run)
-    (killed,) = run.state().processes["misbehaving/hangs"]
-    assert "--build-minutes" in (expect_failure(killed.outcome, "timed-out").fix or "")
-    (left_out,) = run.state().processes["misbehaving/wrong"]
-    skipped = expect_failure(left_out.outcome, "skipped")
-    assert "--build-minutes" in (skipped.fix or "")
-    assert skipped.skip_cause == "build-limit"
-    assert "quick" in measured_arms(answer)
-    building_arms = {
-        report.arm
-        for report, phase in sessions.reports_of(run.events(), PhaseStarted)
-        if phase.phase == "build"
-    }
-    assert "misbehaving/hangs" in building_arms
-    assert "misbehaving/wrong" not in building_arms, "no time was left for this build"
-    assert {build.arm: build.started for build in answer.results.stopped_builds} == {
-        "misbehaving/hangs": True,
-        "misbehaving/wrong": False,
-    }
-
-
-def limit_of(seconds: float) -> BuildLimit:
-    return BuildLimit(seconds, "too long", "allow more", "no time is left")
-
-
-@pytest.mark.parametrize(
-    ("limit", "expected", "hopeless"),
-    [(0.0, None, True), (5.0, None, False), (5.0, 9.0, False), (5.0, 11.0, True)],
-)
+@pytest.mark.parametrize(("expected", "starts"), [(20.0, True), (50.0, False)])
 def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
-    limit: float, expected: float | None, *, hopeless: bool
+    expected: float, *, starts: bool
 ) -> None:
-    found = build_limits.is_hopeless(limit_of(limit), expected)
-    assert found is hopeless
-
-
-def test_the_reason_of_a_build_that_is_not_started_is_the_one_that_applies() -> None:
-    """With time left it is the expected time, which no reason of the limit states."""
-    spent, left = limit_of(0.0), limit_of(0.3)
-    assert build_limits.skip_arm(spent, 40.0).reason == spent.reason
-    found = build_limits.skip_arm(left, 40.0)
-    assert "40 s" in found.reason
-    assert found.reason.endswith(left.shortfall)
-    assert found.fix == left.fix
-
-
-@pytest.mark.parametrize(
-    ("changes", "figure"), [({"build_minutes": 0.105}, "0.3 s"), ({"requests": 10}, "10 requests")]
-)
-def test_a_build_is_left_out_for_what_the_user_asked(changes: dict[str, Any], figure: str) -> None:
     """A payback limit in seconds says nothing to users, and is often rounded to none."""
     state = builders.run_state({BASELINE: BUILT, "compiled": ()})
-    question = builders.question(batch_sizes=(1, 4), **changes)
-    limit = build_limits.limit_build(state, "compiled", question)
-    assert limit is not None
-    assert figure in build_limits.skip_arm(limit, 1000.0).reason
+    arm = msgspec.structs.replace(builders.arm("compiled"), expected_build_seconds=expected)
+    found = build_limits.limit_or_skip(state, arm, WITH_REQUESTS, math.inf)
+    if starts:
+        assert isinstance(found, BuildLimit)
+    else:
+        assert isinstance(found, Failure)
+        assert found.skip_cause == "build-limit"
+        assert f"{expected:g} s" in found.reason
+        assert "1,000 requests" in found.reason
 
 
 SECONDS = {"cpu": {"pytorch-eager": 0.1, "compiled": 20.0, "compiled/short": 10.0}}
