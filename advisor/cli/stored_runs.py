@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import pathlib
-import platform
 import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -185,15 +184,12 @@ def export_run(
         str,
         typer.Option("--output", "-o", metavar="FILE", help="default: the run's id with .p3run"),
     ] = "",
-    host_name: Annotated[
-        bool, typer.Option("--host-name", help="store the name of this machine in the file")
-    ] = False,
 ) -> None:
-    """Write a run to one file. The paths and the name of this machine are removed."""
+    """Write a run to one file, without the paths of this machine."""
     from advisor.store import export_file
 
     stored_run = open_store().find(run)
-    content = export_file.encode_run(stored_run, platform.node() if host_name else None)
+    content = export_file.encode_run(stored_run)
     file = output or f"{stored_run.directory.name}{export_file.SUFFIX}"
     write_output(file, content)
     if file != STANDARD_OUTPUT:

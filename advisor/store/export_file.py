@@ -1,8 +1,8 @@
 """Write a run as one file and import it on another machine.
 
 The first line is a manifest with a checksum, the second is the run's header, and each further line
-is an event. An exported run contains no paths of interpreters, and the name of the machine only on
-request; the name of a local model and messages of stacks stay in it.
+is an event. An exported run contains no paths of interpreters; the name of a local model and
+messages of stacks stay in it.
 
 A file may come from anybody. The checksum detects damage and does not authenticate the sender: an
 imported run is evidence, but its code is not run and its paths are not opened.
@@ -46,14 +46,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: Literal["p3-advisor/export/1"]
     run_id: str
-    advisor_version: str
     bytes: int
     sha256: str
-    #: Name of the machine, if the sender chose to give it.
-    host: str | None = None
 
 
-def encode_run(run: Run, host: str | None = None) -> bytes:
+def encode_run(run: Run) -> bytes:
     header = run.header()
     shared = msgspec.structs.replace(
         header,
@@ -68,10 +65,8 @@ def encode_run(run: Run, host: str | None = None) -> bytes:
     manifest = Manifest(
         schema=SCHEMA,
         run_id=header.run_id,
-        advisor_version=header.advisor_version,
         bytes=len(body),
         sha256=hashlib.sha256(body).hexdigest(),
-        host=host,
     )
     return msgspec.json.encode(manifest) + b"\n" + body
 

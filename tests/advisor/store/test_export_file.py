@@ -90,7 +90,6 @@ def export_content(
     fields = {
         "schema": export_file.SCHEMA,
         "run_id": run_id,
-        "advisor_version": "0.1",
         "bytes": len(body),
     }
     return (
@@ -112,12 +111,10 @@ def test_an_imported_run_equals_the_exported_run(
     assert (entry.run_id, entry.imported) == (run.directory.name, True)
 
 
-def test_an_export_contains_no_host_name_and_no_interpreter_paths(run: Run) -> None:
+def test_an_export_contains_no_interpreter_paths(run: Run) -> None:
     content = export_file.encode_run(run)
     assert b"somebody" not in content
     assert b'"/' not in b"\n".join(content.splitlines()[1:3]), "a path of the header or the plan"
-    assert b'"host":null' in content
-    assert b'"host":"this one"' in export_file.encode_run(run, "this one")
 
 
 def test_an_imported_run_cannot_be_executed_or_resumed(
