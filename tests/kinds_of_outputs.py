@@ -94,12 +94,6 @@ def sorts_equal_keys(net, x):
     return keys.sort(-1)
 
 
-def takes_the_largest_of_constants(net, x):
-    y = net.a(x)
-    y = torch.cat([torch.zeros_like(y), y])
-    return y.argmax(-1), y
-
-
 def is_all_ties(net, x):
     return net.a(x), torch.zeros_like(x).argmax(-1)
 
@@ -126,7 +120,6 @@ def is_complex(net, x):
     return torch.complex(net.a(x), x)
 
 
-# Further models, which were written after the check of outputs, to judge it.
 class Callable:
     def __init__(self, value):
         self.value = value
@@ -200,21 +193,12 @@ def takes_ten(net, x):
     return x.relu().topk(10, -1)
 
 
-def takes_the_first_false(net, x):
-    return (x > 0).int().argmin(1, keepdim=True), net.a(x)
-
-
 def takes_the_largest_of_all(net, x):
     return rounded(x).max(-1).indices, (x > 0).int().argmax().view(1)
 
 
 def sorts_flags(net, x):
     return (x > 0).int().argsort(0), net.a(x)
-
-
-def runs_a_beam(net, x):
-    scores = (x.new_zeros(2, 4, 1) + x[:, None].log_softmax(-1)).flatten(1)
-    return scores.topk(6, -1)
 
 
 # Empty outputs.
@@ -251,11 +235,6 @@ def returns_sparse(net, x):
 
 def returns_nested(net, x):
     return torch.nested.nested_tensor([net.a(x)[0], net.b(x)[1]], layout=torch.jagged)
-
-
-def returns_packed(net, x):
-    parts = net.a(x).view(2, 4, 4)
-    return torch.nn.utils.rnn.pack_padded_sequence(parts, torch.tensor([4, 3]), batch_first=True)
 
 
 # Numbers.

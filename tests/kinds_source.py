@@ -18,7 +18,7 @@ import torch
 
 HISTORY, STATE, COUNTER = [], {}, itertools.count()
 GENERATOR = torch.Generator().manual_seed(3)
-N, VARIABLE, LOCAL = 0, contextvars.ContextVar("VARIABLE", default=0), threading.local()
+VARIABLE, LOCAL = contextvars.ContextVar("VARIABLE", default=0), threading.local()
 Pair = collections.namedtuple("Pair", "first second")
 
 
@@ -81,17 +81,6 @@ def remembers(net, x):
     return sum(net.seen)
 
 
-def replaces_in_a_list(net, x):
-    y = net.a(x) + net.seen[0]
-    net.seen[0] = y
-    return y
-
-
-def remembers_globally(net, x):
-    HISTORY.append(net.a(x))
-    return sum(HISTORY)
-
-
 def keeps_in_a_global(net, x):
     STATE["h"] = net.a(x) + STATE.get("h", 0)
     return STATE["h"]
@@ -106,20 +95,10 @@ def counts_by_an_iterator(net, x):
     return net.a(x) + next(COUNTER)
 
 
-def changes_a_parameter(net, x):
-    net.a.weight.data.mul_(0.99)
-    return net.a(x)
-
-
 def changes_a_parameter_slightly(net, x):
     with torch.no_grad():
         net.b.bias.add_(1e-5 * x.mean())
     return net.b(x)
-
-
-def keeps_the_first_call(net, x):
-    net.first = x.mean() if net.first is None else net.first
-    return net.a(x) + net.first
 
 
 def logs(net, x):
@@ -145,20 +124,10 @@ def in_closure():
     return Net(call).eval(), torch.randn(2, 16)
 
 
-# Further models, which were written after the check of outputs, to judge it.
 @dataclasses.dataclass(slots=True)
 class Slots:
     first: object
     second: object
-
-
-# Aliases of a state.
-def expands_buffer(net, x):
-    return net.kept.add_(net.a(x))[:1].expand(3, 16)
-
-
-def splits_buffer(net, x):
-    return {"parts": list(net.kept.add_(net.a(x)).split(4, 1)), "y": net.a(x)}
 
 
 def strides_attribute(net, x):
@@ -167,22 +136,6 @@ def strides_attribute(net, x):
 
 
 # States.
-def nests(net, x):
-    net.nested["layers"][1]["k"].add_(net.a(x).mean(0))
-    return x + net.nested["layers"][1]["k"]
-
-
-def counts_in_a_default_dict(net, x):
-    net.default[x.shape] += 1
-    return net.a(x) / net.default[x.shape]
-
-
-def rebinds_a_global(net, x):
-    global N
-    N += 1
-    return net.a(x) + N
-
-
 def counts_in_a_function(net, x):
     counts_in_a_function.calls += 1
     return net.a(x) * counts_in_a_function.calls
@@ -213,14 +166,6 @@ def rolls(net, x):
 
 def counts_by_a_generator(net, x):
     return net.a(x) + next(net.generator)
-
-
-def cycles(net, x):
-    return net.a(x) * next(net.cycle)
-
-
-def cycles_in_a_list(net, x):
-    return net.a(x) * next(net.iterator)
 
 
 def counts_in_a_context(net, x):
@@ -336,14 +281,11 @@ def __getattr__(name):
             first=None,
             h=torch.zeros(2, 16),
             count=0,
-            nested={"layers": [{}, {"k": torch.zeros(16)}]},
             default=collections.defaultdict(int),
             slots=Slots([0], None),
             pair=Pair(torch.zeros(2, 16), None),
             ring=collections.deque([torch.zeros(16)] * 3, maxlen=3),
             generator=count_up(),
-            cycle=itertools.cycle([1.0, -1.0, 2.0]),
-            iterator=iter([1.0, 2.0] * 99),
             partial=functools.partial(count_in, {}),
             bytes=bytearray(4),
         )()
