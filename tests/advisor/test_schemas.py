@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -105,39 +104,3 @@ def test_the_specification_is_valid_against_its_own_schemas(specification: dict[
     assert specification["workflows"]
     for workflow in specification["workflows"]:
         own["workflow"].validate(workflow)
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("criteria", lambda content: content["criteria"][0]["tiers"][0].pop("why")),
-        ("criteria", lambda content: content.update(colour="red")),
-        ("gpus", lambda content: content["gpu"]["H200"].update(compute_capability=9)),
-        ("models", lambda content: content["demo"].update(hidden=0)),
-        ("presets", lambda content: content["budgets"]["quick"].pop("measuring_seconds")),
-    ],
-)
-def test_an_invalid_rubric_file_is_rejected(name: str, change: Callable[[Any], Any]) -> None:
-    content = read_toml(name)
-    change(content)
-    assert not validator(name).is_valid(content)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda run: run["unmeasured"][0].pop("status"),
-        lambda run: run["unmeasured"][0].update(status="fast"),
-        lambda run: run["question"].update(batch_sizes="1,4"),
-        lambda run: run.pop("machine"),
-    ],
-)
-def test_an_invalid_answer_is_rejected(change: Callable[[Any], Any]) -> None:
-    run = json.loads(EVIDENCE[0].read_text())
-    change(run)
-    assert not validator("run").is_valid(run)
-
-
-@pytest.mark.parametrize("options", [{"colour": "red"}, {"batch_sizes": 1}, {"task": "dance"}])
-def test_invalid_options_are_rejected(options: dict[str, object]) -> None:
-    assert not validator("options").is_valid(options)

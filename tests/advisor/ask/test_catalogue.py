@@ -243,26 +243,6 @@ def test_integrations_use_no_undefined_names(
     assert answer.returncode == 0, answer.stdout
 
 
-def test_facts_that_differ_by_task_and_device_apply_to_the_question() -> None:
-    known = {workflow.id: workflow for workflow in SHIPPED.workflows}
-    openvino = known["openvino"]
-    lines = {
-        task: openvino.for_question(builders.question(task=task))
-        .for_arm("default")
-        .declared.lines_changed.value
-        for task in ("forward", "generate")
-    }
-    assert lines == {"forward": 6, "generate": 25}
-    cache = known["torch-compile-inductor-static-cache"]
-    assert (
-        cache.for_question(builders.question(device="cuda", task="generate")).declared
-        == cache.declared
-    )
-    on_cpu = cache.for_question(builders.question(task="generate"))
-    assert on_cpu.for_arm("kept-cache").declared.lines_changed.value == 6
-    assert on_cpu.for_arm("loop-compiled").declared.lines_changed.value == 19
-
-
 def test_an_onnx_file_needs_no_export_step() -> None:
     asked = builders.question(model=MODELS["onnx"])
     for workflow in SHIPPED.workflows:

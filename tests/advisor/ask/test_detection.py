@@ -107,29 +107,6 @@ def test_clocks_limits_links_and_processes_are_read(install: Any) -> None:
     assert gpu_process.name
 
 
-@pytest.mark.parametrize(
-    "functions",
-    [
-        {},
-        {
-            "nvmlDeviceGetEccMode": NVMLError("Not Supported"),
-            "nvmlDeviceGetMaxClockInfo": NVMLError("Not Supported"),
-        },
-    ],
-)
-def test_unsupported_properties_are_none(functions: dict[str, Any], install: Any) -> None:
-    install(PartialNvml(**functions))
-    (gpu,), problem = detection.detect_gpus()
-    assert problem is None
-    assert (gpu.sm_clock_max_mhz, gpu.power_limit_w, gpu.ecc, gpu.nvlinks, gpu.processes) == (
-        None,
-        None,
-        None,
-        None,
-        (),
-    )
-
-
 def test_a_lost_gpu_does_not_hide_the_others(install: Any) -> None:
     install(
         PartialNvml(
@@ -161,6 +138,7 @@ def test_older_releases_of_the_library_return_bytes(
             nvmlDeviceGetUUID=lambda handle: encode(f"GPU-{handle}"),
             nvmlDeviceGetName=lambda handle: encode(f"NVIDIA H200 No. {handle}"),
             nvmlSystemGetDriverVersion=lambda: encode("580.65.06"),
+            nvmlDeviceGetEccMode=NVMLError("Not Supported"),
         )
     )
     found, problem = detection.detect_gpus()

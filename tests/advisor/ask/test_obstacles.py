@@ -213,18 +213,6 @@ ASKED: dict[str, Any] = {
 }
 
 
-def test_the_sizes_of_the_paper_s_models_agree_with_the_paper() -> None:
-    """0.945 and 5.375 GiB: section 4.4, without the biases."""
-    small = SyntheticModel(
-        name="s", block="ffn-multilayer", hidden=2048, intermediate=5632, layers=22
-    )
-    for model, gibibytes in ((small, 0.945), (STACK, 5.375)):
-        held = builders.known(
-            obstacles.weight_bytes(builders.question(model=model, dtype="float16"))
-        )
-        assert held / (1 << 30) == pytest.approx(gibibytes, rel=1e-3)
-
-
 @pytest.mark.parametrize(
     ("copies", "sizes", "fits"),
     [

@@ -24,7 +24,6 @@ from advisor.ask.option_values import (
     parse_build_times,
     parse_constraints,
     parse_data,
-    parse_duration,
     parse_function,
     parse_inputs,
     parse_priorities,
@@ -178,29 +177,6 @@ fragments = st.lists(
 ).map("".join)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("5min", 300), ("5m", 300), ("1h", 3600)]
-)
-def test_a_duration_is_converted_to_seconds(text: str, seconds: float) -> None:
-    assert parse_duration("--wait-for-quiet", text) == seconds
-
-
-@pytest.mark.parametrize("text", ["soon", "-5s", "5 parsecs", "nan"])
-def test_what_is_no_duration_is_an_error(text: str) -> None:
-    with pytest.raises(SizeError):
-        parse_duration("--wait-for-quiet", text)
-
-
-@pytest.mark.parametrize("name", ["ttft", "itl"])
-def test_figures_of_generated_text_need_the_task_that_measures_them(name: str) -> None:
-    constraints = parse_constraints(f"performance>=C,{name}<=200ms")
-    check_constraints(constraints, "generate")
-    for task in ("forward", "serve"):
-        with pytest.raises(PriorityError, match=name) as problem:
-            check_constraints(constraints, task)
-        assert "--task generate" in problem.value.next_step
-
-
 def test_other_figures_suit_every_task() -> None:
     constraints = parse_constraints("speedup>=1.2,memory<=8GiB,build<=5min,accuracy<=1e-3")
     for task in ("forward", "generate", "serve"):
@@ -215,13 +191,6 @@ def test_any_text_is_parsed_or_a_one_line_error(parse: Callable[[str], object], 
 
 
 PRESETS = builders.shipped_catalogue().presets
-
-
-def test_the_default_is_the_default_preset() -> None:
-    assert (
-        choose_priorities(Answers(), builders.catalogue())
-        == PRESETS.priorities[PRESETS.default_preset].priorities
-    )
 
 
 def test_priority_may_set_the_weights_of_the_other_criteria() -> None:

@@ -15,7 +15,7 @@ from advisor.ask.planning import list_arms, unsupported_use
 from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import Plan, measured_fields
-from advisor.domain.question import Budget, Dtype
+from advisor.domain.question import Dtype
 from advisor.domain.workflow import Environment, Workflow
 from advisor.errors import NoStackError
 from probes import protocol
@@ -183,17 +183,6 @@ def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
         builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(slow)
     )
     assert "slow/dynamic" in [arm.id for arm in on_gpu.arms]
-
-
-@pytest.mark.parametrize(
-    "budget", builders.shipped_catalogue().presets.budgets.values(), ids=lambda each: each.name
-)
-def test_no_budget_drops_an_arm_that_is_named(budget: Budget) -> None:
-    many = builders.workflow("many", arms={f"option-{number}": {} for number in range(30)})
-    named = tuple(f"many/{option}" for option in many.arms)
-    found = plan(many, workflows=named, budget=budget)
-    assert [arm.id for arm in found.arms][2:] == list(named)
-    assert found.excluded == ()
 
 
 def test_a_requested_arm_for_another_task_is_excluded_with_a_reason() -> None:

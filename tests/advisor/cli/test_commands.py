@@ -36,20 +36,6 @@ def finished_run(recorded: pathlib.Path, home: pathlib.Path) -> str:
     return recorded.name
 
 
-def test_show_prints_a_document_that_matches_the_schema(
-    finished_run: str, run_program: RunProgram
-) -> None:
-    answer = run_program("show", finished_run, "--json")
-    assert answer.returncode == 0, answer.stderr
-    document = json.loads(answer.stdout)
-    jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
-    results = document["results"]
-    (quick,) = (each for each in results["measurements"] if each["arm"] == "quick")
-    assert quick["speedup"]["value"] > 2
-    assert results["noise_floor"] < 1
-    assert document["recommendation"]["flips"]
-
-
 def test_a_run_is_repeated_with_another_interpreter_and_compared(
     finished_run: str,
     home: pathlib.Path,
@@ -82,18 +68,6 @@ def test_a_run_is_repeated_with_another_interpreter_and_compared(
     assert {arm.id for arm in state.plan.arms if not arm.duplicate_of} == measured
     missing = run_cli("upgrade", finished_run, "--python", "/missing/python", home=home)
     assert missing.returncode == 3, missing.stderr
-
-
-def test_without_a_recommendation_the_document_has_the_problem(
-    finished_run: str, run_program: RunProgram
-) -> None:
-    answer = run_program(
-        "decide", finished_run, "--json", "--require", "performance>=3,portability>=3"
-    )
-    assert answer.returncode == 1
-    document = json.loads(answer.stdout)
-    assert document["recommendation"] is None
-    assert document["problem"]["name"] == "nothing-viable"
 
 
 def test_the_environment_that_is_named_is_that_of_the_device(run_program: RunProgram) -> None:

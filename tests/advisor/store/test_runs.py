@@ -240,12 +240,6 @@ def test_latest_skips_runs_that_failed_before_a_measurement(home: pathlib.Path) 
     assert [entry.measured for entry in Store(home).history()] == [False, False, True, True]
 
 
-def test_latest_is_the_newest_run_if_none_has_a_measurement(home: pathlib.Path) -> None:
-    for run_id in IDS[:2]:
-        make_run(home, run_id)
-    assert Store(home).find("latest").directory.name == IDS[1]
-
-
 def test_latest_reports_a_newest_run_that_is_damaged(three_runs: Store, home: pathlib.Path) -> None:
     (home / "runs" / IDS[2] / "run.json").write_bytes(b"rubbish")
     with pytest.raises(RunFileError):
