@@ -168,6 +168,10 @@ def counts_by_a_generator(net, x):
     return net.a(x) + next(net.generator)
 
 
+def cycles_in_a_list(net, x):
+    return net.a(x) * next(net.iterator)
+
+
 def counts_in_a_context(net, x):
     VARIABLE.set(VARIABLE.get() + 1)
     return net.a(x) * VARIABLE.get()
@@ -286,6 +290,7 @@ def __getattr__(name):
             pair=Pair(torch.zeros(2, 16), None),
             ring=collections.deque([torch.zeros(16)] * 3, maxlen=3),
             generator=count_up(),
+            iterator=iter([1.0, 2.0] * 99),
             partial=functools.partial(count_in, {}),
             bytes=bytearray(4),
         )()

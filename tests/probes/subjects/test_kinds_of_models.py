@@ -69,6 +69,7 @@ def make_case(function: str, directory: pathlib.Path, **changes: Any) -> Case:
         ("replaces_a_pair", "pair"),
         ("rolls", "ring"),
         ("counts_by_a_generator", "generator"),
+        ("cycles_in_a_list", "iterator"),
         ("counts_in_a_context", "VARIABLE"),
         ("counts_in_a_thread", "LOCAL.calls"),
         ("counts_in_a_partial", "partial"),
