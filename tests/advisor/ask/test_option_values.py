@@ -181,6 +181,7 @@ def test_other_figures_suit_every_task() -> None:
     constraints = parse_constraints("speedup>=1.2,memory<=8GiB,build<=5min,accuracy<=1e-3")
     for task in ("forward", "generate", "serve"):
         check_constraints(constraints, task)
+    check_constraints(parse_constraints("ttft<=200ms,itl<=50ms"), "generate")
 
 
 @pytest.mark.parametrize("parse", [parse_constraints, parse_priorities])
