@@ -96,13 +96,16 @@ def format_milliseconds(seconds: float | None, digits: int = SIGNIFICANT_DIGITS)
     return MISSING if seconds is None else format_number(seconds * 1e3, digits=digits)
 
 
-def format_call_milliseconds(seconds: CallSeconds) -> str:
-    """Format the median of calls with its interval in milliseconds, such as `12.1 (12 to 12.3)`."""
+def format_call_milliseconds(seconds: CallSeconds, *, unfit: bool = False) -> str:
+    """Format the median of calls with its interval in milliseconds, such as `12.1 (12 to 12.3)`.
+
+    The times of a machine that was not fit to measure on have only the interval.
+    """
     median = format_milliseconds(seconds.median)
     if seconds.low is None or seconds.high is None:
-        return f"{median} {NO_INTERVAL}"
-    low, high = format_milliseconds(seconds.low), format_milliseconds(seconds.high)
-    return f"{median} ({low} to {high})"
+        return MISSING if unfit else f"{median} {NO_INTERVAL}"
+    bounds = f"{format_milliseconds(seconds.low)} to {format_milliseconds(seconds.high)}"
+    return bounds if unfit else f"{median} ({bounds})"
 
 
 def format_mebibytes(size_bytes: float | None, digits: int | None = None) -> str:

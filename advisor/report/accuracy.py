@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import TrainedLoss, worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Measurement
 from advisor.report.formatting import Table, format_error
+from advisor.report.ranking import speed_or_range
 from advisor.text_format import (
     MISSING,
     format_mebibytes,
@@ -79,7 +81,7 @@ def table_rows(answer: Answer) -> list[list[str]]:
         [
             arm.arm,
             arm.scored.weights or "native",
-            f"{arm.scored.speedup:.2f}x",
+            speed_or_range(arm.speedup, unfit=is_unfit(answer.results)),
             MISSING if error is None else format_error(error),
             format_number(_least_cosine(arm.measured), decimals=5),
             _class_cell(arm.measured.trained_loss),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from advisor.ask import rubric_files
 from advisor.ask.option_values import complete
 from advisor.ask.resolve import spell_out, titles_by_spelling
+from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import Cell, Measurement
@@ -17,11 +18,15 @@ from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_a
 from advisor.report import shortcomings
 from advisor.report.answer import cost_line
 from advisor.report.formatting import accuracy_line
-from advisor.report.ranking import CRITERION_HEADS, ranking_columns
+from advisor.report.ranking import (
+    CRITERION_HEADS,
+    interval_or_range,
+    ranking_columns,
+    write_fact,
+)
 from advisor.report.setup_facts import describe_shapes
 from advisor.text_format import (
     format_fact,
-    format_interval,
     format_mebibytes,
     format_milliseconds,
     format_number,
@@ -108,7 +113,9 @@ def explain_arm(answer: Answer, arm: RankedArm, criteria: Sequence[str]) -> list
     if "performance" in criteria:
         lines += _measured_lines(answer, arm, measured)
     for name in criteria:
-        lines += _criterion_lines(name, scored.ratings[name])
+        lines += _criterion_lines(
+            name, scored.ratings[name], write_fact(answer, arm, scored.ratings[name])
+        )
         if name == "input_flexibility":
             lines += [
                 f"    {shortcomings.describe_new_shape(each)}"
@@ -123,15 +130,17 @@ def explain_arm(answer: Answer, arm: RankedArm, criteria: Sequence[str]) -> list
 
 
 def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> list[str]:
+    unfit = is_unfit(answer.results)
     lines = ["  measured (95 % intervals in brackets)"]
-    lines += [
-        f"    {describe_shapes(answer, [cell.shape])}: "
-        f"{format_interval(cell.speedup, decimals=3)} the baseline's speed, paired within "
-        f"rounds; a typical call takes {format_milliseconds(cell.seconds.median)} ms "
-        f"({cell.seconds.samples} timed calls){_kept_memory(cell)}"
-        for cell in measured.cells
-    ]
-    speedup = format_interval(measured.speedup, decimals=3)
+    for cell in measured.cells:
+        speedup = interval_or_range(cell.speedup, unfit=unfit, decimals=3)
+        typical = f"; a typical call takes {format_milliseconds(cell.seconds.median)} ms"
+        lines.append(
+            f"    {describe_shapes(answer, [cell.shape])}: {speedup} the baseline's speed, paired "
+            f"within rounds{'' if unfit else typical} ({cell.seconds.samples} timed calls)"
+            f"{_kept_memory(cell)}"
+        )
+    speedup = interval_or_range(measured.speedup, unfit=unfit, decimals=3)
     what = "geometric mean over the batch sizes" if measured.cells else "ratio of request rates"
     lines.append(f"    {what}: {speedup}")
     in_table = ", ".join(
@@ -160,8 +169,8 @@ def _kept_memory(cell: Cell) -> str:
     return f"; its build keeps {format_mebibytes(cell.kept_bytes)} MiB of the GPU for this shape"
 
 
-def _criterion_lines(name: str, score: Rating) -> list[str]:
-    decisive = f"{name_fact(score.fact)} = {format_fact(score.value)}"
+def _criterion_lines(name: str, score: Rating, figure: str) -> list[str]:
+    decisive = f"{name_fact(score.fact)} = {figure}"
     lines = [
         f"  {name}: {LETTERS[score.tier]}, grade {score.grade:.2f}, {score.why}",
         f"    rule: {score.rule}; decided by {decisive} ({score.evidence})",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
@@ -177,24 +178,37 @@ MISMATCH_MARK = "*"
 
 
 def text_rows(answer: Answer) -> list[list[str]]:
-    """Return the head and a row for each ranked arm and batch size; nothing for another task."""
+    """Return the head and a row for each ranked arm and batch size; nothing for another task.
+
+    Speeds of a machine that was not fit to measure on are left out.
+    """
     rows = [
         [
             measured.arm,
             str(cell.shape),
-            format_number(cell.throughput.value, decimals=0),
-            format_latency(metrics.ttft_seconds, metrics),
-            format_latency(metrics.itl_seconds, metrics),
-            format_number(metrics.tokens_per_second_per_user, decimals=0),
+            *speeds[:4],
             *_agreement_cells(measured, cell),
             format_mebibytes(metrics.cache_bytes, digits=3),
-            # Small models exceed the memory bandwidth, because caches hold them.
-            format_share(metrics.mbu),
-            format_share(metrics.mfu),
+            *speeds[4:],
         ]
         for measured, cell, metrics in _generated(answer)
+        for speeds in [_speed_cells(cell, metrics, unfit=is_unfit(answer.results))]
     ]
     return [[*TEXT_HEAD], *rows] if rows else []
+
+
+def _speed_cells(cell: Cell, metrics: GenerationMetrics, *, unfit: bool) -> list[str]:
+    """Return the rates and latencies, and the shares of the device's limits."""
+    cells = [
+        format_number(cell.throughput.value, decimals=0),
+        format_latency(metrics.ttft_seconds, metrics),
+        format_latency(metrics.itl_seconds, metrics),
+        format_number(metrics.tokens_per_second_per_user, decimals=0),
+        # Small models exceed the memory bandwidth, because caches hold them.
+        format_share(metrics.mbu),
+        format_share(metrics.mfu),
+    ]
+    return [MISSING for _ in cells] if unfit else cells
 
 
 def _generated(answer: Answer) -> Iterator[tuple[Measurement, Cell, GenerationMetrics]]:

@@ -18,6 +18,7 @@ import msgspec
 from markupsafe import Markup
 
 from advisor import text_format
+from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
@@ -26,7 +27,13 @@ from advisor.report.answer import answer_lines, code_lines
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
 from advisor.report.formatting import LEGEND, Table, accuracy_cell, accuracy_line
-from advisor.report.ranking import CRITERION_HEADS, ranking_columns
+from advisor.report.ranking import (
+    CRITERION_HEADS,
+    interval_or_range,
+    ranking_columns,
+    speed_or_range,
+    write_fact,
+)
 from advisor.report.setup_facts import setup_facts
 
 #: Characters that could end a script element, or begin one inside it.
@@ -64,6 +71,7 @@ def render(answer: Answer, script: str | None = None) -> str:
         pictures=drawn,
         memory_sources=sorted({each.memory_bytes.source for each in answer.results.measurements}),
         setup_facts=setup_facts(answer),
+        unfit=is_unfit(answer.results),
         script=script,
         contents=_contents(answer, tables, drawn, script),
     )
@@ -141,8 +149,9 @@ def _template() -> jinja2.Template:
         "accuracy": accuracy_cell,
         "accuracy_line": accuracy_line,
         "call_milliseconds": text_format.format_call_milliseconds,
-        "fact": text_format.format_fact,
-        "interval": text_format.format_interval,
+        "speed": speed_or_range,
+        "fact": write_fact,
+        "interval": interval_or_range,
         "mebibytes": text_format.format_mebibytes,
         "milliseconds": text_format.format_milliseconds,
         "new_shape": shortcomings.describe_new_shape,
@@ -150,7 +159,6 @@ def _template() -> jinja2.Template:
         "seconds": text_format.format_seconds,
         "share": text_format.format_share,
         "unbroken": text_format.keep_units,
-        "speedup": text_format.format_speedup,
     }
     environment.globals["MISSING"] = text_format.MISSING
     environment.globals["accuracy_legend"] = LEGEND

@@ -5,6 +5,7 @@ Text, Markdown, page and screens iterate over them, so that all of them say the 
 
 from __future__ import annotations
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Interval
 from advisor.domain.recommendation import BreakEven, Recommendation
@@ -12,9 +13,9 @@ from advisor.domain.rubric import LETTERS, name_fact
 from advisor.report import accuracy, generation
 from advisor.report.answer import flip_lines
 from advisor.report.formatting import Section, Table
+from advisor.report.ranking import speed_or_range, write_fact
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
 from advisor.text_format import (
-    format_fact,
     format_interval,
     format_mebibytes,
     format_milliseconds,
@@ -23,6 +24,7 @@ from advisor.text_format import (
     format_share,
     format_share_of_draws,
 )
+from probes.wire.shape import Shape
 
 AGREEMENT = {
     True: "the measurement agrees",
@@ -84,7 +86,7 @@ def _criteria_table(answer: Answer) -> list[Table]:
             name.replace("_", " "),
             LETTERS[rating.tier],
             f"{rating.grade:.2f}",
-            f"{name_fact(rating.fact)}: {format_fact(rating.value)}",
+            f"{name_fact(rating.fact)}: {write_fact(answer, answer.advised, rating)}",
             rating.evidence,
         ]
         for name, rating in answer.advised.scored.ratings.items()
@@ -108,8 +110,8 @@ def _shape_table(answer: Answer) -> list[Table]:
             *((each.shape.lengths, shares[each.shape]) if lengths else ()),
             str(each.shape.batch_size),
             each.arm,
-            f"{each.speedup:.2f}x",
-            f"{each.advised_speedup:.2f}x",
+            _speed_at(answer, each.arm, each.shape, each.speedup),
+            _speed_at(answer, advice.arm, each.shape, each.advised_speedup),
         ]
         for each in shapes
     ]
@@ -119,6 +121,14 @@ def _shape_table(answer: Answer) -> list[Table]:
     ]
     notes, names = (MIX,) if lengths else (), {head.index("best arm")}
     return [Table("shapes", "Best arm at each shape", [head, *rows], notes, names)]
+
+
+def _speed_at(answer: Answer, arm: str, shape: Shape, speedup: float) -> str:
+    """Return the speed-up of an arm at a shape; its range where the machine was not fit."""
+    if not is_unfit(answer.results):
+        return f"{speedup:.2f}x"
+    cells = answer.measurements[arm].cells
+    return speed_or_range(next(each.speedup for each in cells if each.shape == shape), unfit=True)
 
 
 def _portability_table(answer: Answer) -> list[Table]:

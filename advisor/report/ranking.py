@@ -14,12 +14,14 @@ from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import FURTHER_CRITERIA
 from advisor.domain.measurement import Interval
+from advisor.domain.results import Rating
 from advisor.domain.rubric import LETTERS
 from advisor.report.answer import has_unfit_problem
 from advisor.report.figures import checks_of
 from advisor.report.formatting import accuracy_cell
 from advisor.text_format import (
     MISSING,
+    format_fact,
     format_interval,
     format_mebibytes,
     format_milliseconds,
@@ -65,19 +67,20 @@ MOST_SHAPES = 4
 def ranking_columns(
     answer: Answer, *, has_intervals: bool = False, has_latency: bool = False
 ) -> list[Column]:
-    """Return the columns of the ranking; `has_latency` adds those that other tables have, too."""
-    is_text = speed_unit(answer) == "tok/s"
+    """Return the columns of the ranking; `has_latency` adds those that other tables have, too.
+
+    Times of a machine that was not fit to measure on have no columns.
+    """
+    is_text, unfit = speed_unit(answer) == "tok/s", is_unfit(answer.results)
+    shapes = [] if unfit else column_shapes(answer.ranked)
+    write_speed = interval_or_range if has_intervals else speed_or_range
     return [
         Column("rank", "#", lambda arm: _rank(answer, arm), "rank", ("score",)),
         Column("arm", "arm", lambda arm: arm.arm, "arm", ("workflow", "arm")),
         Column(
             "speedup",
             "speed-up (95 %)" if has_intervals else "speed-up",
-            lambda arm: (
-                format_interval(arm.speedup)
-                if has_intervals
-                else speed_or_range(arm.speedup, unfit=is_unfit(answer.results))
-            ),
+            lambda arm: write_speed(arm.speedup, unfit=unfit),
             "speedup",
             ("speed-up", "interval", "baseline"),
             order=lambda arm: -arm.scored.speedup,
@@ -91,9 +94,9 @@ def ranking_columns(
                 ("throughput" if is_text else "call time",),
                 WIDE_WIDTH if number < WIDE_SHAPES else VERY_WIDE_WIDTH,
             )
-            for number, shape in enumerate(column_shapes(answer.ranked))
+            for number, shape in enumerate(shapes)
         ),
-        *(_latency_columns() if is_text and has_latency else ()),
+        *(_latency_columns() if is_text and has_latency and not unfit else ()),
         Column(
             "build",
             "build s",
@@ -234,9 +237,23 @@ def _call(shape: Shape, arm: RankedArm) -> str:
     return format_milliseconds(cell.seconds.median)
 
 
+def interval_or_range(speedup: Interval, *, unfit: bool, decimals: int = 2) -> str:
+    """Return a speed-up with its interval, or its range where the machine was not fit."""
+    if unfit:
+        return speed_or_range(speedup, unfit=True)
+    return format_interval(speedup, decimals=decimals)
+
+
 def speed_or_range(speedup: Interval, *, unfit: bool) -> str:
     """Return a speed-up, or its range where the machine was not fit to measure on."""
     low, high = speedup.low, speedup.high
     if unfit and low is not None and high is not None and low < high:
         return f"{format_number(low, 2)} to {format_number(high, 2)}"
     return format_speedup(speedup)
+
+
+def write_fact(answer: Answer, arm: RankedArm, rating: Rating) -> str:
+    """Return the figure behind a grade; a range for a speed-up of an unfit machine."""
+    if rating.fact == "speedup" and is_unfit(answer.results):
+        return speed_or_range(arm.speedup, unfit=True)
+    return format_fact(rating.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import pathlib
 import re
@@ -21,7 +20,7 @@ from advisor.errors import NoRecipeError
 from advisor.report.answer import caveats, unfit_notice
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
-from advisor.report.ranking import speed_or_range
+from advisor.report.ranking import interval_or_range
 from advisor.report.recipes import server
 from advisor.report.recipes.calls import file_name, model_name
 from advisor.report.recipes.snippet import compose_snippet, compose_starts
@@ -249,9 +248,8 @@ def _docstring(
     cell = next((each for each in entry.cells if each.shape == shape), None)
     speed = ""
     if cell and entry.arm != answer.results.baseline:
-        is_unfit = bool(unfit_notice(answer))
-        write = functools.partial(speed_or_range, unfit=True) if is_unfit else format_interval
-        speed = f": {write(cell.speedup)} as fast as eager PyTorch"
+        shown = interval_or_range(cell.speedup, unfit=bool(unfit_notice(answer)))
+        speed = f": {shown} as fast as eager PyTorch"
     error = worst_error(entry.measured.correctness)
     loss = f" Its weights are quantised to {entry.scored.weights}" if entry.scored.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from advisor.ask.rubric_files import read_shipped_accuracy
 from advisor.decide.sensitivity import leading_regions
+from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import PILLARS, Priorities
@@ -56,14 +57,18 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 def draw(answer: Answer, ranked: Sequence[RankedArm], shapes: Sequence[Shape]) -> Pictures:
     """Return the pictures of the ranked arms at these shapes."""
     marks, results, advice = marks_of(answer, ranked), answer.results, answer.recommendation
-    question = answer.question
+    question, unfit = answer.question, is_unfit(results)
     rules = read_shipped_accuracy().with_tolerance(question.accuracy)
     noise_floors = {each.shape: each.noise_floor for each in results.races}
     return Pictures(
-        speedups=speedup_curves(ranked, shapes, noise_floors, marks)
-        or tuple(speedup_rows(ranked, shape, noise_floors.get(shape), marks) for shape in shapes),
-        build_cost=_build_cost_chart(ranked, marks),
-        accuracy=_accuracy_chart(ranked, marks, rules.close.tolerance),
+        speedups=(() if unfit else speedup_curves(ranked, shapes, noise_floors, marks))
+        or tuple(
+            speedup_rows(ranked, shape, noise_floors.get(shape), marks, unfit=unfit)
+            for shape in shapes
+        ),
+        # These have no intervals.
+        build_cost=None if unfit else _build_cost_chart(ranked, marks),
+        accuracy=None if unfit else _accuracy_chart(ranked, marks, rules.close.tolerance),
         weight_map=weight_map(ranked, question.priorities, advice.simplex if advice else {}, marks),
         cascade=cascade_chart(results.portability.applications if results.portability else ()),
     )

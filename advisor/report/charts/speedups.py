@@ -22,6 +22,7 @@ from advisor.report.charts.plots import (
     scale_around,
 )
 from advisor.report.charts.svg import Mark, Picture, circle, element, line, picture, text
+from advisor.report.ranking import speed_or_range
 from advisor.text_format import format_interval, format_share, format_speedup
 from probes.wire.shape import Shape
 
@@ -43,8 +44,13 @@ def speedup_rows(
     shape: Shape,
     noise_floor: float | None,
     marks: Mapping[str, Mark],
+    *,
+    unfit: bool,
 ) -> Picture:
-    """Return the speed-ups at one shape with their intervals over a band of noise."""
+    """Return the speed-ups at one shape with their intervals over a band of noise.
+
+    Of an unfit machine, only the intervals are drawn.
+    """
     speedups = [
         (entry.arm, cell.speedup) for entry in ranked for cell in entry.cells if cell.shape == shape
     ]
@@ -59,7 +65,8 @@ def speedup_rows(
         line(scale.to_pixels(1), 4, scale.to_pixels(1), bottom, "baseline"),
     ]
     for row, (arm, speedup) in enumerate(speedups):
-        parts += _row(scale, arm, speedup, marks[arm], (row + 1) * ROW_HEIGHT - 6)
+        y, is_range = (row + 1) * ROW_HEIGHT - 6, unfit and speedup.low != speedup.high
+        parts += _row(scale, arm, speedup, marks[arm], y, is_range=is_range)
     title = f"Speed-up over the baseline at {shape.description}"
     return picture(title, WIDTH, bottom + CAPTION_HEIGHT, parts)
 
@@ -84,11 +91,16 @@ def _noise_band(scale: Scale, noise_floor: float, bottom: float) -> list[Markup]
     return [element("rect", "noise", x=low, y=4, width=high - low, height=bottom - 4)]
 
 
-def _row(scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float) -> list[Markup]:
-    parts = [text(0, y - 14, mark.name, "strong" if mark.is_advised else "label")]
+def _row(
+    scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float, *, is_range: bool
+) -> list[Markup]:
+    shown = f", {speed_or_range(speedup, unfit=True)}" if is_range else ""
+    parts = [text(0, y - 14, f"{mark.name}{shown}", "strong" if mark.is_advised else "label")]
     if speedup.low is not None and speedup.high is not None:
         low, high = (scale.to_pixels(scale.clamp(each)) for each in (speedup.low, speedup.high))
         parts.append(line(low, y, high, y, "interval"))
+    if is_range:
+        return parts
     title = f"{arm}: {format_interval(speedup, decimals=3)}"
     return [
         *parts,
