@@ -141,21 +141,12 @@ def _missing_process_intervals(results: Results) -> list[str]:
 
 def _find_unsteadiness(results: Results) -> list[str]:
     """Return the signs that the machine or the stacks were not steady while they were measured."""
-    reasons = []
-    if results.noise_floor is None:
-        reasons.append("the noise floor is not known")
-    elif results.noise_floor > STEADY_NOISE:
-        reasons.append(_describe_noise(results.noise_floor))
-    made, visits = max(results.visits.made, 1), results.visits
-    if visits.discarded / made > MOST_STEADY_DISCARDED:
+    is_unknown, stalled = results.noise_floor is None, results.visits.stalled_calls
+    reasons = ["the noise floor is not known"] if is_unknown else []
+    reasons += find_disturbances(results)
+    if stalled:
         reasons.append(
-            f"{visits.discarded} of {made} visits were discarded: the machine was busy or throttled"
-        )
-    if visits.unfit / made > MOST_STEADY_UNFIT:
-        reasons.append(_describe_unfit_visits(results))
-    if visits.stalled_calls:
-        reasons.append(
-            f"{visits.stalled_calls} timed calls took far longer than usual, "
+            f"{stalled} timed calls took far longer than usual, "
             "probably because the stack compiled in them"
         )
     contradicted = [
@@ -175,6 +166,21 @@ def _find_unsteadiness(results: Results) -> list[str]:
             f"{one}; in the race {check.burst_ratio:.2f} times"
         )
     return [*reasons, *_find_drift(results)]
+
+
+def find_disturbances(results: Results) -> list[str]:
+    """Return what visits and equal workers say of a machine that was not steady."""
+    reasons = []
+    if (results.noise_floor or 0.0) > STEADY_NOISE:
+        reasons.append(_describe_noise(results.noise_floor or 0.0))
+    made, visits = max(results.visits.made, 1), results.visits
+    if visits.discarded / made > MOST_STEADY_DISCARDED:
+        reasons.append(
+            f"{visits.discarded} of {made} visits were discarded: the machine was busy or throttled"
+        )
+    if visits.unfit / made > MOST_STEADY_UNFIT:
+        reasons.append(_describe_unfit_visits(results))
+    return reasons
 
 
 def _find_drift(results: Results) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,8 @@ from advisor.context import Context
 from advisor.decide import absent_gpu
 from advisor.domain.answer import Answer
 from advisor.domain.machine import QuietProblem
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
 from advisor.execute import execution
 from advisor.execute.drafts import (
     DraftRun,
@@ -23,9 +26,10 @@ from advisor.execute.drafts import (
     propose_again,
     undecided_workflows,
 )
+from advisor.report.setup_facts import list_numbers
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.questions import Export, load_dialog
+from advisor.tui.questions import Export, start_dialog
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -51,10 +55,12 @@ def start_from_answers(app: AdvisorApp) -> None:
 
 
 def _start(
-    app: AdvisorApp,
-    make_draft: Callable[[], DraftRun | Answer],
+    app: AdvisorApp, make_draft: Callable[[], DraftRun | Answer], question: str = ""
 ) -> None:
-    """Create a run from a draft and start it; show the answer for a GPU that is absent."""
+    """Create a run from a draft and start it; show the answer for a GPU that is absent.
+
+    The user has to agree to a `question`, and to times of a busy machine.
+    """
     if app.run_controller.refuse_if_busy():
         return
     app.notify("making the plan ...", timeout=2, markup=False)
@@ -69,8 +75,11 @@ def _start(
         drafted, problems = checked
         if isinstance(drafted, Answer):
             app.run_controller.show_absent_gpu(drafted)
-        elif problems and not drafted.question.wait_seconds:
-            app.ask(load_dialog(problems), functools.partial(start_waiting, drafted))
+            return
+        wait_seconds = drafted.question.wait_seconds
+        if question or (problems and not wait_seconds):
+            dialog = start_dialog(question, describe_work(drafted), problems, wait_seconds)
+            app.ask(dialog, functools.partial(start_waiting, drafted))
         else:
             create_and_start(drafted)
 
@@ -83,6 +92,46 @@ def _start(
         app.background.start("create", lambda: create(drafted, app.context), app.run_controller.run)
 
     app.background.start("start", check, show)
+
+
+def distinct_arms(draft: DraftRun) -> list[Arm]:
+    return [arm for arm in draft.plan.arms if arm.duplicate_of is None]
+
+
+def describe_work(draft: DraftRun, left_out: Collection[str] = ()) -> str:
+    """Return how many arms a run measures, of which question, and how long that takes at most."""
+    question = draft.question
+    measured = len(distinct_arms(draft)) - len(left_out)
+    sizes = ", ".join(map(str, question.batch_sizes))
+    batch = "" if question.load else f", batch {sizes}"
+    return (
+        f"{measured} ways to {_task(question)}{batch},"
+        f" {question.dtype}.  At most {_most_time(draft, left_out)}."
+    )
+
+
+def _most_time(draft: DraftRun, left_out: Collection[str]) -> str:
+    """Return the limit of the run; of servers, the time of all blocks of the search and after."""
+    question, rules = draft.question, draft.catalogue.serving
+    if math.isfinite(question.seconds):
+        return f"{question.seconds:g} s, builds included"
+    if question.load is None or rules is None:
+        return f"{question.budget.measuring_seconds:g} s + builds"
+    arms = len(distinct_arms(draft)) - len(left_out)
+    blocks = rules.most_blocks + len(rules.repeat_rates)
+    of_block = rules.seconds_of_block(question.budget.name, question.load.ttft_seconds)
+    return f"{arms * blocks * of_block:g} s + builds"
+
+
+def _task(question: Question) -> str:
+    name = text.printable(question.model.name, 30)
+    inputs = list_numbers(each.input_tokens for each in question.lengths)
+    outputs = list_numbers(each.output_tokens for each in question.lengths)
+    if question.task == "forward":
+        return f"run {name}" + (f" on {inputs} tokens" if len(question.lengths) > 1 else "")
+    if question.load is not None:
+        return f"serve {name}: {question.load.limits}"
+    return f"generate {outputs} tokens from {inputs} with {name}"
 
 
 def find_load_problems(drafted: DraftRun, context: Context) -> tuple[QuietProblem, ...]:
@@ -99,7 +148,9 @@ def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:
     """
     run, failed = answer.run, arms_to_retry(answer.document)
     if run is not None and failed:
-        _start(app, lambda: propose_again(run.header(), failed, app.context))
+        arms = "arm" if len(failed) == 1 else f"{len(failed)} arms"
+        question = f"Measure the failed {arms} again, in a new run?"
+        _start(app, lambda: propose_again(run.header(), failed, app.context), question)
 
 
 def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
@@ -109,14 +160,13 @@ def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
     header, context = answer.run.header(), app.context
     workflows = undecided_workflows(answer.document.recommendation, header.question)
     budget = further_budget(answer.document, answer.catalogue)
-    names = ", ".join(workflows) or "all workflows"
-    app.notify(f"measuring {names} with the budget {budget.name}", markup=False)
-    _start(app, lambda: propose_again(header, workflows, context, budget))
+    names = text.printable(", ".join(workflows) or "all workflows", 200)
+    question = f"Measure {names} again, in a new run with the budget {budget.name}?"
+    _start(app, lambda: propose_again(header, workflows, context, budget), question)
 
 
 def show_code(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
-    if answer.run is not None:
-        app.run_in_terminal(["recipe", str(answer.run.directory), "--workflow", arm])
+    app.run_in_terminal(["recipe", answer.source, "--workflow", arm])
 
 
 def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:

@@ -24,10 +24,17 @@ class RunAnswer:
     catalogue: Catalogue
     #: The run with its events and the logs of its arms; None for an answer from a file.
     run: Run | None = None
+    #: The file of an answer that may be of another user or machine.
+    file: str = ""
 
     def with_priorities(self, priorities: Priorities) -> RunAnswer:
         again = decide_again(self.document, self.catalogue, priorities=priorities)
         return dataclasses.replace(self, document=again)
+
+    @property
+    def source(self) -> str:
+        """The run or the file as commands take it; empty for neither."""
+        return str(self.run.directory) if self.run is not None else self.file
 
     @property
     def priorities(self) -> Priorities:

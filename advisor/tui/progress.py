@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
-from advisor.decide.arm_figures import latencies_of_visits
-from advisor.decide.arms import units_per_sample
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
@@ -41,14 +38,6 @@ PHASE_LABELS: dict[RowPhase, str] = {
 NOISE_CHECK = "(noise check)"
 
 
-class GenerationFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The latest figures of generated text; None for a figure that was not measured yet."""
-
-    tokens_per_second: float | None
-    ttft_seconds: float | None
-    itl_seconds: float | None
-
-
 class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of one arm."""
 
@@ -56,13 +45,9 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     status: RowStatus
     phase: RowPhase
     progress: str = ""
-    #: Median seconds of a call in the latest visit.
-    seconds: float | None = None
     #: Status and reason of a failure.
     failure: str = ""
     reason: str = ""
-    generation: GenerationFigures | None = None
-
     #: The arm that this one duplicates to give the noise floor.
     duplicate_of: str | None = None
 
@@ -126,8 +111,6 @@ def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> P
         status="done" if process.outcome is not None else "working" if is_working else "waiting",
         phase=phase,
         progress=_progress(process, phase, len(question.shapes)),
-        seconds=latest_seconds(process),
-        generation=generation_figures(process) if question.task == "generate" else None,
     )
 
 
@@ -151,26 +134,6 @@ def _progress(process: ProcessState, phase: RowPhase, shapes: int) -> str:
     if process.loaded is not None and shapes > 1:
         return f"{len(process.warmed_up)}/{shapes} shapes"
     return ""
-
-
-def latest_seconds(process: ProcessState) -> float | None:
-    """Return the median seconds of a call in the latest visit."""
-    return statistics.median(process.visits[-1].seconds) if process.visits else None
-
-
-def generation_figures(process: ProcessState) -> GenerationFigures:
-    """Return the figures of the latest visit; unknown ones before the first."""
-    shape = process.visits[-1].shape if process.visits else None
-    seconds, loaded = latest_seconds(process), process.loaded
-    units = units_per_sample(loaded, shape) if shape else 1
-    latencies = latencies_of_visits(process.visits[-1:], units)
-    generates = shape is not None and loaded is not None and loaded.unit == "tokens"
-    tokens = shape.batch_size * units if shape and generates else None
-    return GenerationFigures(
-        tokens_per_second=tokens / seconds if tokens and seconds else None,
-        ttft_seconds=latencies.ttft_seconds if latencies else None,
-        itl_seconds=latencies.itl_seconds if latencies else None,
-    )
 
 
 class RunStage(msgspec.Struct, frozen=True, kw_only=True):

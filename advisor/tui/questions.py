@@ -114,6 +114,11 @@ def cancel_dialog() -> ChoiceDialog[bool]:
     return yes_or_no(question, "Cancel the run", "Continue", keys="y,x")
 
 
+def resume_dialog(work: str) -> ChoiceDialog[bool]:
+    question = "Resume this run?  What it has measured is kept."
+    return yes_or_no(question, "Resume", "Not now", f"{work}\n")
+
+
 def delete_dialog(entry: HistoryEntry) -> ChoiceDialog[bool]:
     facts = (entry.run_id, text.printable(entry.model, 40), text.printable(entry.device, 40))
     details = f"{'   '.join(facts)}\n{text.printable(entry.note, 200)}"
@@ -127,19 +132,26 @@ def command_dialog(question: str, details: str, arguments: Sequence[str]) -> Cho
     return yes_or_no(question, "Run it", "Not now", f"{details}\n", meaning=f"run {command}")
 
 
-def load_dialog(problems: Sequence[QuietProblem]) -> ChoiceDialog[float | None]:
-    """Ask for the seconds to wait for a quiet machine, 0 to start at once; None for no start."""
-    wait = f"wait at most {WAIT_SECONDS / 60:.0f} minutes until it is quiet"
-    replies = (
-        Reply[float | None]("w,enter", "Wait", WAIT_SECONDS, wait),
-        Reply[float | None]("s", "Start now", 0.0),
-        Reply[float | None]("escape", "Do not start", None),
-    )
-    return ChoiceDialog(
-        f"This machine is busy: {'; '.join(PROBLEMS[problem] for problem in problems)}.",
-        replies,
-        "Times that are measured now may not decide anything.\n",
-    )
+def start_dialog(
+    question: str, work: str, problems: Sequence[QuietProblem], wait_seconds: float
+) -> ChoiceDialog[float | None]:
+    """Ask for the seconds to wait for a quiet machine, 0 to start at once; None for no start.
+
+    `work` is what would be measured. On a machine without problems the start keeps `wait_seconds`.
+    """
+    replies = [Reply[float | None]("y", "Start", wait_seconds)]
+    details = [work]
+    if problems:
+        busy = f"This machine is busy: {'; '.join(PROBLEMS[problem] for problem in problems)}."
+        question = f"{question}  {busy}".strip()
+        details.append("Times that are measured now may not decide anything.")
+        wait = f"wait at most {WAIT_SECONDS / 60:.0f} minutes until it is quiet"
+        replies = [
+            Reply[float | None]("w,enter", "Wait", WAIT_SECONDS, wait),
+            Reply[float | None]("s", "Start now", 0.0),
+        ]
+    replies.append(Reply[float | None]("escape,n", "Do not start", None))
+    return ChoiceDialog(question, replies, "\n".join([*details, ""]))
 
 
 class LineInput(Input):

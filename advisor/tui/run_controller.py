@@ -11,13 +11,14 @@ from advisor.domain.answer import Answer
 from advisor.domain.run_state import Header
 from advisor.errors import UserError
 from advisor.execute import execution
+from advisor.execute.drafts import DraftRun
 from advisor.report.answer import headline
 from advisor.report.answer_files import is_file, open_answer
 from advisor.report.progress_lines import describe_other_runs
 from advisor.store.runs import Run
-from advisor.tui import text
+from advisor.tui import actions, text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.questions import cancel_dialog, quit_dialog
+from advisor.tui.questions import cancel_dialog, quit_dialog, resume_dialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, HostProcess, RunSession
@@ -40,7 +41,7 @@ class RunController:
         self._app = app
         self._start_host = start_host or HostProcess
         self.session: RunSession | None = None
-        #: The last answer that was shown, and the run that was left to itself.
+        #: The last answer of a run that was shown, and the run that was left to itself.
         self._answer: RunAnswer | None = None
         self._left_run = ""
 
@@ -77,7 +78,7 @@ class RunController:
 
             def read() -> RunAnswer:
                 document = open_answer(name, store)
-                return RunAnswer(document, catalogue.for_question(document.question))
+                return RunAnswer(document, catalogue.for_question(document.question), file=name)
 
             self._app.background.start("results", read, self.show_answer)
         elif run := self._find(name):
@@ -109,14 +110,28 @@ class RunController:
             self.show_results()
 
     def resume(self, name: str) -> None:
-        """Resume a stopped run; show it if another process is working on it."""
+        """Resume a stopped run if the user agrees; show it if another process works on it."""
         run = self._find(name, execution.refuse_imported)
         if run is None:
             return
         if run.is_active():
             self._open_run(run)
         elif not self.refuse_if_busy():
-            self.run(run)
+            self._ask_to_resume(run)
+
+    def _ask_to_resume(self, run: Run) -> None:
+        header, plan = run.header(), run.state().plan
+        work = (
+            actions.describe_work(DraftRun(header.catalogue, header.machine, header.question, plan))
+            if plan is not None
+            else ""
+        )
+
+        def on_answer(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
+            if confirmed:
+                self.run(run)
+
+        self._app.ask(resume_dialog(work), on_answer)
 
     def _find(self, name: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
         """Return the run, or None after showing why it is unreadable or does not pass `check`."""
@@ -204,7 +219,8 @@ class RunController:
 
     def show_answer(self, answer: RunAnswer) -> None:
         """Show the answer of a run in place of the current screens."""
-        self._answer = answer
+        if not answer.file:
+            self._answer = answer
         self._app.action_home()
         self._app.push_screen(ResultsScreen(answer))
 

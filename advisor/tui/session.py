@@ -152,7 +152,7 @@ class RunSession:
         if not state.opened or state.seq == self._ranked_seq or is_recent:
             return None
         self._ranked_seq, self._ranked_at = state.seq, now
-        return lambda: evaluate(header, state)
+        return lambda: evaluate(header, state, while_running=True)
 
     def set_provisional(self, answer: Answer) -> None:
         self.provisional = answer

@@ -27,6 +27,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog, LineDialog
 from advisor.tui.screens.history import HistoryScreen, SecondRunTable
+from advisor.tui.screens.home import list_examples
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.table import Table
 
@@ -71,6 +72,20 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         assert results.answer.document.recommendation is not None
         assert results.answer.document.recommendation.arm in file.read_text()
         await wait_for_screen(pilot, ResultsScreen)
+
+
+@async_test
+async def test_c_prints_the_code_of_a_file_whose_answer_is_not_that_of_the_user(
+    tui_context: Context, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shipped = Context(environment=tui_context.environment, store=tui_context.store)
+    (example,) = list_examples()
+    app = AdvisorApp(LaunchOptions(open=str(example)), shipped)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("c")
+        assert "vllm.LLM(" in capfd.readouterr().out
+    assert app.exit_message() == ""
 
 
 @async_test

@@ -37,7 +37,6 @@ from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.help_dialog import HelpDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import ChoiceDialog, load_dialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
@@ -223,9 +222,6 @@ async def test_home_without_runs_and_with_them(
         home.read_runs()
         await wait_for_text(pilot, "2.29x")
         await compare("home", pilot, update=update)
-        await app.push_screen(load_dialog(("cpu-busy", "gpu-processes")))
-        await wait_for_screen(pilot, ChoiceDialog)
-        await compare("busy-machine", pilot, update=update)
 
 
 @pytest.mark.slow

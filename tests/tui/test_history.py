@@ -43,7 +43,9 @@ async def test_a_stopped_run_is_resumed_at_home_with_one_key(
         await pilot.press("ctrl+g")
         shown = app.run_controller.session
         assert shown is None, "a key that shows starts nothing"
-        await pilot.press("r")
+        await pilot.press("r", "escape")
+        assert run.state().resumed_at == 0
+        await pilot.press("r", "y")
         await wait_for_screen(pilot, LiveScreen)
         session = builders.known(app.run_controller.session)
         assert session.follower.run.directory == run.directory

@@ -8,7 +8,6 @@ import pathlib
 
 import builders
 import msgspec
-import pytest
 from onscreen import (
     SMALLEST,
     async_test,
@@ -122,17 +121,10 @@ def test_a_speed_of_a_busy_machine_is_not_shown_as_a_fact(sample_run: Run) -> No
     assert (busy["answer"], busy["speed"]) == (f"quick{BUSY_MARK}", MISSING)
 
 
-@pytest.mark.parametrize(
-    ("created", "age"),
-    [
-        ("2026-11-21T11:59:50+00:00", "just now"),
-        ("2026-11-21T11:00:00+00:00", "1 h ago"),
-        ("2026-11-19T11:00:00", "2 d ago"),
-        ("nonsense", ""),
-    ],
-)
-def test_ages(created: str, age: str, context: Context) -> None:
-    assert format_age(created, context.now()) == age
+def test_ages(context: Context) -> None:
+    created = ("2026-11-21T11:59:50+00:00", "2026-11-21T11:00:00+00:00", "2026-11-19T11:00:00", "?")
+    ages = [format_age(each, context.now()) for each in created]
+    assert ages == ["just now", "1 h ago", "2 d ago", ""]
 
 
 def test_the_machine_may_be_known_after_the_widgets_are_gone() -> None:

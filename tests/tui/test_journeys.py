@@ -168,7 +168,7 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("ctrl+g")
         assert app.run_controller.session is session, "a key that shows starts nothing"
-        await pilot.press("r")
+        await pilot.press("r", "y")
         await wait_for_screen(pilot, LiveScreen)
         assert app.run_controller.session is not session
 
@@ -242,7 +242,7 @@ async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_mea
         app.action_history()
         await wait_for_text(pilot, "stopped")
         await wait_for(pilot, lambda: "resume" in key_hints(pilot))
-        await pilot.press("r")
+        await pilot.press("r", "y")
         await wait_for_screen(pilot, LiveScreen)
         session = builders.known(app.run_controller.session)
         assert session.follower.run.directory == run.directory

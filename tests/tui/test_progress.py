@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import builders
+import built_answers
 import built_measurements
 import msgspec
 import pytest
+from report_runs import advice_of, with_advice, with_results, without_advice
 
+from advisor.domain.answer import Problem
 from advisor.domain.event_folding import fold
+from advisor.domain.measurement import VisitCounts
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import (
     EndCause,
@@ -20,8 +24,16 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
-from advisor.tui.progress import RunStage, current_stage, progress_rows, remaining_seconds
-from advisor.tui.screens.live_table import BAR_WIDTH, EMPTY, FULL, draw_load
+from advisor.text_format import MISSING
+from advisor.tui.progress import (
+    ProcessRow,
+    RunStage,
+    current_stage,
+    progress_rows,
+    remaining_seconds,
+)
+from advisor.tui.screens.live import describe_leader
+from advisor.tui.screens.live_table import BAR_WIDTH, EMPTY, FULL, draw_load, process_cells
 from probes.wire.events import Built, Ready, Serving
 from probes.wire.shape import Shape
 
@@ -122,6 +134,27 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     # The time to the first token is beyond its limit, that between tokens at a fifth of it.
     full, empty = BAR_WIDTH + round(BAR_WIDTH / 5), BAR_WIDTH - round(BAR_WIDTH / 5)
     assert [(level.count(FULL), level.count(EMPTY)) for level in levels] == [(full, empty)] * 2
+
+
+def test_times_and_speeds_so_far_are_of_the_same_rounds_and_none_are_of_a_busy_machine() -> None:
+    made = built_answers.answer()
+    eager, compiled = (made.measurements[arm].cells[0] for arm in (builders.BASELINE, "compiled"))
+    row = ProcessRow(arm="compiled", status="waiting", phase="measure")
+    shown, busy = (process_cells(row, compiled, 0.0, fit=fit) for fit in (True, False))
+    of_baseline = float(str(shown["ms"])) * compiled.speedup.value
+    assert of_baseline == pytest.approx(eager.seconds.median * 1e3, rel=0.01)
+    assert (busy["ms"], busy["ratio"], busy["progress"]) == (MISSING, MISSING, compiled.speedup)
+
+
+def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None:
+    made = built_answers.answer()
+    decision = msgspec.structs.replace(advice_of(made).decision, as_good=("exported",))
+    disturbed = with_advice(made, decision=decision)
+    disturbed = with_results(disturbed, visits=VisitCounts(made=10, discarded=0, unfit=3))
+    shown = describe_leader(disturbed).plain
+    assert all(each in shown for each in (str(decision.word), "exported", "3 of 10 visits"))
+    busy = Problem(name="machine-unfit", what="too busy", next_step="wait", exit_code=4)
+    assert "No answer: too busy" in describe_leader(without_advice(made, busy)).plain
 
 
 def resumed(*events: RunEvent, **changes: object) -> RunState:

@@ -81,6 +81,8 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         await pilot.press("x")
         await wait_for_text(pilot, f"{arm}: skipped")
         await pilot.press("f")
+        await wait_for_screen(pilot, ChoiceDialog)
+        await pilot.press("y")
         await wait_for_screen(pilot, LiveScreen)
         session = builders.known(app.run_controller.session)
         assert session.follower.header.question.workflows == (arm,)

@@ -94,7 +94,12 @@ async def test_m_measures_the_undecided_workflows_for_longer(
         results = await wait_for_screen(pilot, ResultsScreen)
         advice = builders.known(results.original.document.recommendation)
         asked = results.original.document.question
-        await pilot.press("m")
+        for key in ("escape", "y"):
+            assert len(context.store.history()) == 1, "nothing starts without an answer"
+            await pilot.press("m")
+            await wait_for_screen(pilot, ChoiceDialog)
+            assert "At most" in await check_screen_at(pilot, (80, 24))
+            await pilot.press(key)
         await wait_for_screen(pilot, LiveScreen)
         session = builders.known(app.run_controller.session)
         question = session.follower.header.question

@@ -11,10 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
+from advisor.decide.trust import find_disturbances, is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.plan import REFERENCE
 from advisor.errors import UserError
-from advisor.text_format import format_interval
+from advisor.report.answer import headline
+from advisor.report.ranking import interval_or_range
 from advisor.tui import text
 from advisor.tui.progress import (
     ProcessRow,
@@ -98,6 +100,7 @@ measurements."""
     def on_mount(self) -> None:
         self._log = LogTail()
         self._drawn_lines, self._is_controlled = 0, True
+        self._leader = Text()
         self.query_one(Table).focus()
         self.draw()
 
@@ -183,47 +186,46 @@ measurements."""
         return Text()
 
     def _draw_table(self, session: RunSession, rows: list[ProcessRow]) -> None:
-        follower = session.follower
-        measurements = session.provisional.results.measurements if session.provisional else ()
-        speedups = {entry.arm: entry.speedup for entry in measurements}
+        """Show the processes, with the figures of now at the shape that was raced last."""
+        follower, answer = session.follower, session.provisional
+        baseline = answer.baseline if answer else None
+        shape = baseline.cells[-1].shape if baseline and baseline.cells else None
+        measurements = answer.results.measurements if answer else ()
+        cells = {one.arm: each for one in measurements for each in one.cells if each.shape == shape}
+        fit = answer is None or not is_unfit(answer.results)
         now, entered = follower.now(), follower.phase_entered_at
         is_text = follower.header.question.task == "generate"
         self.query_one(Table).fill(
-            process_columns(generates_text=is_text),
+            process_columns(shape, generates_text=is_text),
             {
-                row.arm: process_cells(row, speedups.get(row.arm), now - entered.get(row.arm, 0.0))
+                row.arm: process_cells(
+                    row, cells.get(row.arm), now - entered.get(row.arm, 0.0), fit=fit
+                )
                 for row in rows
             },
             {row.arm: STYLES[row.status] for row in rows},
         )
 
     def _draw_leader(self, answer: Answer | None) -> None:
-        notice = self.query_one("#leader", Static)
-        if answer is None or not answer.scores:
-            notice.update(Text("No answer before the second round.", "dim"), layout=False)
-            return
-        leader, advice = answer.ranked[0], answer.recommendation
-        line = text.styled("So far (provisional): ", "dim")
-        if advice is not None:
-            line += Text(f"{advice.decision.word} ", "bold")
-        line += Text(text.printable(leader.arm, 60), "bold")
-        line += Text(f"  {format_interval(leader.speedup)}  score {leader.scored.score:.2f}")
-        line.no_wrap, line.overflow = True, "ellipsis"
-        notice.update(line, layout=False)
+        """Show the answer so far if it is another one: new lines lay out the whole screen."""
+        lines = describe_leader(answer)
+        if lines != self._leader:
+            self._leader = lines
+            self.query_one("#leader", Static).update(lines)
 
     def _draw_log(self, session: RunSession) -> None:
         """Append what the run has done since, and new output of the active process."""
         follower = session.follower
         if done := follower.timeline[self._drawn_lines :]:
             self._drawn_lines = len(follower.timeline)
-            self.query_one(Timeline).write(Text("\n".join(done)))
+            self.query_one(Timeline).write(Text("\n".join(done)), expand=True)
         if session.is_replay:  # the logs are complete, so they are ahead of the playback
             return
         arm = follower.active_arm or REFERENCE
         process = max(len(follower.state.processes.get(arm, ())) - 1, 0)
         lines = self._log.read(follower.run.worker_log_path(arm, process), arm)
         if lines:
-            self.query_one(StackLog).write(Text("\n".join(lines)))
+            self.query_one(StackLog).write(Text("\n".join(lines)), expand=True)
 
     def action_back(self) -> None:
         self.app.action_home()
@@ -249,3 +251,20 @@ measurements."""
 
     def action_log(self) -> None:
         self.toggle_class("-log")
+
+
+def describe_leader(answer: Answer | None) -> Text:
+    """Return the answer that the run would have now, and what makes it unsure."""
+    if answer is None or not answer.scores:
+        return Text("No answer before the second round.", "dim")
+    advice, advised = answer.recommendation, answer.advised
+    line = text.styled("So far (provisional): ", "dim")
+    if advice is None or advised is None:
+        return line + Text(text.printable(headline(answer)))
+    if advice.decision.word is not None:
+        line += Text(f"{advice.decision.word} ", "bold")
+    speed = interval_or_range(advised.speedup, unfit=is_unfit(answer.results))
+    line += Text.assemble((text.printable(advice.arm, 60), "bold"), f"  {speed}")
+    equals = ", ".join(text.printable(each, 60) for each in advice.decision.as_good)
+    doubts = [*([f"about as good: {equals}"] if equals else []), *find_disturbances(answer.results)]
+    return line + Text(f"\n{'; '.join(doubts)}" if doubts else "", "dim")

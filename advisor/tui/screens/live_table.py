@@ -5,67 +5,70 @@ from __future__ import annotations
 from rich.text import Text
 
 from advisor.decide.load_blocks import levels_of, valid_blocks
-from advisor.domain.measurement import Interval
+from advisor.domain.measurement import Cell
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
 from advisor.text_format import MISSING, format_number, format_share
 from advisor.tui import text
-from advisor.tui.progress import GenerationFigures, ProcessRow, RowStatus
+from advisor.tui.progress import ProcessRow, RowStatus
 from advisor.tui.table import Column, Row
+from probes.wire.shape import Shape
 
 STYLES: dict[RowStatus, str] = {"done": "", "working": "bold", "waiting": "dim", "failed": "red"}
 
-SPEED_TERMS = ("speed-up", "baseline")
-CALL_COLUMNS = (
-    Column("ms", "ms/call", 7, is_numeric=True, terms=("call time",)),
-    Column("ratio", "Speed", 6, shown_from=70, is_numeric=True, terms=SPEED_TERMS),
-    Column("time", "Busy", 6, shown_from=80, is_numeric=True),
-)
+SPEED = Column("ratio", "Speed", 6, shown_from=70, is_numeric=True, terms=("speed-up", "baseline"))
 #: Tokens per second, and milliseconds to the first token and between tokens.
 GENERATION_COLUMNS = (
     Column("tokens", "tok/s", 6, is_numeric=True, terms=("throughput",)),
     Column("ttft", "TTFT", 6, shown_from=80, is_numeric=True, terms=("TTFT",)),
     Column("itl", "ITL", 6, shown_from=80, is_numeric=True, terms=("ITL",)),
-    Column("ratio", "Speed", 6, shown_from=70, is_numeric=True, terms=SPEED_TERMS),
+    SPEED,
     Column("time", "Busy", 6, shown_from=100, is_numeric=True),
 )
 
 
-def process_columns(*, generates_text: bool) -> tuple[Column, ...]:
+def process_columns(shape: Shape | None, *, generates_text: bool) -> tuple[Column, ...]:
+    """Return the columns of the processes, with figures at a shape."""
+    heading = f"ms @{shape}" if shape else "ms/call"
+    figures = (
+        GENERATION_COLUMNS
+        if generates_text
+        else (
+            Column("ms", heading, 7, most=len(heading), is_numeric=True, terms=("call time",)),
+            SPEED,
+            Column("time", "Busy", 6, shown_from=80, is_numeric=True),
+        )
+    )
     return (
         Column("status", "", 1),
         Column("arm", "Process", 16, most=44, is_name=True, terms=("worker", "arm", "duplicate")),
         Column("phase", "Phase", 11, terms=("cold build", "round")),
         Column("progress", "Progress", 9, most=60, terms=("interval", "speed-up", "round")),
-        *(GENERATION_COLUMNS if generates_text else CALL_COLUMNS),
+        *figures,
     )
 
 
-def process_cells(row: ProcessRow, speedup: Interval | None, phase_seconds: float) -> Row:
+def process_cells(row: ProcessRow, cell: Cell | None, phase_seconds: float, *, fit: bool) -> Row:
     """Return the cells of a process.
 
-    `speedup` is provisional; `phase_seconds` is the time since the current phase began.
+    `cell` has its provisional figures: the time of a call is that of the baseline over the
+    speed-up. If the machine is not `fit`, only the interval is shown. `phase_seconds` is the time
+    since the current phase began.
     """
+    single = cell if fit else None
+    generated = single.generation if single else None
     return {
         "status": row.glyph,
         "arm": row.name,
         "phase": row.label,
-        "progress": speedup or row.reason or row.progress,
-        "ms": text.format_milliseconds(row.seconds),
-        **_generation_cells(row.generation),
-        "ratio": text.format_ratio(speedup.value if speedup is not None else None),
+        "progress": cell.speedup if cell else row.reason or row.progress,
+        "ms": text.format_milliseconds(single.seconds.median if single else None),
+        "tokens": text.format_number(single.throughput.value if single else None),
+        "ttft": text.format_milliseconds(generated.ttft_seconds if generated else None),
+        "itl": text.format_milliseconds(generated.itl_seconds if generated else None),
+        "ratio": text.format_ratio(single.speedup.value if single else None),
         "time": text.format_duration(phase_seconds) if row.status == "working" else "",
-    }
-
-
-def _generation_cells(figures: GenerationFigures | None) -> dict[str, str]:
-    if figures is None:
-        return dict.fromkeys(("tokens", "ttft", "itl"), MISSING)
-    return {
-        "tokens": text.format_number(figures.tokens_per_second),
-        "ttft": text.format_milliseconds(figures.ttft_seconds),
-        "itl": text.format_milliseconds(figures.itl_seconds),
     }
 
 

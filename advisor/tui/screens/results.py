@@ -148,9 +148,11 @@ time between tokens, in milliseconds, at the first batch size."""
         document, is_stored = self.original.document, self.original.run is not None
         if action == "undo":
             return self.is_explored
+        if action == "code":
+            return bool(self.original.source)
         if action == "copy":
             return is_stored
-        if action in {"code", "measure_again", "verify", "retry", "resume"} and (
+        if action in {"measure_again", "verify", "retry", "resume"} and (
             not is_stored or document.imported
         ):
             return False

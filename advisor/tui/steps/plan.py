@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from typing import ClassVar
 
@@ -12,12 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.domain.answer import Answer
-from advisor.domain.plan import Arm, ExclusionStatus
-from advisor.domain.question import Question
+from advisor.domain.plan import ExclusionStatus
 from advisor.domain.workflow import Environment, Workflow
 from advisor.execute.drafts import DraftRun
-from advisor.report.setup_facts import list_numbers
 from advisor.tui import actions, text
+from advisor.tui.actions import describe_work, distinct_arms
 from advisor.tui.steps.form import Step
 from advisor.tui.table import Column, Table
 
@@ -196,10 +194,6 @@ class PlanStep(Step):
 INSTALLABLE: ExclusionStatus = "not-installed"
 
 
-def distinct_arms(draft: DraftRun) -> list[Arm]:
-    return [arm for arm in draft.plan.arms if arm.duplicate_of is None]
-
-
 def find_workflow(draft: DraftRun, row: str) -> Workflow | None:
     """Return the workflow of a row; its key is the id of an arm or of an excluded workflow."""
     workflow_id = next((arm.workflow for arm in draft.plan.arms if arm.id == row), row)
@@ -239,41 +233,10 @@ def _requirements(draft: DraftRun, arm: str) -> str:
 
 
 def plan_summary(draft: DraftRun, left_out: Collection[str]) -> str:
-    """Return the summary: the number of arms, the question, and the time."""
-    question = draft.question
-    measured = len(distinct_arms(draft)) - len(left_out)
-    sizes = ", ".join(map(str, question.batch_sizes))
-    batch = "" if question.load else f", batch {sizes}"
-    summary = (
-        f"{measured} ways to {_task(question)}{batch},"
-        f" {question.dtype}.  At most {_most_time(draft, left_out)}."
-    )
+    """Return what is measured, in which time, and how much more could be."""
+    summary = describe_work(draft, left_out)
     installable = sum(entry.status == INSTALLABLE for entry in draft.plan.excluded)
     return f"{summary}  {installable} more can be installed." if installable else summary
-
-
-def _most_time(draft: DraftRun, left_out: Collection[str]) -> str:
-    """Return the limit of the run; of servers, the time of all blocks of the search and after."""
-    question, rules = draft.question, draft.catalogue.serving
-    if math.isfinite(question.seconds):
-        return f"{question.seconds:g} s, builds included"
-    if question.load is None or rules is None:
-        return f"{question.budget.measuring_seconds:g} s + builds"
-    arms = len(distinct_arms(draft)) - len(left_out)
-    blocks = rules.most_blocks + len(rules.repeat_rates)
-    of_block = rules.seconds_of_block(question.budget.name, question.load.ttft_seconds)
-    return f"{arms * blocks * of_block:g} s + builds"
-
-
-def _task(question: Question) -> str:
-    name = text.printable(question.model.name, 30)
-    inputs = list_numbers(each.input_tokens for each in question.lengths)
-    outputs = list_numbers(each.output_tokens for each in question.lengths)
-    if question.task == "forward":
-        return f"run {name}" + (f" on {inputs} tokens" if len(question.lengths) > 1 else "")
-    if question.load is not None:
-        return f"serve {name}: {question.load.limits}"
-    return f"generate {outputs} tokens from {inputs} with {name}"
 
 
 def describe_row(draft: DraftRun, row: str) -> Text:
