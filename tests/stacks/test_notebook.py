@@ -31,7 +31,7 @@ def outputs(cell: nbformat.NotebookNode) -> list[str]:
 def test_the_notebook_runs_in_a_kernel(
     tmp_path: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
 ) -> None:
-    made = notebook.make()
+    made = notebook.read()
     question = made.cells[2]
     assert ONNXRUNTIME in question.source
     # One worker process of a second.
@@ -50,11 +50,8 @@ def test_the_notebook_runs_in_a_kernel(
     assert decided["outputs"]
 
 
-def test_the_shipped_notebook_has_the_cells_and_was_executed() -> None:
+def test_the_shipped_notebook_was_executed() -> None:
     shipped = nbformat.read(notebook.FILE, as_version=4)
-    assert [cell.source for cell in shipped.cells] == [
-        cell.source for cell in notebook.make().cells
-    ]
     assert all(cell.get("outputs", True) for cell in shipped.cells[2:])
     text = notebook.FILE.read_text(encoding="utf-8")
     assert str(pathlib.Path.home()) not in text
