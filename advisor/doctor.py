@@ -7,7 +7,7 @@ import pathlib
 import shutil
 import statistics
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -31,8 +31,6 @@ MAX_CPU_LOAD = 0.5
 #: Readings of the host's speed, the pause between them, and the spread that is worth a warning.
 HOST_READINGS, HOST_PAUSE_SECONDS = 60, 0.01
 MAX_HOST_SPREAD = 0.2
-#: Prefix of the name of an environment's finding.
-ENVIRONMENT_PREFIX = "environment "
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -84,22 +82,14 @@ def check_environments(catalogue: Catalogue, variables: Mapping[str, str]) -> li
     for name, environment in created.items():
         directory = pathlib.Path(environment.python).parents[1]
         fault = environment.fault or creation.check(directory, own[name], variables).fault
-        checked = ENVIRONMENT_PREFIX + name
-        fix = f"p3-advisor env create {name}, or p3-advisor doctor --repair"
+        checked = f"environment {name}"
+        fix = f"p3-advisor env create {name}"
         findings.append(
             Finding(checked, "fail", fault, fix)
             if fault
             else Finding(checked, "ok", str(directory))
         )
     return findings
-
-
-def broken_environments(findings: Iterable[Finding]) -> list[str]:
-    return [
-        finding.name.removeprefix(ENVIRONMENT_PREFIX)
-        for finding in findings
-        if finding.name.startswith(ENVIRONMENT_PREFIX) and finding.status == "fail"
-    ]
 
 
 def check_torch(detected: Machine) -> Finding:

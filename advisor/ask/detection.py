@@ -101,25 +101,23 @@ def count_cores(usable: Collection[int], cpu_directory: pathlib.Path = CPU_DIREC
 
 def cpu_model(file: pathlib.Path = CPU_INFO) -> str:
     """Return the processor's model name."""
-    try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return platform.processor() or "unknown"
-    return next(
-        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
-        platform.machine(),
-    )
+    return _find_cpu_info("model name", file=file) or platform.processor() or platform.machine()
 
 
 def detect_cpu_flags(file: pathlib.Path = CPU_INFO) -> frozenset[str]:
     """Return the kernel's names of what the processor can do, such as `amx_bf16`."""
+    # x86 has `flags`, Arm `Features`.
+    return frozenset(_find_cpu_info("flags", "Features", file=file).split())
+
+
+def _find_cpu_info(*names: str, file: pathlib.Path) -> str:
+    """Return what the kernel says of the first processor under one of these names; else nothing."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return frozenset()
-    # x86 has `flags`, Arm `Features`.
-    found = (line.partition(":")[2] for line in lines if line.startswith(("flags", "Features")))
-    return frozenset(next(found, "").split())
+        return ""
+    found = (line.partition(":")[2].strip() for line in lines if line.startswith(names))
+    return next(found, "")
 
 
 def detect_interpreter(

@@ -11,9 +11,8 @@ import msgspec
 import typer
 
 from advisor.ask.answers import Answers
-from advisor.cli import environments
 from advisor.cli.options import AsJson, GroupedCommand, takes_answers
-from advisor.cli.output import make_context, print_status, print_text
+from advisor.cli.output import make_context, print_text
 from advisor.errors import MissingExtraError
 from advisor.version import how_to_install
 
@@ -71,22 +70,13 @@ def doctor(
     python: Annotated[
         str, typer.Option(metavar="PATH", help="interpreter that has the stacks")
     ] = "",
-    repair: Annotated[
-        bool, typer.Option("--repair", help="create broken environments again")
-    ] = False,
     json: AsJson = False,
 ) -> None:
     """Check GPU, interpreter, disk and environments. Exit code 3 if a check fails."""
-    from advisor.doctor import broken_environments, examine
+    from advisor.doctor import examine
     from advisor.store.store import default_home
 
-    python = python or sys.executable
-    findings = examine(python, default_home(os.environ), os.environ)
-    broken = broken_environments(findings)
-    if repair and broken:
-        for directory in environments.create_environments(broken, python=python):
-            print_status(f"created again: {directory}")
-        findings = examine(python, default_home(os.environ), os.environ)
+    findings = examine(python or sys.executable, default_home(os.environ), os.environ)
     if json:
         print_text(msgspec.json.encode(findings))
     else:

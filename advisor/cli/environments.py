@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -102,14 +101,6 @@ def create(
     ] = None,
 ) -> None:
     """Create environments. A working one is kept."""
-    for directory in create_environments(names, python=python, offline=offline, added=added or ()):
-        print_text(directory)
-
-
-def create_environments(
-    names: list[str], *, python: str = "", offline: bool = False, added: Sequence[str] = ()
-) -> Iterator[pathlib.Path]:
-    """Print the cost of each environment, create it and yield its directory."""
     from advisor.ask import detection
     from advisor.ask.obstacles import required_packages
     from advisor.probing.environments import creation, registry, uv_runner
@@ -126,7 +117,7 @@ def create_environments(
         report=print_status,
         pip_settings=uv_runner.read_pip_settings(context.environment),
         offline=offline,
-        added=tuple(map(_parse_requirement, added)),
+        added=tuple(map(_parse_requirement, added or ())),
     )
     chosen = registry.select(catalogue.workflows, names)
     for name, environment in chosen.items():
@@ -148,7 +139,7 @@ def create_environments(
                 f"{name} does not serve {device}; for {device}: p3-advisor env create {other}"
             )
     for name, environment in chosen.items():
-        yield creation.create(name, environment, settings)
+        print_text(creation.create(name, environment, settings))
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -14,20 +13,15 @@ from advisor.cli.output import STANDARD_OUTPUT, open_store, print_text, write_ou
 from advisor.errors import (
     FormatError,
     NotComparableError,
-    OutputFileError,
     UndecidedError,
     choose_among,
 )
 
 if TYPE_CHECKING:
-    from advisor.domain.answer import Answer
     from advisor.report.comparison import Comparison
 
 
 app = typer.Typer(rich_markup_mode=None)
-
-#: The file to which a step of a GitHub workflow appends its summary.
-SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
 @app.command(rich_help_panel="Results")
@@ -44,7 +38,7 @@ def report(
             "--to",
             "-f",
             metavar="FORMATS",
-            help="one or more of html, md, csv, json, parquet, github-summary",
+            help="one or more of html, md, csv, json, parquet",
         ),
     ] = "html",
     directory: Annotated[
@@ -65,38 +59,11 @@ def report(
         answer = decide(run, platforms=elsewhere)
     recipe = recipe_text.render_recommended(answer, run) if "html" in selected else None
     others = [decide(other) for other in elsewhere] if "csv" in selected else []
-    _write_reports(answer, selected, directory, others, recipe)
-
-
-def _write_reports(
-    answer: Answer,
-    selected: Sequence[str],
-    directory: str,
-    elsewhere: Sequence[Answer] = (),
-    recipe: str | None = None,
-) -> None:
-    """Write each format to a file of its own, and the summary of a GitHub workflow to its file."""
-    from advisor.report import answer_files
-
     for name in selected:
-        content = answer_files.write(name, answer, elsewhere, recipe)
-        if name == "github-summary":
-            _append_summary(str(content))
-            continue
+        content = answer_files.write(name, answer, others, recipe)
         file = pathlib.Path(directory) / f"{answer.run_id}{answer_files.FORMATS[name].suffix}"
         write_output(str(file), content)
         print_text(str(file))
-
-
-def _append_summary(text: str) -> None:
-    file = os.environ.get(SUMMARY_VARIABLE)
-    if not file:
-        raise OutputFileError(
-            f"{SUMMARY_VARIABLE} is not set", "run it in a step of a GitHub workflow, or use md"
-        )
-    before = pathlib.Path(file).read_text(encoding="utf-8") if pathlib.Path(file).exists() else ""
-    write_output(file, before + text)
-    print_text(file)
 
 
 def parse_formats(text: str) -> list[str]:

@@ -34,12 +34,6 @@ Theme = Annotated[
 ]
 NoColor = Annotated[bool, typer.Option("--no-color", help="no colours, as with NO_COLOR")]
 NoMouse = Annotated[bool, typer.Option("--no-mouse", help="do not capture the mouse")]
-TerminalForced = Annotated[
-    bool,
-    typer.Option(
-        "--tui", hidden=True, help="start the terminal program although options are given"
-    ),
-]
 
 #: Flags that only the terminal program has.
 TERMINAL_FLAGS = (
@@ -50,7 +44,6 @@ TERMINAL_FLAGS = (
     "--theme",
     "--no-color",
     "--no-mouse",
-    "--tui",
 )
 
 
@@ -72,7 +65,7 @@ def wants_terminal(args: Sequence[str], environment: Mapping[str, str]) -> bool:
 
 @app.command(cls=GroupedCommand, rich_help_panel="Measure")
 @takes_answers
-def ask(  # noqa: PLR0913 - one for each option
+def ask(
     answers: Answers,
     *,
     replay: Replay = "",
@@ -82,7 +75,6 @@ def ask(  # noqa: PLR0913 - one for each option
     theme: Theme = "",
     no_color: NoColor = False,
     no_mouse: NoMouse = False,
-    tui: TerminalForced = False,  # noqa: ARG001 - `wants_terminal` reads it
 ) -> None:
     """Start the terminal program. It asks for the options and shows the run and its results."""
     from advisor.tui.launch import LaunchOptions

@@ -31,7 +31,7 @@ from advisor.domain.results import Evidence, Results
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, UserError
-from advisor.store.runs import HistoryEntry, Run
+from advisor.store.runs import HistoryEntry, Run, size_of_events
 from advisor.store.store import Store
 from probes.wire.outcome import SkipCause
 
@@ -316,7 +316,7 @@ def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
     if entry.answer is not None:
         return entry.answer
     run = Run(store.run_directory(entry.run_id))
-    events_bytes = run.events_bytes()
+    events_bytes = size_of_events(str(run.directory))
     try:
         summary = AnswerSummary.of(decide(run))
     except UserError as problem:

@@ -99,7 +99,6 @@ FORMATS: Mapping[str, Format] = {
     "csv": Format(".csv", lambda answer, elsewhere, _: to_csv([answer, *elsewhere])),
     "json": Format(".json", lambda answer, *_: encode(answer)),
     "parquet": Format(".parquet", lambda answer, *_: to_parquet(answer)),
-    "github-summary": Format("", lambda answer, *_: to_markdown(answer)),
 }
 
 

@@ -73,7 +73,7 @@ def refuse_newer(content: bytes, schema: str, name: str) -> None:
         )
 
 
-ENTRY, NOTE = "entry.json", "note"
+EVENTS_FILE, ENTRY, NOTE = "events.jsonl", "entry.json", "note"
 SEE_HISTORY = "see p3-advisor history for other runs"
 #: Attempts to lock a run, and the pause between two: programs that ask whether it is active hold
 #: its lock for a moment.
@@ -133,6 +133,17 @@ def save_entry(directory: str, events_bytes: int, entry: HistoryEntry) -> None:
         write_atomically(pathlib.Path(directory, ENTRY), msgspec.json.encode(cached))
 
 
+def size_of_events(directory: str) -> int:
+    """Return the size of the stored events of a run; 0 without any.
+
+    Events are only appended, so a run has changed if and only if this has.
+    """
+    try:
+        return os.stat(f"{directory}/{EVENTS_FILE}").st_size  # noqa: PTH116 - see `Store._ids`
+    except OSError:
+        return 0
+
+
 class Run:
     """One run's directory."""
 
@@ -142,7 +153,7 @@ class Run:
         self._is_outside = is_outside
         self.arms = directory / "arms"
         self.scratch = directory / "scratch"
-        self._events = directory / "events.jsonl"
+        self._events = directory / EVENTS_FILE
 
     def header(self) -> Header:
         """Read `run.json`; raise `RunFileError` or `NewerVersionError`."""
@@ -224,13 +235,6 @@ class Run:
                 write_atomically(file, content)
             else:
                 file.unlink(missing_ok=True)
-
-    def events_bytes(self) -> int:
-        """Return the size of the stored events, 0 without any."""
-        try:
-            return self._events.stat().st_size
-        except OSError:
-            return 0
 
     @property
     def control(self) -> RunControl:

@@ -16,12 +16,7 @@ from advisor.domain.answer import AnswerSummary
 from advisor.domain.run_events import Finished, is_measurement
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
-from advisor.store.runs import (
-    HistoryEntry,
-    Run,
-    load_entry,
-    save_entry,
-)
+from advisor.store.runs import HistoryEntry, Run, load_entry, save_entry, size_of_events
 from advisor.system import HOME_VARIABLE, named_home, report_unwritable, write_atomically
 
 LATEST = "latest"
@@ -174,7 +169,7 @@ class Store:
     def _entry(self, run_id: str) -> HistoryEntry | None:
         """Return the cached entry of a run, or read the run; None if it cannot be read."""
         directory = f"{self._runs}/{run_id}"
-        size = _file_size(f"{directory}/events.jsonl")
+        size = size_of_events(directory)
         entry = load_entry(directory, size)
         if entry is None:
             entry = self._read_entry(run_id)
@@ -239,14 +234,3 @@ def _unknown_run(name: str) -> UnknownRunError:
             f"there is no file {name!r}", "check the path; p3-advisor history lists the stored runs"
         )
     return UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
-
-
-def _file_size(file: str) -> int:
-    """Return the size of a file; 0 if it is missing.
-
-    Events are only appended, so a run has changed if and only if its size has.
-    """
-    try:
-        return os.stat(file).st_size  # noqa: PTH116 - see `Store._ids`
-    except OSError:
-        return 0

@@ -126,7 +126,7 @@ def processes_of(home: pathlib.Path) -> list[psutil.Process]:
 def test_a_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
     options = ["--gpu", "cpu", "--workflows", "pytorch-eager", "--batch-sizes", "1"]
     options += ["--budget", "3", "--priority", "performance=50,productivity=30,portability=20"]
-    with Terminal("ask", "--tui", *options, home=home) as screen:
+    with Terminal("ask", *options, home=home) as screen:
         screen.wait_for(b"Which model")
         screen.start_run()
         screen.wait_for(b"Evidence", timeout_seconds=900)  # three processes import torch
@@ -181,7 +181,7 @@ def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:
 def test_a_signal_during_a_run_leaves_no_process(
     number: signal.Signals, home: pathlib.Path
 ) -> None:
-    with Terminal("ask", "--tui", "--gpu", "cpu", "--budget", "60", home=home) as screen:
+    with Terminal("ask", "--gpu", "cpu", "--budget", "60", home=home) as screen:
         screen.wait_for(b"Which model")
         time.sleep(0.5)
         screen.start_run()
@@ -259,7 +259,7 @@ def test_a_command_has_the_terminal_and_ctrl_c_ends_it_alone(recorded: Run) -> N
     command = sys.executable, "-c", WITH_ENDLESS_COMMAND
     directory = recorded.directory
     with Terminal(
-        "ask", "--tui", "--open", directory.name, home=directory.parents[1], command=command
+        "ask", "--open", directory.name, home=directory.parents[1], command=command
     ) as screen:
         screen.wait_for(b"Evidence")
         screen.press(b"v")

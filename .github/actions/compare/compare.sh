@@ -28,7 +28,9 @@ status=0
 comparison=$(mktemp)
 p3-advisor compare "$BASELINE" latest "${gate[@]}" --format md > "$comparison" || status=$?
 cat "$comparison" >> "$GITHUB_STEP_SUMMARY"
-p3-advisor report latest --to github-summary
+report=$(mktemp -d)
+p3-advisor report latest --format md --output "$report"
+cat "$report"/*.md >> "$GITHUB_STEP_SUMMARY"
 if [ "$COMMENT" = true ] && [ -n "$PULL_REQUEST" ]; then
   comment "$comparison" || echo "::warning::The comparison could not be written to the pull request."
 fi

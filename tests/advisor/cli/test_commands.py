@@ -205,8 +205,8 @@ def test_commands_on_a_missing_environment_fail_with_the_fix(
     assert "Traceback" not in answer.stderr
 
 
-def test_doctor_repair_creates_a_broken_environment_again(
-    home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
+def test_doctor_names_the_command_that_creates_a_broken_environment_again(
+    home: pathlib.Path, run_program: RunProgram
 ) -> None:
     known = registry.own_environments(rubric_files.load().workflows)["openvino"]
     digest = registry.environment_digest(
@@ -217,17 +217,4 @@ def test_doctor_repair_creates_a_broken_environment_again(
     builders.write_creation_record(directory, "openvino", digest)
     findings = {each["name"]: each for each in json.loads(run_program("doctor", "--json").stdout)}
     assert findings["environment openvino"]["what"] == registry.INTERPRETER_MISSING
-    assert (
-        findings["environment openvino"]["fix"]
-        == "p3-advisor env create openvino, or p3-advisor doctor --repair"
-    )
-    # Without a network and with an empty cache the creation fails, which shows that it was tried.
-    no_packages = {
-        "UV_OFFLINE": "1",
-        "UV_CACHE_DIR": str(tmp_path / "cache"),
-        "UV_NO_INDEX": "1",
-        "UV_FIND_LINKS": str(tmp_path),
-    }
-    answer = run_program("doctor", "--repair", environment=no_packages)
-    assert answer.returncode == 3
-    assert "openvino" in answer.stderr
+    assert findings["environment openvino"]["fix"] == "p3-advisor env create openvino"

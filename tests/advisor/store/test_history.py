@@ -14,7 +14,7 @@ from advisor.domain.answer import AnswerSummary
 from advisor.domain.measurement import Interval
 from advisor.domain.run_events import Finished, Planned, Resumed
 from advisor.store import runs
-from advisor.store.runs import ENTRY, HistoryEntry, load_entry
+from advisor.store.runs import ENTRY, HistoryEntry, load_entry, size_of_events
 from advisor.store.store import Store
 
 
@@ -82,11 +82,11 @@ def test_an_entry_and_its_answer_hold_for_their_version_and_events(
 ) -> None:
     run, store = make_run(home), Store(home)
     (entry,) = store.history()
-    assert load_entry(str(run.directory), run.events_bytes()) == entry
-    assert load_entry(str(run.directory), run.events_bytes() - 1) is None
-    store.save_answer(entry, SUMMARY, run.events_bytes() - 1)
+    assert load_entry(str(run.directory), size_of_events(str(run.directory))) == entry
+    assert load_entry(str(run.directory), size_of_events(str(run.directory)) - 1) is None
+    store.save_answer(entry, SUMMARY, size_of_events(str(run.directory)) - 1)
     assert cached_answer(store) is None
-    store.save_answer(entry, SUMMARY, run.events_bytes())
+    store.save_answer(entry, SUMMARY, size_of_events(str(run.directory)))
     assert cached_answer(store) == SUMMARY
     monkeypatch.setattr(runs, "__version__", "0.0.0")
     assert cached_answer(store) is None
