@@ -1,14 +1,14 @@
-"""Try random inputs on every part of the program that reads some, and keep what it finds.
+"""Try random inputs on what reads stored runs, documents and workers, and keep what it finds.
 
     python tests/studies/fuzz/campaign.py --minutes 30 [--seed 7] [--target documents]
         [--inputs 10000]
 
 Takes the named minutes, or ends after `--inputs` inputs. Each target gets an equal share of the
-time. An input is a changed file, a message, a command line, or what a hostile worker tries. A
-defect is a traceback, an undocumented exit code, an error without a next step, a control character
-in the output, or something that is not held. Its input is stored in
-`tests/fuzz/regressions`, which `tests/fuzz/test_campaign.py` tries again in every test run. The
-exit code is 1 if there are defects. The result is a table of inputs and defects by target.
+time. An input is a changed file, a message, or what a hostile worker tries. A defect is a
+traceback, an undocumented exit code, an error without a next step, a control character in the
+output, or something that is not held. Its input is stored in `tests/fuzz/regressions`, which
+`tests/fuzz/test_campaign.py` tries again in every test run. The exit code is 1 if there are
+defects. The result is a table of inputs and defects by target.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT)]
 
-import command_targets
 import hostile_targets
+import message_targets
 import program
 import targets
 
@@ -37,15 +37,13 @@ REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
 TARGETS: dict[str, type[targets.Target]] = {
     kind.name: kind
     for kind in (
-        command_targets.CommandLines,
-        command_targets.WorkerMessages,
+        message_targets.WorkerMessages,
         hostile_targets.Conversations,
         hostile_targets.ControlFiles,
         hostile_targets.OutsideRuns,
         targets.StoredRuns,
         targets.ExportedRuns,
         targets.Documents,
-        targets.TomlFiles,
     )
 }
 

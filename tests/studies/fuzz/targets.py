@@ -12,7 +12,6 @@ import pathlib
 import random
 import shutil
 import tempfile
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,9 +19,6 @@ import mutations
 import program
 import recorded_runs
 
-from advisor import settings
-from advisor.ask import rubric_files
-from advisor.errors import UserError
 from advisor.store import export_file
 from advisor.store.store import Store
 
@@ -178,58 +174,6 @@ class Documents(Target):
         file.write_text(value["document"], encoding="utf-8")
         names = {"FILE": str(file), "OUT": str(home / "out")}
         program.run([names.get(word, word) for word in value["command"]], home)
-
-
-class TomlFiles(Target):
-    """Changed rubrics and settings."""
-
-    name = "toml"
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        super().__init__(folder)
-        self.rubric = (rubric_files.rubric_directory() / "criteria.toml").read_bytes()
-        self.settings = b'theme = "dark"\n[keys]\nexport = "ctrl+e"\n'
-
-    def make_input(self, chance: random.Random) -> Any:
-        kind = chance.choice(("rubric", "settings"))
-        content = getattr(self, kind)
-        for _ in range(chance.choice((1, 1, 2, 4))):
-            content = (
-                self._replace_value(content, chance)
-                if chance.random() < 0.7
-                else mutations.mutate_bytes(content, chance)
-            )
-        return {"kind": kind, "content": content.decode("latin-1")}
-
-    def _replace_value(self, content: bytes, chance: random.Random) -> bytes:
-        """Replace the value of one line `key = value`."""
-        lines = content.split(b"\n")
-        number = chance.randrange(len(lines))
-        key, separator, _ = lines[number].partition(b" = ")
-        if separator:
-            value = json.dumps(chance.choice(mutations.HOSTILE)).encode()
-            lines[number] = key + separator + value
-        return b"\n".join(lines)
-
-    def try_input(self, value: Any) -> None:
-        home = self.fresh()
-        content = value["content"].encode("latin-1")
-        if value["kind"] == "settings":
-            (home / "config.toml").write_bytes(content)
-            allow_user_errors(lambda: settings.read(home / "config.toml"))
-            return
-        (home / "mine.toml").write_bytes(content)
-        recorded_runs.make_run(Store(home), finished=True)
-        program.run(["decide", "--rubric", str(home / "mine.toml")], home)
-
-
-def allow_user_errors(work: Callable[[], object]) -> None:
-    """Call a function; a `UserError` with a next step is a valid answer."""
-    try:
-        work()
-    except UserError as problem:
-        if not problem.what or not problem.next_step:
-            raise program.DefectError(f"an error without a next step: {problem!r}") from problem
 
 
 def encoded(value: object) -> Any:

@@ -1,20 +1,17 @@
-"""Targets of the campaign: command lines and messages of workers."""
+"""A target of the campaign: messages of workers."""
 
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import random
 import subprocess
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import mutations
-import program
 import recorded_runs
 from targets import Target, encoded
 
-from advisor.cli import command_line
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import LoggedEvent, WorkerReported
@@ -23,81 +20,6 @@ from advisor.probing.worker_process import Worker
 from advisor.store.store import Store
 from probes import protocol
 from probes.wire.outcome import Outcome
-
-#: Pieces that the grammars of our options are made of.
-WORDS = [
-    "demo",
-    "cpu",
-    "1,4",
-    "-1",
-    "nan",
-    "inf",
-    "performance=60",
-    "balanced",
-    "speedup>=1.2",
-    "portability>=B",
-    "html",
-    "latest",
-    "x.py:y",
-    "\x1b[31m",
-    "\u202e",
-    "٣",
-    "\uff1d",
-    '"',
-    ",",
-    "=",
-    ">=",
-    ":",
-    "/",
-    "..",
-    "--",
-    "-o",
-    "--json",
-    "--model",
-    "--batch-sizes",
-    "--require",
-    "--format",
-    "--help",
-]
-
-
-def random_text(chance: random.Random) -> str:
-    """Return words of our grammars, sometimes joined, with random characters between them."""
-    parts = [
-        chance.choice(WORDS)
-        if chance.random() < 0.8
-        else "".join(chr(chance.choice((chance.randrange(1, 128), chance.randrange(0x2FFF)))))
-        for _ in range(chance.randrange(1, 6))
-    ]
-    return chance.choice(("", "", ",", "=", " ")).join(parts).replace("\0", "")
-
-
-#: Commands that measure or wait for a user without further arguments.
-MEASURING = ("ask", "recommend", "host", "doctor", "mcp")
-
-
-class CommandLines(Target):
-    """Command lines of commands that measure nothing."""
-
-    name = "command-lines"
-    #: All but those that start the screens or measure with their defaults.
-    COMMANDS: ClassVar[list[str]] = [
-        name for name in command_line.program().commands if name not in MEASURING
-    ]
-
-    def make_input(self, chance: random.Random) -> Any:
-        words = [random_text(chance) for _ in range(chance.randrange(4))]
-        return [chance.choice(self.COMMANDS), *words]
-
-    def try_input(self, value: Any) -> None:
-        home = self.fresh()
-        recorded_runs.make_run(Store(home), finished=True)
-        before = pathlib.Path.cwd()
-        os.chdir(home)
-        try:
-            program.run(value, home)
-        finally:
-            os.chdir(before)
 
 
 class WorkerMessages(Target):
