@@ -19,7 +19,7 @@ from advisor.decide.speedup_draws import (
 )
 from advisor.domain.constraints import Priorities
 from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
-from advisor.domain.results import Results, ScoredArm
+from advisor.domain.results import EQUIVALENCE_MARGIN, Results, ScoredArm
 from advisor.domain.rubric import DecisionRule, GradeRule, Rubric
 
 #: Numbers of further repetitions of which the least that is enough is named.
@@ -47,14 +47,16 @@ def assess(
     measured.
     """
     rule = rubric.decision
-    candidates = candidates_of(viable)
+    candidates = candidates_of(viable, results.baseline)
     advised = choose(candidates)
     draws = _ScoredDraws(results, {arm.arm for arm in measured}, seed)
     lost = _lost_scores(draws, candidates, priorities, rubric)
     shares = {
-        arm.workflow: round(float((lost[:, column] <= rule.near).mean()), 4)
+        arm.arm: round(float((lost[:, column] <= rule.near).mean()), 4)
         for column, arm in enumerate(candidates)
     }
+    own_lost = lost[:, [candidates.index(advised)]]
+    ahead = dict(zip(shares, (lost < own_lost).mean(axis=0), strict=True))
     own = _losses_of(draws, candidates, advised, priorities, rubric)
     share, high = _share_and_quantile(own.values(), rule)
     least = advised.score + advised.bonus + rule.near
@@ -72,11 +74,19 @@ def assess(
     word: DecisionWord | None = drawn_word if len(candidates) > 1 else None
     if word == "CLEAR" and is_limited:
         word = "LIKELY"
-    shares[advised.workflow] = round(share, 4)
-    rivals = sorted((w for w in shares if w != advised.workflow), key=lambda w: -shares[w])
+    shares[advised.arm] = round(share, 4)
+    rivals = sorted(
+        (arm for arm in candidates if arm is not advised), key=lambda arm: -shares[arm.arm]
+    )
+    as_good = [
+        rival.arm
+        for rival in rivals
+        if shares[rival.arm] > rule.named
+        and (ahead[rival.arm] > rule.named or _is_alternative(rival, advised))
+    ]
     return advised, Decision(
         word=word,
-        certainty=shares[advised.workflow],
+        certainty=shares[advised.arm],
         seed=seed,
         chosen_for=_chosen_for(advised, viable, results),
         fit=fit,
@@ -84,11 +94,11 @@ def assess(
         checked=is_checked,
         outstanding=leaders,
         contenders={
-            workflow: shares[workflow]
-            for workflow in (advised.workflow, *rivals)
-            if workflow == advised.workflow or shares[workflow] > rule.contending
+            arm.arm: shares[arm.arm]
+            for arm in (advised, *rivals)
+            if arm is advised or shares[arm.arm] > rule.contending
         },
-        as_good=tuple(each for each in rivals if shares[each] > rule.named)[: rule.most_named],
+        as_good=tuple(as_good[: rule.most_named]),
         lost_score=_rounded(high),
         lost_speed=draws.lost_speed(advised, own, priorities, rubric),
         speed_regret=draws.speed_regret(advised, measured, rule.certain),
@@ -110,16 +120,24 @@ def choose(arms: Sequence[ScoredArm]) -> ScoredArm:
     return max(arms, key=lambda arm: (round(arm.score + arm.bonus, 9), arm.speedup, -arm.rank))
 
 
-def candidates_of(arms: Sequence[ScoredArm]) -> list[ScoredArm]:
-    """Return the arm of each workflow that would be chosen.
+def candidates_of(arms: Sequence[ScoredArm], baseline: str) -> list[ScoredArm]:
+    """Return the arm of each workflow that would be chosen, and the baseline.
 
     The other arms do not count: the best draw of several arms that differ by chance is better than
-    any of them.
+    any of them. The baseline needs no change of the code, so it is no variant of its workflow.
     """
-    by_workflow: dict[str, list[ScoredArm]] = {}
+    groups: dict[tuple[str, bool], list[ScoredArm]] = {}
     for arm in arms:
-        by_workflow.setdefault(arm.workflow, []).append(arm)
-    return [choose(own) for own in by_workflow.values()]
+        if not arm.unproven:
+            groups.setdefault((arm.workflow, arm.arm == baseline), []).append(arm)
+    return [choose(own) for own in groups.values()]
+
+
+def _is_alternative(rival: ScoredArm, advised: ScoredArm) -> bool:
+    """Return whether the rival is as fast, or a criterion speaks for it."""
+    return rival.speedup * (1 + EQUIVALENCE_MARGIN) >= advised.speedup or any(
+        rating.grade > advised.ratings[name].grade for name, rating in rival.ratings.items()
+    )
 
 
 def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Results) -> ChosenFor:
@@ -312,7 +330,7 @@ def _processes(
 ) -> int:
     """Return the fewest processes in which an arm that may lead was timed; 0 if none was."""
     arms = {arm.arm for arm in candidates} - {results.baseline}
-    leading = {arm.arm for arm in candidates if shares[arm.workflow] > rule.contending}
+    leading = {arm.arm for arm in candidates if shares[arm.arm] > rule.contending}
     compared = leading - {results.baseline} or arms
     return min(
         (

@@ -19,7 +19,7 @@ from advisor.decide.recommend import recommend
 from advisor.decide.rounds import can_go_on, counted_visits, find_failure, plan_of
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import summarise
-from advisor.decide.unmeasured import list_excluded, list_planned, potential_of
+from advisor.decide.unmeasured import list_excluded, list_planned, potential_at
 from advisor.domain.answer import Answer, AnswerSummary, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import START, Constraint, Priorities
@@ -265,18 +265,23 @@ def _advise(
 
 
 def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
-    """Return the highest possible score of each arm that timed out or was not reached.
+    """Return the score that each arm that timed out or was not reached has with its largest lead.
 
-    Arms of workflows that have a measurement are left out: their kind is known.
+    Arms of workflows that have a measurement are left out: their kind is known. So are arms that no
+    kept run on such a device has measured: nothing speaks for them.
     """
     results = answer.results
     known = {entry.workflow for entry in results.measurements}
     too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
+    fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
+    earlier = catalogue.earlier_runs.get(answer.question.device, {})
+    leads = {arm: each.largest_lead for arm, each in earlier.items() if each.largest_lead}
     found = {
-        arm.arm: potential_of(arm, answer, catalogue)
+        arm.arm: potential_at(fastest * leads[arm.arm], arm, answer, catalogue)
         for arm in answer.unmeasured
         # An arm with an option was planned, and failed or was not reached.
         if arm.option is not None
+        and arm.arm in leads
         and (arm.status in {"timed-out", "excluded"} or arm.skip_cause in NOT_REACHED)
         and arm.workflow not in known
         and arm.arm not in too_slow

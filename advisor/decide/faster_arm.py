@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 
-from advisor.decide.further_lines import AdvisedAnswer, join_names
+from advisor.decide.further_lines import CLEARLY_FASTER, AdvisedAnswer, join_names
 from advisor.decide.recommend import find_errors
 from advisor.decide.sensitivity import SAME_SCORE, grades_of
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Interval
 from advisor.domain.recommendation import Flip
-from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
-from advisor.domain.rubric import LETTERS
+from advisor.domain.results import ScoredArm
 from advisor.text_format import format_number, format_weight
-
-#: An arm that is this many times as fast as the advised one at a shape is named.
-CLEARLY_FASTER = 1.2
 
 
 def flip_in_certainty(answer: Answer) -> Flip | None:
@@ -28,7 +24,7 @@ def flip_in_certainty(answer: Answer) -> Flip | None:
     return _flip_to(facts, faster)
 
 
-def describe_faster(facts: AdvisedAnswer, *, is_brief: bool) -> str:
+def describe_faster(facts: AdvisedAnswer) -> str:
     """Name the fastest arm if it is another one and, beside the baseline, the best other one."""
     regret, is_baseline = facts.decision.speed_regret, is_baseline_advised(facts)
     faster = find_faster_arm(facts)
@@ -39,18 +35,22 @@ def describe_faster(facts: AdvisedAnswer, *, is_brief: bool) -> str:
             if is_unfit(facts.answer.results)
             else f"{regret.value:.2f}x as fast as this one"
         )
-        exactness = _less_exact(facts, faster)
-        reason = _why_not(facts, faster, is_brief=is_brief)
+        lines = faster.adoption.lines_changed
+        # The baseline needs no change, so the lines are a part of the price.
+        change = f" for {lines} line{'' if lines == 1 else 's'} of code" if is_baseline else ""
+        gain += f"{change}{_less_exact(facts, faster)}"
         sentences.append(
-            f"{_how_sure(facts, faster)}: {faster.title}, {gain}{exactness}; {reason}."
+            f"{_how_sure(facts, faster)}: {faster.title}, {gain}; {_why_not(facts, faster)}."
         )
     elif not is_baseline:
-        sentences.append(_nothing_faster(facts))
+        over = " over all shapes" if len(facts.measured.cells) > 1 else ""
+        sentences.append(f"Nothing measured is clearly faster{over}.")
     others = (arm for arm in facts.answer.scores if arm.workflow != facts.scored.workflow)
     best = next((arm for arm in others if not arm.failures), None)
-    is_named = best is None or best.arm == regret.arm or best.workflow in facts.decision.as_good
-    if is_baseline and best is not None and not is_named and not is_brief:
-        sentences.append(f"The best other workflow is {best.title}, {describe_gain(facts, best)}.")
+    is_named = faster is not None or best is None or best.arm in facts.decision.as_good
+    if is_baseline and best is not None and not is_named:
+        gain = describe_gain(facts, best)
+        sentences.append(f"The best other workflow is {best.title}, {gain} as fast.")
     return " ".join(sentences)
 
 
@@ -59,30 +59,13 @@ def _how_sure(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     # The interval is one over the baseline.
     is_compared = is_baseline_advised(facts) or is_unfit(facts.answer.results)
     is_doubtful = is_compared and low is not None and low < 1
-    return "Perhaps faster" if is_doubtful else "Faster"
-
-
-def _nothing_faster(facts: AdvisedAnswer) -> str:
-    """Say that no arm is faster over all shapes, and which one clearly is at one of them."""
-    cells = facts.measured.cells
-    if len(cells) <= 1:
-        return "Nothing measured is clearly faster."
-    ahead = [
-        (theirs.speedup.value / ours.speedup.value, arm.title, ours.shape)
-        for arm in facts.answer.scores
-        for ours, theirs in zip(cells, facts.answer.measurements[arm.arm].cells, strict=True)
-    ]
-    most, title, shape = max(ahead, key=lambda each: each[0])
-    if most < CLEARLY_FASTER or is_unfit(facts.answer.results):
-        return "Nothing measured is clearly faster over all shapes."
-    at = f"at {shape.description} {title} is {most:.2f}x as fast as this one"
-    return f"Nothing measured is clearly faster over all shapes; {at}."
+    return "Perhaps faster" if is_doubtful or faster.unproven else "Faster"
 
 
 def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:
     """Return the fastest arm, if its lead over the advised one matters."""
     regret = facts.decision.speed_regret
-    is_faster = regret.arm is not None and regret.value >= 1 + EQUIVALENCE_MARGIN
+    is_faster = regret.arm is not None and regret.value >= CLEARLY_FASTER
     return facts.arms[regret.arm] if is_faster and regret.arm is not None else None
 
 
@@ -111,19 +94,15 @@ def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     return f" but less exact (error {error:.1e})" if math.isfinite(error) else " but less exact"
 
 
-def _why_not(facts: AdvisedAnswer, faster: ScoredArm, *, is_brief: bool) -> str:
+def _why_not(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     if faster.failed_constraints:
         return f"a constraint excludes it ({'; '.join(faster.failed_constraints)})"
+    if faster.unproven:
+        return "this gain is not shown"
     if _is_as_good_sibling(facts, faster):
         return "it scores as well"
-    if is_brief:
-        return f"it {_when_it_leads(facts, faster)}"
     ours, theirs = grades_of(facts.scored), grades_of(faster)
-    losses = [
-        f"{name.replace('_', ' ')} ({LETTERS[faster.ratings[name].tier]})"
-        for name in ours
-        if theirs[name] < ours[name]
-    ]
+    losses = [name.replace("_", " ") for name in ours if theirs[name] < ours[name]]
     on = f"it loses on {join_names(losses)}" if losses else "it scores the same"
     return f"{on}, and {_when_it_leads(facts, faster)}"
 

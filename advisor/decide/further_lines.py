@@ -28,6 +28,8 @@ from probes.wire.checks import Checked
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
 EAGER_TITLE = "eager PyTorch"
+#: An arm that is this many times as fast as the advised one is named.
+CLEARLY_FASTER = 1.1
 #: Two estimates of a speed that differ by a smaller share count as one.
 LARGEST_SPREAD = 0.1
 
@@ -110,21 +112,20 @@ def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
 
 
 def describe_weights(facts: AdvisedAnswer) -> list[str]:
-    """Return the format of the advised arm's weights and the best native arm, if it has one."""
+    """Return how the weights are quantised, with the error, and the best arm without that."""
     if facts.scored.weights is None:
         return []
+    worst = worst_check(facts.measured.correctness)
+    is_close = worst is not None and worst.accuracy_class == "close"
+    error = f" ({_cost(worst, is_quantised=True)})" if worst is not None and is_close else ""
     native = _alternative(facts, facts.advice.best_native)
-    instead = (
-        f"Best without quantised weights: {native}."
-        if native
-        else "No arm without quantised weights was measured."
-    )
+    instead = f" Best without: {native}." if native else ""
     random = (
-        " The model has random weights: what trained weights lose has to be measured with them."
+        " What trained weights lose has to be measured with them: these are random."
         if has_random_weights(facts.answer.question.model)
         else ""
     )
-    return [f"Its weights are quantised to {facts.scored.weights}. {instead}{random}"]
+    return [f"Its weights are quantised to {facts.scored.weights}{error}.{instead}{random}"]
 
 
 def _alternative(facts: AdvisedAnswer, arm: str | None) -> str:
@@ -142,7 +143,7 @@ def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
         instead = f" Best with outputs that were all checked: {exact}." if exact else ""
         return [f"Not all of its outputs were checked: {why_unchecked(worst)}.{instead}"]
     if facts.scored.weights is not None:
-        return [f"Its outputs differ from the reference: {_cost(worst, is_quantised=True)}."]
+        return []  # the line of the weights has the error
     exact = _alternative(facts, facts.advice.best_exact)
     instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."
     return [f"Its outputs are close, not exact: {_cost(worst)}. {instead}"]
@@ -186,7 +187,7 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
     for advice in facts.advice.advice_by_shape if facts.decision.word != "OPEN" else ():
         # The highest score is not always the highest speed, so both speed-ups are given.
         gain = f"{advice.shape} ({advice.speedup:.2f}x, this answer {advice.advised_speedup:.2f}x)"
-        if advice.arm != facts.scored.arm:
+        if advice.speedup >= CLEARLY_FASTER * advice.advised_speedup:
             ahead.setdefault(advice.arm, []).append(gain)
     lines += [
         f"{facts.titles[arm]} scores more at {_shape_name(facts)}{'s' if len(at) > 1 else ''} "

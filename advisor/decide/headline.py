@@ -14,6 +14,7 @@ from advisor.decide.faster_arm import (
     describe_faster,
     describe_gain,
     describe_range,
+    find_faster_arm,
     is_baseline_advised,
 )
 from advisor.decide.further_lines import (
@@ -34,7 +35,6 @@ from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
 from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
 from advisor.domain.recommendation import ChosenFor
-from advisor.domain.results import ScoredArm
 from advisor.errors import MachineUnfitError
 from advisor.text_format import (
     format_bound,
@@ -65,8 +65,8 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
         return (HeadlineLine(part="answer", text=_without_recommendation(answer)),)
     lines: list[tuple[HeadlinePart, str]] = [
         ("answer", _instruction(facts, scope)),
-        ("certainty", _certainty(facts)),
-        ("change", _change(facts)),
+        ("certainty", _why_alone(facts) if facts.decision.word is None else _certainty(facts)),
+        ("change", _how_to_compare(facts) if _is_alone(facts) else _change(facts)),
     ]
     further: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
         ("start", describe_start(facts)),
@@ -82,12 +82,6 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
     return tuple(HeadlineLine(part=part, text=text) for part, text in lines)
 
 
-def write_brief_certainty(answer: Answer) -> str:
-    """Return the line of the certainty without the grades of other arms, which a table shows."""
-    facts = AdvisedAnswer.of(answer)
-    return _certainty(facts, is_brief=True) if facts is not None else ""
-
-
 def _without_recommendation(answer: Answer) -> str:
     problem = answer.problem
     reason = problem.what if problem else "nothing was decided"
@@ -96,47 +90,57 @@ def _without_recommendation(answer: Answer) -> str:
 
 
 def _instruction(facts: AdvisedAnswer, scope: str) -> str:
+    if _is_alone(facts):
+        only = f"only {facts.scored.title} has a result"
+        return f"Nothing was compared for {facts.subject}{scope}: {only}."
     meanwhile = " for now" if facts.decision.word == "OPEN" else ""
     return f"Use {facts.scored.title} for {facts.subject}{scope}{meanwhile}."
 
 
-def _certainty(facts: AdvisedAnswer, *, is_brief: bool = False) -> str:
-    word = facts.decision.word
-    if word is None:
-        return f"No other workflow {_why_alone(facts)}. {_speed(facts)}"
+def _is_alone(facts: AdvisedAnswer) -> bool:
+    return len(facts.answer.scores) == 1
+
+
+def _certainty(facts: AdvisedAnswer) -> str:
+    word, as_good = facts.decision.word, _as_good(facts)
+    # A clear answer may have equals, and its word must not hide them.
+    is_first = word == "CLEAR" and bool(as_good)
     sentences = [
-        f"{word}{_why_not_clear(facts)}.",
+        f"{word}, but {as_good}." if is_first else f"{word}{_why_not_clear(facts)}.",
         _speed(facts),
         _chosen_for(facts),
-        _as_good(facts),
+        f"{as_good[:1].upper()}{as_good[1:]}." if as_good and not is_first else "",
         _wrong_choice(facts),
-        describe_faster(facts, is_brief=is_brief),
+        describe_faster(facts),
         _what_settles(facts) if word == "OPEN" else "",
     ]
     return " ".join(filter(None, sentences))
 
 
 def _why_alone(facts: AdvisedAnswer) -> str:
-    """Name the workflows whose arms failed, with the status of the first."""
-    if any(arm.workflow != facts.scored.workflow for arm in facts.answer.scores):
-        return "meets the constraints"
+    """Return why the advised arm is compared with nothing: what the other workflows failed at."""
+    if not _is_alone(facts):
+        return f"No other workflow meets the constraints. {_speed(facts)}".rstrip()
     failed = {
-        arm.workflow: f"{facts.titles.get(arm.workflow, arm.title)}: {arm.status}"
+        arm.workflow: f"{facts.titles.get(arm.workflow, arm.title)} ({arm.status})"
         for arm in reversed(facts.answer.unmeasured)
-        if arm.option is not None and arm.status != "excluded"
+        if arm.option is not None
     }
-    named = ", ".join(list(failed.values())[:MOST_NAMED])
-    return f"has a result{f' ({named})' if named else ''}{_left_out(facts)}"
+    if failed:
+        return f"Without a result: {join_names(list(failed.values())[:MOST_NAMED])}."
+    if facts.answer.question.workflows:
+        return "No other workflow was asked for."
+    return "No other workflow of the model can be measured here."
 
 
-def _left_out(facts: AdvisedAnswer) -> str:
-    """Return how many builds `--requests` left out; empty for none."""
-    left_out = sum(not build.started for build in facts.answer.results.stopped_builds)
-    requests = facts.answer.question.requests
-    if not left_out or requests is None:
-        return ""
-    builds = "build" if left_out == 1 else "builds"
-    return f"; --requests {requests} left out {left_out} other {builds}"
+def _how_to_compare(facts: AdvisedAnswer) -> str:
+    """Return the next step: what mends a planned arm, a wider question, or a missing workflow."""
+    unmeasured = facts.answer.unmeasured
+    planned = [arm.fix for arm in unmeasured if arm.option is not None and arm.fix]
+    missing = [arm.fix for arm in unmeasured if arm.status == "not-installed" and arm.fix]
+    wider = "ask without --workflows, which compares it with all that this machine has"
+    steps = [*planned, *([wider] if facts.answer.question.workflows else []), *missing]
+    return f"To compare it: {steps[0] if steps else 'p3-advisor workflows lists the others'}."
 
 
 def _why_not_clear(facts: AdvisedAnswer) -> str:
@@ -166,26 +170,20 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
 def _chosen_for(facts: AdvisedAnswer) -> str:
     """Return why an arm is advised that has not the highest score."""
     reason = CHOSEN_FOR.get(facts.decision.chosen_for)
-    if reason is None:
-        return ""
     first = next(arm for arm in facts.answer.scores if not arm.failures)
+    if reason is None or find_faster_arm(facts) == first:
+        return ""
     return f"{first.title} scores {first.score - facts.scored.score:.2f} points more, but {reason}."
 
 
 def _as_good(facts: AdvisedAnswer) -> str:
-    """Name the workflows that are about as good, with their shares and speed-ups."""
+    """Name the arms that are about as good, with their speed-ups and shares."""
     shares = facts.decision.contenders
-    arms = [_best_of(facts, workflow) for workflow in facts.decision.as_good]
     named = [
-        f"{arm.title} ({describe_gain(facts, arm)}, {format_share_of_draws(shares[arm.workflow])})"
-        for arm in arms
+        f"{arm.title} ({describe_gain(facts, arm)}, {format_share_of_draws(shares[arm.arm])})"
+        for arm in (facts.arms[each] for each in facts.decision.as_good)
     ]
-    return f"About as good: {join_names(named, 'or')}." if named else ""
-
-
-def _best_of(facts: AdvisedAnswer, workflow: str) -> ScoredArm:
-    own = (arm for arm in facts.answer.scores if arm.workflow == workflow and not arm.failures)
-    return next(own)
+    return f"about as good: {join_names(named, 'or')}" if named else ""
 
 
 def _wrong_choice(facts: AdvisedAnswer) -> str:
@@ -194,6 +192,9 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
     if lost is None or facts.decision.outstanding:
         return ""
     if lost < NOTHING:
+        # Beside a faster arm it would read as if its speed were worth nothing.
+        if find_faster_arm(facts) is not None:
+            return ""
         return "At your weights a wrong choice would cost nothing."
     worth = f"{format_share(lost)} of speed is worth"
     return f"At your weights a wrong choice would cost as much as {worth}."
@@ -230,7 +231,7 @@ def _which_budget(budget: Budget | None, repeats: int) -> str:
 def _speed(facts: AdvisedAnswer) -> str:
     baseline = facts.baseline_title
     if is_baseline_advised(facts):
-        return f"It is the baseline, {baseline}."
+        return ""
     speedup = facts.measured.speedup
     if write_load_lines(facts):
         return f"{speedup.value:.2f}x the request rate of {baseline}{_bounds(speedup)}."
@@ -257,8 +258,6 @@ def _bounds(speedup: Interval) -> str:
 
 
 def _change(facts: AdvisedAnswer) -> str:
-    if facts.decision.word is None:
-        return "To compare it, measure another workflow: p3-advisor workflows lists them."
     priorities = facts.answer.question.priorities
     shares = priorities.describe()
     flips = [flip for flip in facts.advice.flips if flip.to != facts.scored.arm]

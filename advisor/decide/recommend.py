@@ -20,6 +20,7 @@ from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
+from advisor.domain.plan import ArmName
 from advisor.domain.question import Question, choose_next_budget
 from advisor.domain.recommendation import (
     BreakEven,
@@ -76,7 +77,7 @@ def recommend(
         raise machine_unfit(results, next_budget, RankedArm(winner, measurements[winner.arm]))
     trust_grade, trust_reasons = trust.grade(results, found.word, unraced_shapes(answer))
     simplex = sensitivity.leading_shares(viable, question.priorities)
-    runner_up = _runner_up(winner, viable)
+    runner_up = _runner_up(winner, viable, results.baseline)
     candidates = [measurements[arm.arm] for arm in viable]
     break_even = _break_even(answer, winner)
     advice = Recommendation(
@@ -90,7 +91,7 @@ def recommend(
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
-        flips=find_flips(viable, question.priorities),
+        flips=find_flips([arm for arm in viable if not arm.unproven], question.priorities),
         simplex_share=_share_of_workflow(winner, viable, simplex),
         simplex=simplex,
         break_even_requests=costs.worst_break_even(break_even),
@@ -117,11 +118,11 @@ def unraced_shapes(answer: Answer) -> tuple[Shape, ...]:
     return tuple(shape for shape in answer.question.shapes if shape not in raced)
 
 
-def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm]) -> ScoredArm | None:
-    """Return the best arm of another workflow, else the next arm."""
-    others = [arm for arm in viable if arm is not winner]
-    other_workflows = [arm for arm in others if arm.workflow != winner.workflow]
-    return next(iter(other_workflows or others), None)
+def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) -> ScoredArm | None:
+    """Return the best arm of another workflow or the baseline, else the next arm."""
+    candidates = certainty.candidates_of(viable, baseline)
+    others = [arm for arm in (candidates if len(candidates) > 1 else viable) if arm is not winner]
+    return min(others, key=lambda arm: arm.rank, default=None)
 
 
 def _share_of_workflow(
@@ -218,7 +219,7 @@ def advise_by_shape(
     }
     found = []
     for shape, ranked in sorted(by_shape.items()):
-        best = next((arm for arm in ranked if not arm.failed_constraints), None)
+        best = next((arm for arm in ranked if not (arm.failures or arm.unproven)), None)
         if best is not None and (advised.arm, shape) in speedups:
             found.append(
                 ShapeAdvice(
@@ -259,7 +260,7 @@ def compare_with_guideline(
     """
     agrees: bool | None
     named = [arm for arm in scored if arm.workflow in guideline.workflows]
-    rivals = [name for name in as_good if name in guideline.workflows]
+    rivals = [arm for arm in as_good if ArmName.parse(arm).workflow in guideline.workflows]
     if winner.workflow in guideline.workflows:
         agrees, why = True, f"the guideline recommends {winner.workflow}"
     elif rivals:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from advisor.decide import performance_portability
 from advisor.decide.grades import DIGITS, ArmFacts, facts_of, infer_new_shapes, rate
+from advisor.decide.performance_portability import is_lossless
+from advisor.decide.speedup_draws import is_shown_faster
 from advisor.domain.accuracy import LossClass
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERIA, FIGURES, Constraint, FailedConstraint
 from advisor.domain.measurement import Measurement
-from advisor.domain.question import Question
+from advisor.domain.question import Question, WeightFormat
 from advisor.domain.results import Adoption, Evidence, Rating, Results, ScoredArm
 from advisor.domain.rubric import DecisionRule
 from advisor.domain.workflow import Workflow
@@ -42,7 +45,49 @@ def score_arms(
             inferred_new_shapes=new_shapes.get(entry.arm),
         )
         scored.append(_score_arm(entry, workflow, facts, results, catalogue, question, evidence))
-    return rank(scored)
+    return rank(mark_unproven(scored, results, catalogue.rubric.decision.certain))
+
+
+#: Bits of a quantised weight.
+BITS: dict[WeightFormat, int] = {"int4": 4, "int8": 8, "fp8": 8}
+NATIVE_BITS = 16
+
+
+def mark_unproven(scored: Sequence[ScoredArm], results: Results, certain: float) -> list[ScoredArm]:
+    """Return the arms, with those marked that lose accuracy without a gain that is shown.
+
+    Each is compared with the more exact arms of its workflow that are not marked themselves. A
+    better letter than that of speed is a gain, too.
+    """
+    measured = {entry.arm: entry for entry in results.measurements}
+    exactness = {
+        arm.arm: (is_lossless(measured[arm.arm]), BITS[arm.weights] if arm.weights else NATIVE_BITS)
+        for arm in scored
+    }
+    proven: list[ScoredArm] = []
+    for arm in sorted(scored, key=lambda arm: exactness[arm.arm], reverse=True):
+        own = exactness[arm.arm]
+        is_unproven = not arm.failures and any(
+            other.workflow == arm.workflow
+            and exactness[other.arm] != own
+            and all(map(operator.ge, exactness[other.arm], own))
+            and not _has_better_letter(arm, other)
+            and not is_shown_faster(
+                measured[arm.arm], measured[other.arm], results.baseline, certain
+            )
+            for other in proven
+            if not (other.failures or other.unproven)
+        )
+        proven.append(msgspec.structs.replace(arm, unproven=is_unproven))
+    return proven
+
+
+def _has_better_letter(one: ScoredArm, other: ScoredArm) -> bool:
+    return any(
+        rating.tier > other.ratings[name].tier
+        for name, rating in one.ratings.items()
+        if name != "performance"
+    )
 
 
 def score_by_shape(
@@ -99,7 +144,7 @@ def _bonus(measurement: Measurement, baseline: str, rule: DecisionRule) -> float
     """
     if measurement.arm == baseline:
         return rule.baseline_bonus
-    if not performance_portability.is_lossless(measurement):
+    if not is_lossless(measurement):
         return 0.0
     share = math.log(measurement.speedup.value) / math.log(rule.speed_bonus_at)
     return rule.speed_bonus * min(max(share, 0.0), 1.0)

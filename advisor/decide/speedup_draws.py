@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -157,6 +158,22 @@ def includes_processes(measurement: Measurement) -> bool:
     cells = measurement.cells
     is_replicated = bool(cells) and all(cell.processes >= MIN_PROCESSES for cell in cells)
     return is_replicated or measurement.speedup.process_error is not None
+
+
+def is_shown_faster(one: Measurement, other: Measurement, baseline: str, certain: float) -> bool:
+    """Check whether an arm is faster than another with the probability `certain`.
+
+    As in the draws, they share a part of the smaller error, that of the baseline.
+    """
+    lead = math.log(one.speedup.value / other.speedup.value)
+    variances = [
+        0.0
+        if each.arm == baseline
+        else _standard_error(each.speedup) ** 2 + _process_error(each) ** 2
+        for each in (one, other)
+    ]
+    error = math.sqrt(sum(variances) - 2 * BASELINE_PART * min(variances))
+    return lead > statistics.NormalDist().inv_cdf(certain) * error
 
 
 def _speedups(measurements: Sequence[Measurement]) -> tuple[list[list[Interval]], list[float]]:

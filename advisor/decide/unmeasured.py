@@ -195,7 +195,7 @@ def potential_of(arm: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Po
         fastest = max((entry.speedup.value for entry in measurements), default=1.0)
         most = catalogue.rubric.decision.outstanding_gain * fastest
         most = max(most, (earlier and earlier.largest_speedup) or 0.0)
-        return _potential(arm, most, answer, catalogue)
+        return potential_at(most, arm, answer, catalogue)
     gains = earlier.gains if earlier else {}
     margin = catalogue.presets.builds.gain_margin
     limits = {
@@ -206,17 +206,18 @@ def potential_of(arm: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Po
     if not limits:
         return None
     sibling = min(limits, key=lambda each: limits[each])
-    return _potential(arm, limits[sibling], answer, catalogue, sibling, gains[sibling])
+    return potential_at(limits[sibling], arm, answer, catalogue, sibling, gains[sibling])
 
 
-def _potential(
-    arm: UnmeasuredArm,
+def potential_at(
     speedup: float,
+    arm: UnmeasuredArm,
     answer: Answer,
     catalogue: Catalogue,
     sibling: str | None = None,
     gain: SiblingGain | None = None,
 ) -> Potential | None:
+    """Return what the arm scores at a speed-up; None for one that fails a constraint."""
     rubric, question = catalogue.rubric, answer.question
     workflow = next(each for each in catalogue.workflows if each.id == arm.workflow)
     facts = {

@@ -136,6 +136,8 @@ class EarlierRuns(msgspec.Struct, frozen=True, kw_only=True):
     build_seconds: Annotated[float, msgspec.Meta(ge=0)]
     #: At any batch size; null for servers.
     largest_speedup: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    #: Over the fastest arm of the other workflows of a run; null where there was none.
+    largest_lead: Annotated[float, msgspec.Meta(gt=0)] | None = None
     #: By other arm of its workflow.
     gains: dict[str, SiblingGain] = {}
 

@@ -63,6 +63,9 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **{pillar: weight}, **rest)
 
 
+#: Those of the preset `balanced`, which an answer does not state.
+DEFAULT_PRIORITIES = Priorities(performance=40, productivity=35, portability=25)
+
 #: A figure that may also be required as a letter, the class of what is lost of a trained model.
 CLASSIFIED = "accuracy"
 #: A figure that is measured after all others.

@@ -106,7 +106,7 @@ class ShapeAdvice(msgspec.Struct, frozen=True, kw_only=True):
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the measurements decide, by draws from their uncertainty."""
 
-    #: Null with one workflow, which is compared with nothing.
+    #: Null with one arm, which is compared with nothing.
     word: DecisionWord | None
     #: Share of the draws in which the advised arm loses no more score than counts as nothing.
     certainty: float
@@ -122,13 +122,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     checked: bool = True
     #: Arms that timed out or were not reached, and might lead; the decision is not CLEAR with any.
     outstanding: tuple[str, ...] = ()
-    #: Workflows with more than 5 % of such draws, the advised one first, with their share; several
-    #: can be as good as the best one in one draw.
+    #: Arms with more than 5 % of such draws, the advised one first, with their share: the best of
+    #: each workflow, and the baseline. Several can be as good as the best one in one draw.
     contenders: dict[str, float]
-    #: Other workflows that are about as good, the likeliest first.
+    #: Those of them that are about as good as the advised one, the likeliest first.
     as_good: tuple[str, ...]
-    #: Points of score that are lost if another workflow is really the best; exceeded in 5 % of the
-    #: draws.
+    #: Points of score that are lost if another arm is really the best; few draws exceed them.
     lost_score: float
     #: The same as a share of speed: a wrong choice costs as much as this loss of speed. Null where
     #: performance has no weight.

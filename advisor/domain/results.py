@@ -210,6 +210,9 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     #: Points that the choice adds to the score, for speed or for needing no change.
     bonus: float = 0.0
     rank: int
+    #: Whether it is less exact than an arm of its workflow, and no gain over that arm is shown; it
+    #: is listed but not recommended.
+    unproven: bool = False
     #: Constraints it fails; an arm with any is listed but not recommended.
     failures: tuple[FailedConstraint, ...] = ()
     speedup: float

@@ -155,9 +155,10 @@ def arms_of_interpreter(answer: Answer, state: RunState) -> tuple[str, ...]:
 
 
 def undecided_workflows(advice: Recommendation | None, question: Question) -> tuple[str, ...]:
-    """Return the contenders of an OPEN decision, else the workflows of the question."""
+    """Return the workflows that contend in an OPEN decision, else those of the question."""
     if advice is not None and advice.decision.word == "OPEN":
-        return tuple(advice.decision.contenders)
+        named = (ArmName.parse(arm).workflow for arm in advice.decision.contenders)
+        return tuple(dict.fromkeys(named))
     return question.workflows
 
 

@@ -239,20 +239,17 @@ MOST_RIVALS = 2
 def leaders_of(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
     """Return the baseline, the advised arm and its rivals.
 
-    The rivals are the best arm of each other workflow that may lead, or the best arm of another
-    workflow where none may.
+    The rivals are the other arms that may lead, those first that lead where their gain is shown, or
+    the best arm of another workflow where none may.
     """
     advice = answer.recommendation
     if advice is None or answer.advised is None:
         return ()
     advised = answer.advised.scored
-    contenders = advice.decision.contenders
-    others: dict[str, str] = {}
-    for scored in answer.scores:
-        if scored.workflow != advised.workflow:
-            others.setdefault(scored.workflow, scored.arm)
-    likely = [others[workflow] for workflow in contenders if workflow in others]
-    rivals = likely[:MOST_RIVALS] or list(others.values())[:1]
+    unproven = [each.arm for each in answer.scores if each.unproven and each.rank < advised.rank]
+    others = [each.arm for each in answer.scores if each.workflow != advised.workflow]
+    likely = [*unproven, *(arm for arm in advice.decision.contenders if arm != advised.arm)]
+    rivals = likely[:MOST_RIVALS] or others[:1]
     chosen = {plan.baseline.id, advised.arm, *rivals}
     return tuple(arm for arm in plan.arms if arm.id in chosen)
 

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from advisor.decide.diagnosis import ADVICE, TITLES
 from advisor.decide.faster_arm import flip_in_certainty
-from advisor.decide.headline import write_brief_certainty
 from advisor.decide.reasons import name_grade
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.constraints import PILLARS
+from advisor.domain.constraints import DEFAULT_PRIORITIES, PILLARS
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Flip, Recommendation
@@ -94,8 +93,11 @@ def short_answer_lines(answer: Answer, *, has_details: bool = True) -> list[Answ
     advice = answer.recommendation
     if advice is None:
         return [AnswerLine(line) for line in answer_lines(answer)]
-    left_out = {"answer", "certainty", "change", *(() if has_details else DETAILS)}
-    further = [line.text for line in answer.headline if line.part not in left_out]
+    priorities, is_alone = answer.question.priorities, advice.decision.word is None
+    left_out = {"answer", *(() if is_alone else ("change",)), *(() if has_details else DETAILS)}
+    certainty, *further = [line.text for line in answer.headline if line.part not in left_out]
+    if priorities != DEFAULT_PRIORITIES:
+        further.append(f"Your weights: {priorities.describe()}.")
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     cost = f"Cost: {cost_line(answer, answer.advised)}. " if answer.advised else ""
     # What speaks against a clear answer is in its certainty already.
@@ -105,7 +107,7 @@ def short_answer_lines(answer: Answer, *, has_details: bool = True) -> list[Answ
     return [
         AnswerLine(headline(answer)),
         *map(AnswerLine, stop_notice(answer)),
-        AnswerLine(write_brief_certainty(answer), has_word=advice.decision.word is not None),
+        AnswerLine(certainty, has_word=not is_alone),
         *map(AnswerLine, (*further, *origin, f"{cost}Trust {advice.trust}{reason}.")),
     ]
 
@@ -263,15 +265,18 @@ def repaid_after(advice: Recommendation) -> str:
     """
     if advice.break_even_requests is None:
         return ""
-    requests = round_requests(advice.break_even_requests)
     sizes = [each for each in advice.break_even if each.requests == advice.break_even_requests]
+    low, high = _round(sizes[0].low or advice.break_even_requests), _round(sizes[0].high)
+    count = low if low == high else f"{low} to {high}" if high else f"at least {low}"
     is_one_of_several = len(sizes) == 1 < len(advice.break_even)
     where = f" at {sizes[0].shape.description}" if is_one_of_several else ""
-    return f"{requests} request{'' if requests == '1' else 's'}{where}"
+    return f"{count} request{'' if count == '1' else 's'}{where}"
 
 
-def round_requests(requests: float) -> str:
-    """Return a number of requests with two significant digits."""
+def _round(requests: float | None) -> str:
+    """Return a number of requests with two significant digits; empty for never."""
+    if requests is None:
+        return ""
     return format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
 
 

@@ -117,6 +117,7 @@ def _ranking_data(answer: Answer, ranked: Sequence[RankedArm]) -> str:
             "rank": arm.scored.rank,
             "speedup": arm.scored.speedup,
             "barred": bool(arm.scored.failures),
+            "unproven": arm.scored.unproven,
         }
         for arm in ranked
     ]

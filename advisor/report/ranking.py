@@ -219,12 +219,7 @@ def _rank(answer: Answer, arm: RankedArm) -> str:
 
 
 def _is_as_good(answer: Answer, arm: RankedArm) -> bool:
-    """Return whether it is the best arm of a workflow that is about as good as the advised one."""
-    certainty = answer.recommendation.decision if answer.recommendation else None
-    if certainty is None or arm.scored.workflow not in certainty.as_good:
-        return False
-    best = (each for each in answer.scores if not each.failures)
-    return next(each for each in best if each.workflow == arm.scored.workflow).arm == arm.arm
+    return answer.recommendation is not None and arm.arm in answer.recommendation.decision.as_good
 
 
 def _call(shape: Shape, arm: RankedArm) -> str:

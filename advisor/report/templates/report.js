@@ -27,7 +27,8 @@ function rank(weights) {
 }
 
 function choose(ranked) {
-  const viable = ranked.some((arm) => !arm.barred) ? ranked.filter((arm) => !arm.barred) : ranked;
+  const proven = ranked.filter((arm) => !arm.unproven);
+  const viable = proven.some((arm) => !arm.barred) ? proven.filter((arm) => !arm.barred) : proven;
   const points = (arm) => Math.round((arm.score + arm.bonus) * 1e9) / 1e9;
   return [...viable].sort((left, right) => points(right) - points(left) || right.speedup - left.speedup)[0];
 }

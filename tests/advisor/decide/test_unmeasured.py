@@ -13,8 +13,10 @@ import msgspec
 import pytest
 
 from advisor.ask import rubric_files
+from advisor.decide.decision import decide_again
 from advisor.decide.unmeasured import list_excluded, list_planned, status_of
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
+from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Interval
 from advisor.domain.run_state import Header, ProcessState
@@ -183,6 +185,7 @@ HEAD = builders.header(
     catalogue=builders.catalogue(
         builders.workflow("compiled"),
         builders.workflow("late", declared=builders.declared(new_shapes="recompiles")),
+        earlier_runs={"cpu": {"late/fast": EarlierRuns(build_seconds=1.0, largest_lead=1.5)}},
     )
 )
 
@@ -216,6 +219,14 @@ def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bo
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
     assert ("might lead" in certainty) == is_outstanding
     assert any("--all-arms" in line for line in measure_on(found.answer)) == is_outstanding
+
+
+@pytest.mark.parametrize("lead", [0.8, None])
+def test_an_arm_for_which_no_kept_run_speaks_does_not_count(lead: float | None) -> None:
+    so_far = answer(unmeasured(LATE, "timed-out"))
+    seen = {LATE: EarlierRuns(build_seconds=1.0, largest_lead=lead)} if lead else {}
+    known = msgspec.structs.replace(HEAD.catalogue, earlier_runs={"cpu": seen})
+    assert built_answers.advised(decide_again(so_far, known)).decision.outstanding == ()
 
 
 def test_an_arm_whose_declared_facts_fail_a_constraint_does_not_count() -> None:
