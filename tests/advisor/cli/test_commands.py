@@ -78,14 +78,6 @@ def test_the_environment_that_is_named_is_that_of_the_device(run_program: RunPro
     assert "env create vllm-cpu" in vllm["fix"]
 
 
-def test_workflows_has_a_reason_for_every_workflow_that_does_not_apply(
-    run_program: RunProgram,
-) -> None:
-    rows = json.loads(run_program("workflows", "--json", "--gpu", "cpu").stdout)
-    assert all(row["status"] == "applies" or row["reason"] for row in rows)
-    assert next(row for row in rows if row["id"] == "tensorrt-llm")["status"] == "unsupported"
-
-
 def test_doctor_fails_without_torch_with_the_fix(
     tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:

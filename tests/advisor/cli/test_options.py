@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import subprocess
 from collections.abc import Callable, Iterator
@@ -74,13 +73,3 @@ def test_a_data_flag_before_a_command_is_its_flag(path: tuple[str, ...], flag: s
 @pytest.mark.parametrize("args", [["--json"], ["--json", "--model", "show"], ["--jsonl", "--gpu"]])
 def test_a_data_flag_without_a_command_stays(args: list[str]) -> None:
     assert move_behind_command(args, program()) == args
-
-
-@pytest.mark.parametrize("command", [("show",), ("decide",), ("env", "list"), ("history",)])
-def test_a_command_prints_json_wherever_the_flag_is(
-    run_cli: RunCli, recorded: pathlib.Path, command: tuple[str, ...]
-) -> None:
-    run = [recorded.name] if command in {("show",), ("decide",)} else []
-    before, after = run_cli("--json", *command, *run), run_cli(*command, *run, "--json")
-    assert before.returncode == after.returncode == 0, before.stderr
-    assert json.loads(before.stdout) == json.loads(after.stdout)
