@@ -144,13 +144,10 @@ class SimulatedSession:
         self.calls = calls
         #: Arm, shape and round of every visit.
         self.order: list[tuple[str, Shape, int]] = []
-        #: By arm, a number of visits after which its log seconds change, and the change.
-        self.shifts: dict[str, tuple[int, float]] = {}
         #: By arm, the number of its process and the constant offset of its log seconds.
         self._processes: dict[str, tuple[int, float]] = {}
         self._running: set[str] = set()
         self._last_visit: dict[str, BlockTimed] = {}
-        self._visit_counts: dict[str, int] = {}
 
     def start(
         self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Iterable[str] = ()
@@ -174,10 +171,7 @@ class SimulatedSession:
         """Simulate the calls of one block."""
         process, offset = self._processes[arm]
         self.order.append((arm, shape, number))
-        count = self._visit_counts[arm] = self._visit_counts.get(arm, 0) + 1
-        first, shift = self.shifts.get(arm, (0, 0.0))
         level = math.log(BASE_SECONDS) + self.log_gaps[arm] + offset
-        level += shift if count > first else 0.0
         first_call = self.machine.call(level + math.log(FIRST_CALL_FACTOR))
         visit = BlockTimed(
             shape=shape,
