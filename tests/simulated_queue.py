@@ -44,15 +44,6 @@ class Load:
         return max(self.requests / true_goodput(self.limit), rules.least_ttfts * self.limit)
 
 
-#: Limits of 2, 5 and 10 service times, blocks of 50 to 500 requests. With the limit 10 a block has
-#: 170 requests at least.
-LOADS = tuple(
-    Load(limit, requests)
-    for limit, sizes in ((2.0, (50, 150, 500)), (5.0, (50, 150, 500)), (10.0, (170, 500)))
-    for requests in sizes
-)
-
-
 @functools.cache
 def rules_of_serving() -> ServingRules:
     rules = builders.shipped_catalogue().serving

@@ -56,23 +56,6 @@ network (float[batch, 32] x) => (float[batch, 8] y) {
     y = MatMul(positive, narrow)
 }
 """
-NEVER_COMPILED = """
-import torch
-
-
-class NeverCompiled(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(16, 16)
-
-    @torch._dynamo.disable
-    def forward(self, x):
-        return self.layer(x - x.mean(0))
-
-
-def never_compiled_in_bfloat16():
-    return NeverCompiled().to(torch.bfloat16), torch.randn(2, 16, dtype=torch.bfloat16)
-"""
 
 
 @pytest.fixture
@@ -192,37 +175,6 @@ def test_a_file_of_the_user_is_probed(
     assert "onnxruntime-cpu/host" in found
     checks = [checked for each in found.values() for checked in each.correctness]
     assert {checked.accuracy_class for checked in checks} == {"exact"}
-
-
-@pytest.mark.long
-def test_a_stack_that_refuses_the_model_or_skips_it_has_its_own_status(
-    advise: Advise, home: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    (tmp_path / "nets.py").write_text(NEVER_COMPILED)
-    answer = advise(
-        *("--model", f"{tmp_path / 'nets.py'}:never_compiled_in_bfloat16", "--batch-sizes", "2"),
-        *("--budget", "1", "--all-arms"),
-        *("--workflows", "torch-compile-inductor/default,onnxruntime-cpu/host"),
-    )
-    assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
-    document = json.loads(answer.stdout)
-    assert set(measurements(document)) == {"pytorch-eager"}
-    assert {arm["workflow"] for arm in document["scores"]} == {"pytorch-eager"}
-    unmeasured = {each["workflow"]: each for each in document["unmeasured"]}
-    assert unmeasured["torch-compile-inductor"]["status"] == "not-engaged"
-    refused = unmeasured["onnxruntime-cpu"]
-    assert refused["status"] == "unsupported", "not a failure"
-    assert "bfloat16" in refused["reason"]
-    assert "--dtype float32" in refused["fix"]
-    recipe = [COMMAND, "recipe", document["run_id"], "--workflow", "pytorch-eager"]
-    server = subprocess.run(
-        [*recipe, "--style", "server"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "P3_ADVISOR_HOME": str(home)},
-        check=True,
-    ).stdout
-    assert "max_batch_size=1," in server, "the rows of the model are coupled"
 
 
 @pytest.mark.long

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import pathlib
 import pty
@@ -119,38 +118,6 @@ def processes_of(home: pathlib.Path) -> list[psutil.Process]:
             ):
                 found.append(process)
     return found
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_a_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    options = ["--gpu", "cpu", "--workflows", "pytorch-eager", "--batch-sizes", "1"]
-    options += ["--budget", "3", "--priority", "performance=50,productivity=30,portability=20"]
-    with Terminal("ask", *options, home=home) as screen:
-        screen.wait_for(b"Which model")
-        screen.start_run()
-        screen.wait_for(b"Evidence", timeout_seconds=900)  # three processes import torch
-        screen.wait_for(b"Use PyTorch eager")
-        since = len(screen.out)
-        screen.press(b"w")
-        screen.wait_for(b"> Performance", since)
-        screen.press(b"l")
-        screen.wait_for(b"With these weights", since)
-        since = len(screen.out)
-        screen.press(b"e")
-        screen.wait_for(b"Write", since)  # the input has the focus
-        file = tmp_path / "whole.json"
-        screen.press(str(file).encode())  # replaces the proposed name, which is selected
-        screen.wait_for(file.name.encode(), since)
-        screen.press(b"\r")
-        screen.wait_for(b"written:", since)
-        screen.press(b"q")
-        assert screen.wait() == 0
-        assert LEAVE_ALTERNATE_SCREEN in screen.out
-    document = json.loads(file.read_text())
-    assert document["recommendation"]["arm"] == "pytorch-eager"
-    assert document["question"]["priorities"]["performance"] == 55
-    assert processes_of(home) == []
 
 
 def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:

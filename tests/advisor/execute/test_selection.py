@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import math
 import random
-from collections.abc import Iterable
 
 import builders
 import pytest
@@ -72,30 +71,16 @@ def race(noise: str, scenario: str, seed: int) -> Instance:
     return Instance(gaps, session, race_result(run.state, Shape(1), question))
 
 
-def check_choices(levels: Iterable[str], per_scenario: int) -> None:
-    """Assert the promises about the selection at these levels of noise."""
+def test_the_selected_arm_is_within_two_percent_of_the_best() -> None:
     made = [
         race(noise, scenario, seed)
-        for noise in levels
+        for noise in NOISE_LEVELS
         for scenario in (*SCENARIOS, "random")
-        for seed in range(per_scenario)
+        for seed in range(5)
     ]
     right = sum(instance.regret <= WITHIN + 1e-9 for instance in made)
     assert lower_bound(right, len(made)) >= 0.95, f"{right} of {len(made)} within 2 % of the best"
     assert sorted(instance.regret for instance in made)[math.ceil(0.99 * len(made)) - 1] <= 0.03
-
-
-def test_the_selected_arm_is_within_two_percent_of_the_best() -> None:
-    check_choices(NOISE_LEVELS, per_scenario=5)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("noise", NOISE_LEVELS)
-def test_the_selected_arm_is_within_two_percent_of_the_best_in_thousands_of_instances(
-    noise: str,
-) -> None:
-    check_choices([noise], per_scenario=2000)
 
 
 def test_the_same_seed_visits_in_the_same_order_and_decides_the_same() -> None:
