@@ -12,7 +12,12 @@ import msgspec
 
 from advisor.ask import model_files
 from advisor.ask.answers import Answers
-from advisor.ask.option_values import check_function, functions_of, parse_inputs
+from advisor.ask.option_values import (
+    check_function,
+    functions_of,
+    parameters_of,
+    parse_inputs,
+)
 from advisor.domain.catalogue import Models
 from advisor.domain.model import (
     ExportedModel,
@@ -176,6 +181,11 @@ def _parse_factory(text: str) -> FactoryModel:
             )
         file = pathlib.Path(module).resolve()
         check_function(file, function)
+        if needed := parameters_of(file, function):
+            raise UnknownModelError(
+                f"{function!r} in {module!r} needs the arguments {', '.join(needed)}",
+                "write a function without parameters that calls it and returns its result",
+            )
         return FactoryModel(name=f"{file}:{function}")
     if os.path.isfile(f"{module}.py"):  # noqa: PTH113 - as above
         raise UnknownModelError(

@@ -145,13 +145,12 @@ def check_function(file: pathlib.Path, function: str) -> None:
 
     A name that the file imports or assigns may be one, too.
     """
-    tree = _parse_python(file)
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(_parse_python(file)))
     bound = {node.id for node in nodes if isinstance(node, ast.Name)}
     bound |= {node.name for node in nodes if isinstance(node, DEFINITIONS)}
     bound |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
-    defined = functions_of(file)
     if not {function, "*"} & bound:
+        defined = functions_of(file)
         raise OptionFileError(
             f"{str(file)!r} defines no function {function!r}",
             choose_among(function, defined) if defined else "define it, or name another file",
@@ -159,10 +158,7 @@ def check_function(file: pathlib.Path, function: str) -> None:
 
 
 def functions_of(file: pathlib.Path) -> list[str]:
-    """Return the functions and classes at the top level of a Python file, which is not executed.
-
-    Those that are likely to make a model come first.
-    """
+    """Return the functions and classes at the top level of a file, likely models first."""
     found = [node for node in _parse_python(file).body if isinstance(node, DEFINITIONS)]
     return [node.name for node in sorted(found, key=_unlikeliness)]
 
@@ -183,11 +179,20 @@ def _unlikeliness(node: ast.FunctionDef | ast.ClassDef) -> int:
     return 0 if ast.Tuple in returned else 1 if {ast.Call, ast.Name} & returned else 3
 
 
-def _needed_parameters(function: ast.FunctionDef) -> int:
-    """Return the number of parameters without a default, but for `self`."""
+def parameters_of(file: pathlib.Path, function: str) -> list[str]:
+    """Return the parameters without a default of a function of a file, as far as they are known."""
+    nodes = [node for node in _parse_python(file).body if isinstance(node, ast.FunctionDef)]
+    found = [node for node in nodes if node.name == function and not node.decorator_list]
+    return _needed_parameters(found[-1]) if found else []
+
+
+def _needed_parameters(function: ast.FunctionDef) -> list[str]:
+    """Return the parameters without a default, but for `self`."""
     named = function.args
     positional = [each.arg for each in (*named.posonlyargs, *named.args) if each.arg != "self"]
-    return len(positional) - len(named.defaults) + sum(each is None for each in named.kw_defaults)
+    keywords = zip(named.kwonlyargs, named.kw_defaults, strict=True)
+    needed = [each.arg for each, default in keywords if default is None]
+    return positional[: len(positional) - len(named.defaults)] + needed
 
 
 def _parse_python(file: pathlib.Path) -> ast.Module:

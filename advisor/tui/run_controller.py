@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 #: Characters of an answer in the shell.
 MAX_ANSWER = 300
-NOT_KEPT = "the run measured nothing, because its model was refused, and is not kept: ask again"
 BUSY_MESSAGE = "a run is in progress; cancel it or wait until it ends"
 
 
@@ -191,21 +190,23 @@ class RunController:
     def show_results(self) -> None:
         """Decide from the current state of the run and show the decision.
 
-        A run whose model was refused is deleted then.
+        A run whose model was refused is deleted then, and the question is asked again.
         """
         if self.session is None:
             return
-        session, run = self.session, self.session.follower.run
+        session, follower = self.session, self.session.follower
 
-        def decide() -> RunAnswer:
-            document, catalogue = session.decide(), run.header().catalogue
-            is_gone = not session.is_replay and execution.drop_refused(run, self._app.context)
-            return RunAnswer(document, catalogue, None if is_gone else run)
+        def decide() -> tuple[Answer, bool]:
+            is_own, document = not session.is_replay, session.decide()
+            return document, is_own and execution.drop_refused(follower.run, self._app.context)
 
-        def show(answer: RunAnswer) -> None:
-            self.show_answer(answer)
-            if answer.run is None:
-                self._app.notify(NOT_KEPT, markup=False)
+        def show(decided: tuple[Answer, bool]) -> None:
+            document, is_gone = decided
+            if is_gone:
+                self.session = None
+                self._app.ask_again(document.problem)
+            else:
+                self.show_answer(RunAnswer(document, follower.header.catalogue, follower.run))
 
         self._app.background.start("results", decide, show)
 
@@ -280,9 +281,8 @@ class RunController:
         answer = self._answer
         if answer is None:
             return ""
-        is_stored = answer.run is not None
-        shown = f" p3-advisor show {answer.document.run_id}" if is_stored else ""
-        return f"{text.printable(headline(answer.document), MAX_ANSWER)}{shown}"
+        shown = f"p3-advisor show {answer.document.run_id}"
+        return f"{text.printable(headline(answer.document), MAX_ANSWER)} {shown}"
 
     def detach(self) -> None:
         """Let the run continue without this program."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from unittest import mock
 
 import builders
+import built_answers
 import psutil
 import pytest
 from onscreen import (
@@ -17,11 +18,13 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
+from report_runs import without_advice
 from sessions import expect_failure
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
+from advisor.domain.answer import Problem
 from advisor.execute import execution
 from advisor.execute.drafts import arms_to_retry
 from advisor.report import recipe_text
@@ -32,9 +35,10 @@ from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog
-from advisor.tui.run_controller import NOT_KEPT, RunController
+from advisor.tui.run_controller import RunController
 from advisor.tui.screens.live import LiveScreen, Timeline
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.session import HostProcess, RunSession
 from advisor.tui.table import Table
 
@@ -148,17 +152,19 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
 
 
 @async_test
-async def test_a_run_of_a_refused_model_says_that_it_is_not_kept(
+async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "drop_refused", lambda *_: True)
+    refused = Problem(name="model-refused", what="no model", next_step="mend it", exit_code=2)
+    answer = without_advice(built_answers.answer(), refused)
+    monkeypatch.setattr(RunSession, "decide", lambda _: answer)
     stopped = make_run(context.store, finished=False).directory.name
     app = AdvisorApp(LaunchOptions(open=stopped), context)
-    told: list[str] = []
-    monkeypatch.setattr(app, "notify", lambda message, **_: told.append(message))
     async with running_app(app) as pilot:
-        await wait_for(pilot, lambda: NOT_KEPT in told)
-        await wait_for_screen(pilot, ResultsScreen)
+        await wait_for_text(pilot, "next: mend it")
+        await wait_for_screen(pilot, SetupScreen)
+    assert app.exit_message() == ""
 
 
 def test_a_run_next_to_another_warns(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
+from advisor.domain.answer import Problem
 from advisor.domain.machine import Machine
 from advisor.errors import UserError
 from advisor.tui import text
@@ -94,7 +95,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         values = (answers.model, device + precision, priorities)
         return text.printable(values[index]) or STEP_NAMES[index]
 
-    def show_error(self, error: UserError | None) -> None:
+    def show_error(self, error: UserError | Problem | None) -> None:
         """Show an error and its next step, or remove it."""
         notice = self.query_one("#error", Static)
         notice.set_class(error is not None, "-shown")

@@ -227,6 +227,8 @@ def test_what_likely_makes_a_model_is_offered_before_its_helpers(
         parse("models.py")
     offered = refusal.value.next_step.partition("colon: ")[2].split(" or ")
     assert offered == ["models.py:build", "models.py:net", "models.py:Net"]
+    with pytest.raises(UnknownModelError, match="arguments x"):
+        parse("models.py:scale")
 
 
 @pytest.mark.parametrize(
