@@ -148,8 +148,8 @@ def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:
     """
     run, failed = answer.run, arms_to_retry(answer.document)
     if run is not None and failed:
-        arms = "arm" if len(failed) == 1 else f"{len(failed)} arms"
-        question = f"Measure the failed {arms} again, in a new run?"
+        arms = "arm that has" if len(failed) == 1 else f"{len(failed)} arms that have"
+        question = f"Measure the {arms} no result again, in a new run?"
         _start(app, lambda: propose_again(run.header(), failed, app.context), question)
 
 

@@ -52,7 +52,7 @@ TIMEOUT_SECONDS = 60
 #: others look alike and are compared at the smaller of the usual sizes.
 FURTHER_SIZES = {
     "live": SMALLEST,
-    **dict.fromkeys(("home", "history", "model", "generated"), (120, 40)),
+    **dict.fromkeys(("home", "history", "model", "generated", "detail"), (120, 40)),
 }
 #: Lines with the time and the load differ in every run.
 VARIABLE_LINES = ("elapsed", "CPU  busy")

@@ -15,6 +15,7 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.constraints import CRITERIA
 from advisor.errors import NoRecipeError
 from advisor.report import explanation, found_recipe, recipe_text
+from advisor.report.answer import has_unfit_problem
 from advisor.report.ranking import speed_or_range
 from advisor.store.runs import Run
 from advisor.system import read_tail
@@ -83,16 +84,14 @@ recipe prints it. Log: the output of the stack."""
         self.copy(shlex.join(["p3-advisor", "verify", run_id, "--workflow", self._arm]))
 
     def draw(self) -> None:
-        answer, entry = self._answer, self._answer.ranked_arm(self._arm)
-        self.set_title(
-            text.styled(text.printable(entry.arm, 60), "bold")
-            + Text(
-                f"   rank {entry.scored.rank} of {len(answer.document.ranked)}"
-                f"   score {entry.scored.score:.2f}"
-                f"   {speed_or_range(entry.speedup, unfit=is_unfit(answer.document.results))}"
-            )
-        )
-        explained = explanation.explain_arm(answer.document, entry, CRITERIA)
+        document, entry = self._answer.document, self._answer.ranked_arm(self._arm)
+        title = text.styled(text.printable(entry.arm, 60), "bold")
+        if not has_unfit_problem(document):
+            rank = f"rank {entry.scored.rank} of {len(document.ranked)}"
+            title += Text(f"   {rank}   score {entry.scored.score:.2f}")
+        speed = speed_or_range(entry.speedup, unfit=is_unfit(document.results))
+        self.set_title(title + Text(f"   {speed}"))
+        explained = explanation.explain_arm(document, entry, CRITERIA)
         for name, lines in (
             ("explanation", explained),
             ("code", self._code()),
