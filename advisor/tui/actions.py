@@ -124,7 +124,7 @@ def _most_time(draft: DraftRun, left_out: Collection[str]) -> str:
 
 
 def _task(question: Question) -> str:
-    name = text.printable(question.model.name, 30)
+    name = text.model_name(question.model.name, 30)
     inputs = list_numbers(each.input_tokens for each in question.lengths)
     outputs = list_numbers(each.output_tokens for each in question.lengths)
     if question.task == "forward":

@@ -98,7 +98,7 @@ def results_title(answer: RunAnswer, width: int) -> Text:
     candidates = ((device, task, question.dtype, batch), (device, question.dtype, batch))
     facts = next((each for each in candidates if room - _cells(each) >= MIN_MODEL_CELLS), shortest)
     cells = min(max(room - _cells(facts), MIN_MODEL_CELLS), MAX_MODEL_CELLS)
-    model = text.truncate_middle(text.printable(question.model.name), cells)
+    model = text.model_name(question.model.name, cells)
     return Text.assemble((LEAD, "bold"), DOT.join(filter(None, (model, *facts))))
 
 

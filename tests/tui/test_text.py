@@ -146,6 +146,8 @@ def test_durations_and_long_names_are_shortened() -> None:
         text.truncate_middle("torch-compile-inductor/max-autotune", 21)
         == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
     )
+    names = [text.model_name(each, 20) for each in ("/a/long/way/to/a/net.py:build", "owner/net")]
+    assert names == ["net.py:build", "owner/net"]
 
 
 def test_the_timeline_tells_what_the_run_has_done(recorded: Run) -> None:

@@ -138,7 +138,7 @@ measurements."""
         batch = "" if question.load else f"  batch {sizes}"
         run_id = follower.run.directory.name
         title = Text(
-            f"{text.printable(question.model.name, 30)}{task}  {question.device}"
+            f"{text.model_name(question.model.name, 30)}{task}  {question.device}"
             f"  {question.dtype}{batch}"
         )
         state = "replay" if session.is_replay else "paused" if session.is_paused else ""

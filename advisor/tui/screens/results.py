@@ -304,7 +304,7 @@ Markdown, CSV or JSON; the extension of the file selects the format."""
 
     def draw(self) -> None:
         super().draw()
-        model = text.printable(self.original.document.question.model.name, 30)
+        model = text.model_name(self.original.document.question.model.name, 30)
         self.set_title(Text(f"Not measured here  {model}"), "from a stored run ")
 
     def offers(self, action: str) -> bool:

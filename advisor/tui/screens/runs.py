@@ -12,11 +12,14 @@ from advisor.domain.answer import AnswerSummary
 from advisor.store.runs import HistoryEntry, Run, RunStatus, state_of
 from advisor.store.store import Store
 from advisor.text_format import MISSING, format_speedup
+from advisor.tui import text
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.table import Table
 
 #: Most rows of a list, and most answers that are read for it.
 MOST_RUNS = 500
+#: Of the name of a model.
+MOST_CHARACTERS = 60
 #: Follows an arm that leads while the decision is open.
 OPEN_MARK = " (open)"
 #: Follows an arm that was measured on a busy machine.
@@ -55,7 +58,7 @@ def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime
     """Return the cells of a run; the summary counts only for a finished one."""
     entry = item.entry
     cells = {
-        "model": entry.model,
+        "model": text.model_name(entry.model, MOST_CHARACTERS),
         "answer": item.progress,
         "device": entry.device,
         "state": item.state,
