@@ -26,7 +26,6 @@ GLYPHS: dict[RowStatus, str] = {
     "done": "\N{CHECK MARK}",
     "failed": "\N{BALLOT X}",
 }
-BUILT_GLYPH = "\N{BLACK SQUARE}"
 PHASE_LABELS: dict[RowPhase, str] = {
     "build": "compile",
     "warmup": "warm-up",
@@ -140,8 +139,6 @@ class RunStage(msgspec.Struct, frozen=True, kw_only=True):
     """The stage of the run as a whole."""
 
     title: str
-    #: One glyph for each arm.
-    marks: str
     #: Whether calls are being timed.
     is_timing: bool = False
 
@@ -149,22 +146,21 @@ class RunStage(msgspec.Struct, frozen=True, kw_only=True):
 def current_stage(
     state: RunState, question: Question, rows: list[ProcessRow], *, is_running: bool
 ) -> RunStage:
-    marks = "".join(BUILT_GLYPH if row.is_built else row.glyph for row in rows)
     shape = _racing_shape(state)
     if state.finished or not is_running:
-        return RunStage(title="Done" if state.finished else "Stopped", marks=marks)
+        return RunStage(title="Done" if state.finished else "Stopped")
     if shape is not None:
         place = list(state.opened).index(shape) + 1
         title = (
             f"Measuring batch {shape} ({place} of {len(question.shapes)}),"
             f" round {latest_round(state, shape)}, at most {question.budget.most_rounds}"
         )
-        return RunStage(title=title, marks=marks, is_timing=True)
+        return RunStage(title=title, is_timing=True)
     if any(row.phase == "serving" for row in rows):
         done = sum(row.status in {"done", "failed"} for row in rows)
-        return RunStage(title=f"Server {done + 1} of {len(rows)} is under load", marks=marks)
+        return RunStage(title=f"Server {done + 1} of {len(rows)} is under load")
     if all(shape in state.closed for shape in question.shapes):
-        return RunStage(title=_after_the_race(state), marks=marks)
+        return RunStage(title=_after_the_race(state))
     failed = sum(row.status == "failed" for row in rows)
     if not any(row.is_started for row in rows):
         imported = sum(row.phase == "imported" for row in rows) + failed
@@ -172,7 +168,7 @@ def current_stage(
     else:
         built = sum(row.is_built for row in rows) + failed
         title = f"Compiling, {built} of {len(rows)} processes ready"
-    return RunStage(title=title, marks=marks)
+    return RunStage(title=title)
 
 
 def _after_the_race(state: RunState) -> str:

@@ -114,11 +114,6 @@ def cancel_dialog() -> ChoiceDialog[bool]:
     return yes_or_no(question, "Cancel the run", "Continue", keys="y,x")
 
 
-def resume_dialog(work: str) -> ChoiceDialog[bool]:
-    question = "Resume this run?  What it has measured is kept."
-    return yes_or_no(question, "Resume", "Not now", f"{work}\n")
-
-
 def delete_dialog(entry: HistoryEntry) -> ChoiceDialog[bool]:
     facts = (entry.run_id, text.model_name(entry.model, 40), text.printable(entry.device, 40))
     details = f"{'   '.join(facts)}\n{text.printable(entry.note, 200)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
+from advisor.domain.plan import Plan
 from advisor.domain.run_state import Header
 from advisor.errors import UserError
 from advisor.execute import execution
@@ -18,7 +19,7 @@ from advisor.report.progress_lines import describe_other_runs
 from advisor.store.runs import Run
 from advisor.tui import actions, text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.questions import cancel_dialog, quit_dialog, resume_dialog
+from advisor.tui.questions import cancel_dialog, quit_dialog, start_dialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, HostProcess, RunSession
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 #: Characters of an answer in the shell.
 MAX_ANSWER = 300
+NO_PLAN = Plan(arms=(), excluded=())
 BUSY_MESSAGE = "a run is in progress; cancel it or wait until it ends"
 
 
@@ -57,13 +59,6 @@ class RunController:
         state = "paused" if self.session.is_paused else "going on"
         return f" run {self.session.follower.run.directory.name[-4:]} {state}: ^g "
 
-    def description(self) -> str:
-        """Return which run is going on, as a sentence; empty if none is."""
-        if self.session is None or not self.session.is_controlled:
-            return ""
-        state = "is paused" if self.session.is_paused else "is going on"
-        return f"Run {self.session.follower.run.directory.name[-4:]} {state}."
-
     def refuse_if_busy(self) -> bool:
         """Return whether this program runs a run already, after notifying the user."""
         if self.owned_host is not None:
@@ -91,7 +86,10 @@ class RunController:
             self.show(session)
         elif not run.is_active():
             # The run that this program executes stays the current one.
-            self.show_decided(lambda: decide(run), run)
+            catalogue = run.header().catalogue
+            self._app.background.start(
+                "results", lambda: RunAnswer(decide(run), catalogue, run), self.show_answer
+            )
         else:
             self.refuse_if_busy()
 
@@ -120,17 +118,14 @@ class RunController:
 
     def _ask_to_resume(self, run: Run) -> None:
         header, plan = run.header(), run.state().plan
-        work = (
-            actions.describe_work(DraftRun(header.catalogue, header.machine, header.question, plan))
-            if plan is not None
-            else ""
-        )
+        draft = DraftRun(header.catalogue, header.machine, header.question, plan or NO_PLAN)
 
-        def on_answer(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
-            if confirmed:
+        def on_answer(wait_seconds: float | None) -> None:
+            if wait_seconds is not None:
                 self.run(run)
 
-        self._app.ask(resume_dialog(work), on_answer)
+        question = "Resume this run?  What it has measured is kept."
+        self._app.ask(start_dialog(question, actions.describe_work(draft), (), 0.0), on_answer)
 
     def _find(self, name: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
         """Return the run, or None after showing why it is unreadable or does not pass `check`."""
@@ -210,14 +205,6 @@ class RunController:
 
         self._app.background.start("results", decide, show)
 
-    def show_decided(self, decide_run: Callable[[], Answer], run: Run) -> None:
-        """Decide on a run in the background and show the answer."""
-
-        def decide() -> RunAnswer:
-            return RunAnswer(decide_run(), run.header().catalogue, run)
-
-        self._app.background.start("results", decide, self.show_answer)
-
     def show_answer(self, answer: RunAnswer) -> None:
         """Show the answer of a run in place of the current screens."""
         if not answer.file:
@@ -260,7 +247,8 @@ class RunController:
 
     def ask_to_leave(self) -> None:
         """End the program; while a run goes on, only after a confirmation."""
-        if self.owned_host is None:
+        session = self.session
+        if self.owned_host is None or session is None:
             self._app.shut_down(0)
             return
 
@@ -270,7 +258,9 @@ class RunController:
             if choice:
                 self._app.shut_down(0 if choice == "keep" else 130)
 
-        self._app.ask(quit_dialog(self.description()), on_answer)
+        state = "is paused" if session.is_paused else "is going on"
+        name = session.follower.run.directory.name
+        self._app.ask(quit_dialog(f"Run {name[-4:]} {state}."), on_answer)
 
     def exit_message(self) -> str:
         """Return a line for the shell: how to come back to a run, or the last answer."""

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from advisor import text_format
 from advisor.system import open_regular
-from advisor.text_format import MISSING, escape_char
+from advisor.text_format import escape_char
 
 MAX_CHARACTERS = 4000
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
@@ -69,11 +69,6 @@ def format_number(value: float | None) -> str:
 def format_milliseconds(seconds: float | None) -> str:
     """Format a duration in milliseconds with three significant digits, without the unit."""
     return format_number(None if seconds is None else seconds * 1e3)
-
-
-def format_ratio(ratio: float | None) -> str:
-    """Format a speed-up, such as `1.50x`."""
-    return MISSING if ratio is None else f"{ratio:.2f}x"
 
 
 #: Limits of one read.

@@ -33,8 +33,6 @@ from advisor.tui.text import LogTail
 
 #: Seconds without an event after which the screen shows how long ago the last one was.
 SILENCE_SECONDS = 60.0
-#: Cells to the left and right of the stage.
-STAGE_PADDING = 2
 SKIP_MESSAGES: dict[SkipResult, str] = {
     "skipping": "skipping {arm}",
     "not-controlled": NOT_CONTROLLED_MESSAGE,
@@ -155,9 +153,7 @@ measurements."""
         left = remaining_seconds(follower.state, follower.header.question, now)
         if left is not None and session.is_running and not session.is_replay:
             times += Text(f", about {text.format_duration(left)} left at most", "dim")
-        line, marked = title + times, title + Text(f"   {stage.marks}") + times
-        if marked.cell_len <= self.size.width - STAGE_PADDING:
-            line = marked
+        line = title + times
         # A line that wraps would hide the note.
         line.no_wrap, line.overflow = True, "ellipsis"
         has_stopped = not session.is_running
@@ -258,9 +254,9 @@ def describe_leader(answer: Answer | None) -> Text:
     if answer is None or not answer.scores:
         return Text("No answer before the second round.", "dim")
     advice, advised = answer.recommendation, answer.advised
-    line = text.styled("So far (provisional): ", "dim")
     if advice is None or advised is None:
-        return line + Text(text.printable(headline(answer)))
+        return Text(text.printable(headline(answer)))
+    line = text.styled("So far (provisional): ", "dim")
     if advice.decision.word is not None:
         line += Text(f"{advice.decision.word} ", "bold")
     speed = interval_or_range(advised.speedup, unfit=is_unfit(answer.results))

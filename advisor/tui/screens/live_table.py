@@ -9,7 +9,7 @@ from advisor.domain.measurement import Cell
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
-from advisor.text_format import MISSING, format_number, format_share
+from advisor.text_format import MISSING, format_number, format_share, format_speedup
 from advisor.tui import text
 from advisor.tui.progress import ProcessRow, RowStatus
 from advisor.tui.table import Column, Row
@@ -67,7 +67,7 @@ def process_cells(row: ProcessRow, cell: Cell | None, phase_seconds: float, *, f
         "tokens": text.format_number(single.throughput.value if single else None),
         "ttft": text.format_milliseconds(generated.ttft_seconds if generated else None),
         "itl": text.format_milliseconds(generated.itl_seconds if generated else None),
-        "ratio": text.format_ratio(single.speedup.value if single else None),
+        "ratio": format_speedup(single.speedup if single else None),
         "time": text.format_duration(phase_seconds) if row.status == "working" else "",
     }
 

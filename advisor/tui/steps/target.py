@@ -75,19 +75,22 @@ FIELDS = {
 
 
 def first_texts(answers: Answers) -> dict[str, str]:
+    as_answered = (
+        "batch_sizes",
+        "input_tokens",
+        "output_tokens",
+        "length_mix",
+        "lengths",
+        "python",
+    )
     return {
+        **{name: getattr(answers, name) for name in as_answered},
         "absent_gpu": "",
-        "batch_sizes": answers.batch_sizes,
-        "input_tokens": answers.input_tokens,
-        "output_tokens": answers.output_tokens,
-        "length_mix": answers.length_mix,
         "ttft": answers.ttft or FIRST_TTFT,
         "itl": answers.itl or FIRST_ITL,
-        "lengths": answers.lengths,
         "rate": f"{answers.rate:g}" if answers.rate else "",
         "gpus_per_model": str(answers.gpus_per_model) if answers.gpus_per_model > 1 else "",
         "max_build_seconds": f"{answers.max_build_seconds:g}",
-        "python": answers.python,
     }
 
 
