@@ -271,7 +271,7 @@ def recorded_home(
         )
         workflows = "quick,alike,misbehaving/segfault"
         answers = Answers(
-            batch_sizes="1,2", budget="2", all_arms=True, workflows=workflows, gpu="cpu"
+            batch_sizes="1,2", budget="2s", all_arms=True, workflows=workflows, gpu="cpu"
         )
         for _ in execute(prepare(answers, context), context):
             pass

@@ -450,7 +450,7 @@ def test_an_added_workflow_is_measured_and_shown(
 ) -> None:
     context = extend_catalogue()
     run = prepare(
-        Answers(gpu="cpu", batch_sizes="1", budget="2", all_arms=True, workflows="throw-away"),
+        Answers(gpu="cpu", batch_sizes="1", budget="2s", all_arms=True, workflows="throw-away"),
         context,
     )
     for _ in execute(run, context):

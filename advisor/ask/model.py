@@ -12,12 +12,7 @@ import msgspec
 
 from advisor.ask import model_files
 from advisor.ask.answers import Answers
-from advisor.ask.option_values import (
-    check_function,
-    functions_of,
-    parameters_of,
-    parse_inputs,
-)
+from advisor.ask.option_values import parse_inputs
 from advisor.domain.catalogue import Models
 from advisor.domain.model import (
     ExportedModel,
@@ -154,7 +149,7 @@ def _parse_file(text: str) -> OnnxModel | ExportedModel:
     if text.endswith(".pt2"):
         return ExportedModel(name=name)
     if text.endswith(".py"):
-        names = functions_of(pathlib.Path(text)) or ["build"]
+        names = model_files.functions_of(pathlib.Path(text)) or ["build"]
         raise UnknownModelError(
             f"{text!r} has no function name",
             "write it after a colon: "
@@ -180,12 +175,7 @@ def _parse_factory(text: str) -> FactoryModel:
                 f"file {module!r} does not exist", "check the path before the colon"
             )
         file = pathlib.Path(module).resolve()
-        check_function(file, function)
-        if needed := parameters_of(file, function):
-            raise UnknownModelError(
-                f"{function!r} in {module!r} needs the arguments {', '.join(needed)}",
-                "write a function without parameters that calls it and returns its result",
-            )
+        model_files.check_factory(file, function)
         return FactoryModel(name=f"{file}:{function}")
     if os.path.isfile(f"{module}.py"):  # noqa: PTH113 - as above
         raise UnknownModelError(

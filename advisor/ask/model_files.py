@@ -1,7 +1,8 @@
-"""Read from the files of a model, without any stack: a fixed batch size, the number of weights."""
+"""Read from the files of a model, without any stack: a batch size, the weights, its functions."""
 
 from __future__ import annotations
 
+import ast
 import math
 import mmap
 import pathlib
@@ -11,6 +12,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+
+from advisor.errors import OptionFileError, choose_among
 
 #: Where `torch.export.save` writes the graph.
 PROGRAM_FILE = "models/model.json"
@@ -25,12 +28,14 @@ VARINT, DELIMITED = 0, 2
 MOST_VARINT_BYTES = 10
 LARGEST_BATCH = 65536
 #: A larger graph is left to the worker: a small file may unpack to any size.
-LARGEST_GRAPH_BYTES = 256 << 20
+LARGEST_GRAPH_BYTES = 64 << 20
 #: What reading raises for a file that is damaged or of another kind.
 READING_ERRORS = (
     OSError,
     ValueError,
     LookupError,
+    TypeError,
+    AttributeError,
     EOFError,
     RuntimeError,
     zlib.error,
@@ -48,49 +53,6 @@ class Field(NamedTuple):
     end: int
 
 
-class _Size(msgspec.Struct):
-    as_int: int | None = None
-
-
-class _TensorValue(msgspec.Struct):
-    sizes: tuple[_Size, ...]
-
-
-class _Graph(msgspec.Struct):
-    tensor_values: dict[str, _TensorValue]
-
-
-class _TensorName(msgspec.Struct):
-    name: str
-
-
-class _Argument(msgspec.Struct):
-    as_tensor: _TensorName | None = None
-
-
-class _UserInput(msgspec.Struct):
-    arg: _Argument
-
-
-class _InputSpec(msgspec.Struct):
-    user_input: _UserInput | None = None
-
-
-class _Signature(msgspec.Struct):
-    input_specs: tuple[_InputSpec, ...]
-
-
-class _GraphModule(msgspec.Struct):
-    graph: _Graph
-    signature: _Signature
-
-
-class _Program(msgspec.Struct):
-    """The part of an exported program that has the shapes of its inputs."""
-
-    graph_module: _GraphModule
-
-
 def fixed_batch_size(file: str) -> int | None:
     """Return the only batch size of a model file; None if it takes others or cannot be read."""
     read = read_onnx_dimensions if file.endswith(".onnx") else read_exported_dimensions
@@ -99,7 +61,7 @@ def fixed_batch_size(file: str) -> int | None:
     except READING_ERRORS:
         return None  # the worker that opens the model reports it
     size = first.pop() if len(first) == 1 else None
-    return size if size is not None and 1 <= size <= LARGEST_BATCH else None
+    return size if isinstance(size, int) and 1 <= size <= LARGEST_BATCH else None
 
 
 def read_exported_dimensions(file: pathlib.Path) -> list[int | None]:
@@ -108,11 +70,13 @@ def read_exported_dimensions(file: pathlib.Path) -> list[int | None]:
         name = next((each for each in archive.namelist() if each.endswith(PROGRAM_FILE)), "")
         if archive.getinfo(name).file_size > LARGEST_GRAPH_BYTES:
             return []
-        program = msgspec.json.decode(archive.read(name), type=_Program)
-    tensors = program.graph_module.graph.tensor_values
-    inputs = [spec.user_input for spec in program.graph_module.signature.input_specs]
-    names = [each.arg.as_tensor.name for each in inputs if each and each.arg.as_tensor]
-    return [tensors[name].sizes[0].as_int for name in names if tensors[name].sizes]
+        module = msgspec.json.decode(archive.read(name))["graph_module"]
+    sizes = {key: each["sizes"] for key, each in module["graph"]["tensor_values"].items()}
+    given = [
+        spec["user_input"] for spec in module["signature"]["input_specs"] if "user_input" in spec
+    ]
+    names = [each["arg"]["as_tensor"]["name"] for each in given if "as_tensor" in each["arg"]]
+    return [sizes[name][0].get("as_int") for name in names if sizes[name]]
 
 
 def read_onnx_dimensions(file: pathlib.Path) -> list[int | None]:
@@ -220,15 +184,7 @@ def count_in_files(directory: pathlib.Path) -> int | None:
     files = sorted(directory.glob("*.safetensors"))
     try:
         return sum(_count_in_file(file) for file in files) if files else None
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        KeyError,
-        msgspec.DecodeError,
-        RecursionError,
-    ):
+    except READING_ERRORS:
         return None  # the error is reported when the model is loaded
 
 
@@ -242,3 +198,79 @@ def _count_in_file(file: pathlib.Path) -> int:
     return sum(
         math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__"
     )
+
+
+DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
+
+
+def check_function(file: pathlib.Path, function: str) -> None:
+    """Raise `OptionFileError` for a Python file, which is not executed, without the function.
+
+    A name that the file imports or assigns may be one, too.
+    """
+    tree = _parse_python(file)
+    nodes = list(ast.walk(tree))
+    bound = {node.id for node in nodes if isinstance(node, ast.Name)}
+    bound |= {node.name for node in nodes if isinstance(node, DEFINITIONS)}
+    bound |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    defined = functions_of(file)
+    if not {function, "*"} & bound:
+        raise OptionFileError(
+            f"{str(file)!r} defines no function {function!r}",
+            choose_among(function, defined) if defined else "define it, or name another file",
+        )
+
+
+def check_factory(file: pathlib.Path, function: str) -> None:
+    """Raise `OptionFileError` for a function that is missing, or needs arguments."""
+    check_function(file, function)
+    own = [node for node in _functions(file) if node.name == function]
+    # A decorator may supply arguments.
+    needed = _needed_parameters(own[-1]) if own and not own[-1].decorator_list else []
+    if needed:
+        raise OptionFileError(
+            f"{function!r} in {str(file)!r} needs the arguments {', '.join(needed)}",
+            "write a function without parameters that calls it and returns its result",
+        )
+
+
+def functions_of(file: pathlib.Path) -> list[str]:
+    """Return the functions of a Python file, which is not executed, that need no arguments.
+
+    Those that are likely to make a model come first.
+    """
+    found = [
+        node
+        for node in _functions(file)
+        if not node.name.startswith("_") and not _needed_parameters(node)
+    ]
+    return [node.name for node in sorted(found, key=_unlikeliness)]
+
+
+def _functions(file: pathlib.Path) -> list[ast.FunctionDef]:
+    return [node for node in _parse_python(file).body if isinstance(node, ast.FunctionDef)]
+
+
+def _unlikeliness(node: ast.FunctionDef) -> int:
+    """Return a rank: functions that return a pair, functions that may return one, and others."""
+    returned = {type(each.value) for each in ast.walk(node) if isinstance(each, ast.Return)}
+    return 0 if ast.Tuple in returned else 1 if {ast.Call, ast.Name} & returned else 2
+
+
+def _needed_parameters(function: ast.FunctionDef) -> list[str]:
+    named = function.args
+    positional = [each.arg for each in (*named.posonlyargs, *named.args)]
+    by_name = zip(named.kwonlyargs, named.kw_defaults, strict=True)
+    return [
+        *positional[: len(positional) - len(named.defaults)],
+        *(each.arg for each, default in by_name if default is None),
+    ]
+
+
+def _parse_python(file: pathlib.Path) -> ast.Module:
+    try:
+        return ast.parse(file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, SyntaxError) as problem:
+        raise OptionFileError(
+            f"{str(file)!r} cannot be read as Python: {problem}", "mend the file"
+        ) from problem

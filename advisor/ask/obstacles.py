@@ -10,7 +10,7 @@ from packaging.version import Version
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine, describe_gpus
 from advisor.domain.model import Model, OnnxModel, SyntheticModel, TransformersModel
-from advisor.domain.plan import Excluded
+from advisor.domain.plan import Excluded, ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.workflow import Workflow
 
@@ -22,26 +22,22 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
     """Return the first obstacle: a missing probe, then limits, then what can be installed."""
     if not workflow.has_probe:
         why = workflow.not_measured
-        return Excluded(
-            workflow=workflow.id,
-            status="not-covered",
-            reason=str(why.value) if why else "p3-advisor has no probe for it",
-            fix=f"to use it without p3-advisor: {workflow.how_to_get}",
-        )
+        reason = str(why.value) if why else "p3-advisor has no probe for it"
+        instead = f"to use it without p3-advisor: {workflow.how_to_get}"
+        return exclude(workflow.id, "not-covered", reason, instead)
     gpu = machine.find_gpu(question.gpu)
     limit = _find_limit(workflow, question, gpu)
     if limit is not None:
-        return Excluded(workflow=workflow.id, status="unsupported", reason=limit, fix=None)
+        return exclude(workflow.id, "unsupported", limit)
     if gpu and (shortage := find_shortage(workflow, question, gpu)):
-        return Excluded(
-            workflow=workflow.id,
-            status="unsupported",
-            reason=shortage,
-            fix=advise_more_gpus(question, gpu),
-        )
+        return exclude(workflow.id, "unsupported", shortage, advise_more_gpus(question, gpu))
     if workflow.environment.kind == "shared":
         return _missing_requirements(workflow, machine)
     return _missing_environment(workflow, machine)
+
+
+def exclude(name: str, status: ExclusionStatus, reason: str, fix: str | None = None) -> Excluded:
+    return Excluded(workflow=name, status=status, reason=reason, fix=fix)
 
 
 def _find_limit(workflow: Workflow, question: Question, gpu: Gpu | None) -> str | None:
@@ -86,12 +82,8 @@ def _missing_requirements(workflow: Workflow, machine: Machine) -> Excluded | No
         return None
     python = machine.software.executable
     quoted = " ".join(f"'{requirement}'" for requirement in missing)
-    return Excluded(
-        workflow=workflow.id,
-        status="not-installed",
-        reason=f"{python} does not have {', '.join(missing)}",
-        fix=f"{python} -m pip install {quoted}",
-    )
+    reason = f"{python} does not have {', '.join(missing)}"
+    return exclude(workflow.id, "not-installed", reason, f"{python} -m pip install {quoted}")
 
 
 def _missing_environment(workflow: Workflow, machine: Machine) -> Excluded | None:
@@ -101,14 +93,11 @@ def _missing_environment(workflow: Workflow, machine: Machine) -> Excluded | Non
     created = machine.environments.get(workflow.environment_name)
     if created is not None and not created.fault:
         return None
-    return Excluded(
-        workflow=workflow.id,
-        status="not-installed",
-        reason=f"its environment does not work: {created.fault}"
-        if created is not None
-        else "its environment has not been created" + version_mismatch(workflow, machine),
-        fix=f"p3-advisor env create {workflow.environment_name}",
-    )
+    reason = "its environment has not been created" + version_mismatch(workflow, machine)
+    if created is not None:
+        reason = f"its environment does not work: {created.fault}"
+    fix = f"p3-advisor env create {workflow.environment_name}"
+    return exclude(workflow.id, "not-installed", reason, fix)
 
 
 def find_shortage(workflow: Workflow, question: Question, gpu: Gpu) -> str | None:

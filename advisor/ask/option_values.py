@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 from advisor.ask.answers import Answers
+from advisor.ask.model_files import check_factory, check_function
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import (
     CLASSIFIED,
     CRITERIA,
+    CRITERION_HEADS,
     FIGURES,
     FURTHER_CRITERIA,
     PILLARS,
@@ -111,7 +112,7 @@ def parse_inputs(text: str) -> str:
     """Return the absolute path of an .npz file, or `file.py:function` with one."""
     if text.endswith(".npz") or not text:
         return _parse_file("--inputs", text, "check the path")
-    return parse_function("--inputs", text)
+    return parse_function("--inputs", text, check_factory)
 
 
 def _parse_file(option: str, text: str, fix: str) -> str:
@@ -121,10 +122,13 @@ def _parse_file(option: str, text: str, fix: str) -> str:
     return text and str(file.resolve())
 
 
-def parse_function(option: str, text: str) -> str:
+def parse_function(
+    option: str, text: str, check: Callable[[pathlib.Path, str], None] | None = None
+) -> str:
     """Return `file.py:function` with an absolute path.
 
-    Raise `OptionFileError` for a missing file, or one that does not define the function.
+    Raise `OptionFileError` for a missing file, and what `check`, by default that it defines the
+    function, raises.
     """
     if not text:
         return ""
@@ -132,79 +136,14 @@ def parse_function(option: str, text: str) -> str:
     file = pathlib.Path(name).expanduser()
     if not (file.is_file() and function.isidentifier()):
         raise OptionFileError(f"{option} {text!r} names no file", "write it like file.py:function")
-    check_function(file, function)
+    (check or check_function)(file, function)
     return f"{file.resolve()}:{function}"
 
 
-INIT = "__init__"
-DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
-
-
-def check_function(file: pathlib.Path, function: str) -> None:
-    """Raise `OptionFileError` for a Python file, which is not executed, without the function.
-
-    A name that the file imports or assigns may be one, too.
-    """
-    nodes = list(ast.walk(_parse_python(file)))
-    bound = {node.id for node in nodes if isinstance(node, ast.Name)}
-    bound |= {node.name for node in nodes if isinstance(node, DEFINITIONS)}
-    bound |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
-    if not {function, "*"} & bound:
-        defined = functions_of(file)
-        raise OptionFileError(
-            f"{str(file)!r} defines no function {function!r}",
-            choose_among(function, defined) if defined else "define it, or name another file",
-        )
-
-
-def functions_of(file: pathlib.Path) -> list[str]:
-    """Return the functions and classes at the top level of a file, likely models first."""
-    found = [node for node in _parse_python(file).body if isinstance(node, DEFINITIONS)]
-    return [node.name for node in sorted(found, key=_unlikeliness)]
-
-
-def _unlikeliness(node: ast.FunctionDef | ast.ClassDef) -> int:
-    """Return a rank: functions that return a pair, other functions, modules, and all others."""
-    called = (
-        [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == INIT]
-        if isinstance(node, ast.ClassDef)
-        else [node]
-    )
-    if node.name.startswith("_") or any(map(_needed_parameters, called)):
-        return 3
-    if isinstance(node, ast.ClassDef):
-        is_module = any(ast.unparse(base).endswith("Module") for base in node.bases)
-        return 2 if is_module else 3
-    returned = {type(each.value) for each in ast.walk(node) if isinstance(each, ast.Return)}
-    return 0 if ast.Tuple in returned else 1 if {ast.Call, ast.Name} & returned else 3
-
-
-def parameters_of(file: pathlib.Path, function: str) -> list[str]:
-    """Return the parameters without a default of a function of a file, as far as they are known."""
-    nodes = [node for node in _parse_python(file).body if isinstance(node, ast.FunctionDef)]
-    found = [node for node in nodes if node.name == function and not node.decorator_list]
-    return _needed_parameters(found[-1]) if found else []
-
-
-def _needed_parameters(function: ast.FunctionDef) -> list[str]:
-    """Return the parameters without a default, but for `self`."""
-    named = function.args
-    positional = [each.arg for each in (*named.posonlyargs, *named.args) if each.arg != "self"]
-    keywords = zip(named.kwonlyargs, named.kw_defaults, strict=True)
-    needed = [each.arg for each, default in keywords if default is None]
-    return positional[: len(positional) - len(named.defaults)] + needed
-
-
-def _parse_python(file: pathlib.Path) -> ast.Module:
-    try:
-        return ast.parse(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError) as problem:
-        raise OptionFileError(
-            f"{str(file)!r} cannot be read as Python: {problem}", "mend the file"
-        ) from problem
-
-
 PATTERN = re.compile(r"\s*([a-z0-9_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
+#: Times that are far below a second.
+LATENCIES = {"ttft", "itl"}
+NUMBER_ALONE = re.compile(r"[0-9]+\.?[0-9]*")
 NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
 TIERS = {"a": 3, "b": 2, "c": 1, "3": 3, "2": 2, "1": 1}
 EXAMPLES = ", ".join(
@@ -237,16 +176,26 @@ def check_constraints(constraints: Sequence[Constraint], task: Task) -> None:
 def parse_duration(option: str, text: str) -> float:
     """Return the seconds of a duration such as `90s` or `5min`; raise `SizeError`."""
     found = _figure(text.strip(), "seconds")
+    if found is None and (likely := _likely_times(option, text.strip())):
+        raise SizeError(f"{option} {text!r} has no unit", f"write {likely}")
     if found is None:
         raise SizeError(f"{option} {text!r} is not a duration", "write it like 90s, 5min or 1h")
     return found[0]
+
+
+def _likely_times(name: str, text: str) -> str:
+    """Return what a number without a unit may mean; empty for another text."""
+    if not NUMBER_ALONE.fullmatch(text):
+        return ""
+    units = ("ms", "s") if name.removeprefix("--") in LATENCIES else ("s", "min")
+    return " or ".join(f"{text}{unit}" for unit in units)
 
 
 def _parse(part: str) -> Constraint:
     match = PATTERN.fullmatch(part)
     if match is None:
         raise _refuse(part)
-    name, comparison, value = complete(match[1], [*CRITERIA, *FIGURES]), match[2], match[3]
+    name, comparison, value = full_name(match[1]), match[2], match[3]
     if name in CRITERIA or (name == CLASSIFIED and comparison == ">="):
         tier = TIERS.get(value.lower())
         if comparison != ">=" or tier is None:
@@ -282,7 +231,11 @@ def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None
 def _refuse(part: str) -> PriorityError:
     names = [*CRITERIA, *FIGURES]
     match = PATTERN.fullmatch(part)
-    is_unknown = match is not None and complete(match[1], names) not in names
+    name = full_name(match[1]) if match is not None else ""
+    is_time = name in FIGURES and FIGURES[name].dimension == "seconds"
+    if match is not None and is_time and (likely := _likely_times(name, match[3])):
+        return PriorityError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
+    is_unknown = match is not None and name not in names
     return PriorityError(
         f"{part.strip()!r} in --require is not a constraint",
         choose_among(match[1], names)
@@ -291,11 +244,13 @@ def _refuse(part: str) -> PriorityError:
     )
 
 
-def complete(name: str, known: Sequence[str]) -> str:
-    """Return the only known name that begins so, such as `performance` for `perf`; else `name`."""
+def full_name(name: str) -> str:
+    """Return the criterion with this head in tables, such as `performance` for `perf`; or `name`.
+
+    That is spelled as the names of criteria and figures are.
+    """
     key = name.lower().replace("-", "_")
-    found = [each for each in known if each.startswith(key)]
-    return found[0] if len(found) == 1 else key
+    return next((each for each, head in CRITERION_HEADS.items() if head.lower() == key), key)
 
 
 def choose_priorities(answers: Answers, catalogue: Catalogue) -> Priorities:
@@ -318,7 +273,7 @@ def parse_priorities(text: str) -> Priorities:
     weights: dict[str, float] = {}
     for part in text.split(","):
         name, equals, number = (word.strip() for word in part.partition("="))
-        key = complete(name, CRITERIA)
+        key = full_name(name)
         if not equals or key not in CRITERIA or key in weights:
             raise PriorityError(
                 f"{part.strip()!r} in --priority is not a weight of a criterion, or is given twice",

@@ -7,7 +7,12 @@ from typing import Literal
 import msgspec
 from packaging.requirements import Requirement
 
-from advisor.ask.obstacles import environment_interpreter, find_obstacle, missing_packages
+from advisor.ask.obstacles import (
+    environment_interpreter,
+    exclude,
+    find_obstacle,
+    missing_packages,
+)
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel
@@ -17,7 +22,6 @@ from advisor.domain.plan import (
     Arm,
     ArmName,
     Excluded,
-    ExclusionStatus,
     Plan,
 )
 from advisor.domain.question import Question
@@ -65,7 +69,7 @@ def _choose_arms(
         and (arm.id in question.workflows or not is_on_request(workflow, arm, question))
     ]
     if not requested:
-        return [], [_exclude(workflow, "excluded", "not named in --workflows", None)]
+        return [], [exclude(workflow.id, "excluded", "not named in --workflows")]
     with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
     if not with_weights:
         return [], [_quantised_only(workflow, requested)]
@@ -73,7 +77,7 @@ def _choose_arms(
     if not usable:
         use = unsupported_use(workflow, with_weights[0], question)
         reason = f"{with_weights[0].id} does not support {use}"
-        return [], [_exclude(workflow, "unsupported", reason, None)]
+        return [], [exclude(workflow.id, "unsupported", reason)]
     chosen = [each for arm in usable if (each := with_quantiser(workflow, arm, machine))]
     found = {arm.id for arm in chosen}
     return chosen, [
@@ -112,7 +116,7 @@ def _quantised_only(workflow: Workflow, arms: list[Arm]) -> Excluded:
     """Return why none of the named arms is measured: all have quantised weights."""
     formats = ",".join(sorted({arm.weights for arm in arms if arm.weights}))
     reason = f"{arms[0].id} has quantised weights, for which the question did not ask"
-    return _exclude(workflow, "excluded", reason, f"add --quantised {formats}")
+    return exclude(workflow.id, "excluded", reason, f"add --quantised {formats}")
 
 
 def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:
@@ -130,10 +134,6 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
         f"the baseline {BASELINE} cannot run: {reason.reason}",
         reason.fix or "choose another dtype or device",
     )
-
-
-def _exclude(workflow: Workflow, status: ExclusionStatus, reason: str, fix: str | None) -> Excluded:
-    return Excluded(workflow=workflow.id, status=status, reason=reason, fix=fix)
 
 
 def with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | None:
@@ -165,12 +165,8 @@ def missing_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Exclude
         if created is not None and created.fault
         else "has not been created"
     )
-    return Excluded(
-        workflow=arm.id,
-        status="not-installed",
-        reason=f"the environment {name}, which writes its checkpoint, {problem}",
-        fix=f"p3-advisor env create {name}",
-    )
+    reason = f"the environment {name}, which writes its checkpoint, {problem}"
+    return exclude(arm.id, "not-installed", reason, f"p3-advisor env create {name}")
 
 
 def list_arms(workflow: Workflow, device: Literal["cpu", "cuda"], python: str = "") -> list[Arm]:

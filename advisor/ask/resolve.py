@@ -234,10 +234,8 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
 
 
 def _budget_seconds(text: str, known: Collection[str]) -> float:
-    try:
-        return _positive("--budget", float(text), "a duration, such as 120s or 5min")
-    except ValueError:
-        pass
+    if text[:1].isdigit():
+        return parse_duration("--budget", text)
     try:
         return parse_duration("--budget", text)
     except SizeError as problem:

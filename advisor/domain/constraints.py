@@ -12,6 +12,14 @@ from advisor.domain.measurement import Measurement
 PILLARS = ("performance", "productivity", "portability")
 FURTHER_CRITERIA = ("input_flexibility", "architecture_support")
 CRITERIA = PILLARS + FURTHER_CRITERIA
+#: Heads of the criteria, in the order of every table. Options take them for the names, too.
+CRITERION_HEADS = {
+    "performance": "Perf",
+    "productivity": "Prod",
+    "portability": "Port",
+    "input_flexibility": "Flex",
+    "architecture_support": "Arch",
+}
 
 
 class Priorities(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +107,7 @@ SECONDS: tuple[Unit, ...] = ("us", "ms", "s", "min", "h")
 SPELLINGS: Mapping[Dimension, Mapping[str, Unit | None]] = {
     "factor": {"x": None, "": None},
     "bytes": {unit.lower(): unit for unit in BYTES},
-    "seconds": {"": None, "m": "min", **{unit: unit for unit in SECONDS}},
+    "seconds": {"m": "min", **{unit: unit for unit in SECONDS}},
     "error": {"": None, "%": "%"},
 }
 

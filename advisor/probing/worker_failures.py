@@ -72,6 +72,14 @@ def exit_failure(worker: Worker) -> Failure:
     if os.path.lexists(worker.directory / SKIPPED_FILE):
         reason = f"skipped by the user in the phase {worker.phase}"
         return Failure("skipped", worker.phase, reason, skip_cause="user")
+    if status >= 0 and worker.phase == "load":
+        return Failure(
+            "model-refused",
+            worker.phase,
+            f"code that opens the model ended its process with status {status}; its log ends:"
+            f" {failure_reason(worker.log)}",
+            "let the code return or raise an exception, without os._exit",
+        )
     name = signal.Signals(-status).name if status < 0 else None
     how = f"was killed by {name}" if name else f"exited with status {status} and no response"
     if name == "SIGKILL":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+import textwrap
 
 from advisor.decide.diagnosis import ADVICE, TITLES
 from advisor.decide.faster_arm import flip_in_certainty
@@ -17,6 +17,7 @@ from advisor.domain.recommendation import Flip, Recommendation
 from advisor.domain.results import Adoption
 from advisor.domain.rubric import LETTERS
 from advisor.errors import MachineUnfitError
+from advisor.report.recipes.snippet import shorten
 from advisor.text_format import (
     format_bound,
     format_mebibytes,
@@ -80,35 +81,36 @@ LIMITS = ("launch", "memory", "compute")
 DETAILS = {"requests", "batch-sizes"}
 
 
-class AnswerLine(NamedTuple):
-    """A line of the answer."""
+def short_answer_lines(
+    answer: Answer, *, has_details: bool = True, has_next_step: bool = True
+) -> list[str]:
+    """Return what to use, how certain that is, what it costs, and how far to trust it.
 
-    text: str
-    #: Whether it begins with the word of the decision.
-    has_word: bool = False
-
-
-def short_answer_lines(answer: Answer, *, has_details: bool = True) -> list[AnswerLine]:
-    """Return what to use, how certain that is, what it costs, and how far to trust it."""
+    The next step, if it follows, says how to keep the caches.
+    """
     advice = answer.recommendation
     if advice is None:
-        return [AnswerLine(line) for line in answer_lines(answer)]
+        return answer_lines(answer)
     priorities, is_alone = answer.question.priorities, advice.decision.word is None
     left_out = {"answer", *(() if is_alone else ("change",)), *(() if has_details else DETAILS)}
     certainty, *further = [line.text for line in answer.headline if line.part not in left_out]
     if priorities != DEFAULT_PRIORITIES:
         further.append(f"Your weights: {priorities.describe()}.")
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
-    cost = f"Cost: {cost_line(answer, answer.advised)}. " if answer.advised else ""
-    # What speaks against a clear answer is in its certainty already.
-    is_told = advice.decision.word in {"LIKELY", "OPEN"}
-    has_reason = has_details and advice.trust_reasons and not is_told
-    reason = f": {advice.trust_reasons[0]}" if has_reason else ""
+    caches = "" if has_next_step and not measure_on(answer) else " (how: show --full)"
+    cost = f"Cost: {cost_line(answer, answer.advised, caches)}. " if answer.advised else ""
+    trust = [advice.trust, *advice.trust_reasons[:1]]
+    if not has_details or advice.decision.word in {"LIKELY", "OPEN"}:
+        # The certainty has more of what speaks against the answer.
+        trust = [each.partition(":")[0] for each in trust]
     return [
-        AnswerLine(headline(answer)),
-        *map(AnswerLine, stop_notice(answer)),
-        AnswerLine(certainty, has_word=not is_alone),
-        *map(AnswerLine, (*further, *origin, f"{cost}Trust {advice.trust}{reason}.")),
+        headline(answer),
+        *stop_notice(answer),
+        certainty,
+        *further,
+        *_graph_breaks(answer),
+        *origin,
+        f"{cost}Trust {': '.join(trust)}.",
     ]
 
 
@@ -141,6 +143,22 @@ def short_reasons(answer: Answer) -> list[str]:
     return lines
 
 
+def _graph_breaks(answer: Answer) -> list[str]:
+    """Return the first break of the advised arm's graph, or of the best arm that has one."""
+    advised = answer.advised
+    for arm in [*([advised] if advised else []), *answer.ranked]:
+        found = arm.measured.facts.get("graph_breaks")
+        # A file from another machine could have anything here.
+        if found and isinstance(found, dict):
+            reason = textwrap.shorten(next(iter(found)), MOST_REASON_CHARACTERS, placeholder=" ...")
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            first = f"The graph of {arm.scored.title} breaks at {reason.rstrip('.')}{more}"
+            return [f"{first}; p3-advisor improve tries what mends it."]
+    return []
+
+
+#: Most characters of Dynamo's reason for a break.
+MOST_REASON_CHARACTERS = 120
 #: The arm that spares eager PyTorch its launches, and what it gains at least where they matter.
 GRAPH, LEAST_GAIN_OF_GRAPH = "pytorch-eager/cuda-graph", 1.1
 
@@ -161,11 +179,7 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
     advised = answer.advised
     if advised is None or advised.arm == BASELINE:
         return []
-    code = advised.measured.integration.splitlines()
-    lines = [line for line in code if line and line != "import torch"]
-    if len(lines) <= most:
-        return lines
-    return [*lines[: most - 1], f"# and {len(lines) - most + 1} more lines"]
+    return shorten(advised.measured.integration, most)
 
 
 def confidence(answer: Answer) -> list[str]:
@@ -243,15 +257,17 @@ def _flip_line(flip: Flip, title: str, present: float, *, is_answer: bool) -> st
 EAGER_COST = "no build and no change of the code"
 
 
-def cost_line(answer: Answer, arm: RankedArm) -> str:
+def cost_line(answer: Answer, arm: RankedArm, caches: str = "") -> str:
     """Return what an arm costs its user, next to the baseline.
 
-    The baseline of servers costs something, too: its server is built and started.
+    The baseline of servers costs something, too: its server is built and started. `caches` says
+    how a build from caches is had.
     """
     scored, measured = arm
     if scored.arm == BASELINE:
         return EAGER_COST
-    parts = [*_code(scored.adoption), _build(measured), *_memory(measured, answer.baseline)]
+    build = _build(measured, caches)
+    parts = [*_code(scored.adoption), build, *_memory(measured, answer.baseline)]
     advice = answer.recommendation
     if advice is not None and advice.arm == scored.arm and (repaid := repaid_after(advice)):
         parts.append(f"repaid after {repaid}")
@@ -291,9 +307,10 @@ def _code(adoption: Adoption) -> list[str]:
     return [f"{', '.join(others)} and {last}" if others else last]
 
 
-def _build(measured: Measurement) -> str:
-    build = measured.build_seconds
-    warm = f", {format_seconds(build.warm)} s from caches" if build.warm is not None else ""
+def _build(measured: Measurement, caches: str) -> str:
+    build, warm = measured.build_seconds, ""
+    if build.warm is not None:
+        warm = f", {format_seconds(build.warm)} s from caches{caches}"
     return f"build {format_seconds(build.cold)} s{warm}"
 
 

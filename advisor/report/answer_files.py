@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import os
@@ -148,6 +149,9 @@ def read_answer(name: str) -> Answer:
     next_step = "name a file that p3-advisor --json or show --json wrote"
     try:
         content = pathlib.Path(name).read_bytes()
+        if content.startswith(codecs.BOM_UTF16):  # as some shells write what a command prints
+            content = content.decode("utf-16").encode()
+        content = content.removeprefix(codecs.BOM_UTF8)
         refuse_newer(content, SCHEMA, name)
         with DECODING:
             answer = msgspec.json.decode(content, type=Answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.ask import rubric_files
-from advisor.ask.option_values import complete
+from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
@@ -18,12 +18,7 @@ from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_a
 from advisor.report import shortcomings
 from advisor.report.answer import cost_line
 from advisor.report.formatting import accuracy_line
-from advisor.report.ranking import (
-    CRITERION_HEADS,
-    interval_or_range,
-    ranking_columns,
-    write_fact,
-)
+from advisor.report.ranking import interval_or_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes
 from advisor.text_format import (
     format_fact,
@@ -44,8 +39,7 @@ def render(answer: Answer, workflow: str, criterion: str) -> str:
 
     An empty `workflow` means the recommended arm, an empty `criterion` all criteria.
     """
-    heads = {head.casefold(): name for name, head in CRITERION_HEADS.items()}
-    wanted = heads.get(criterion.casefold()) or (complete(criterion, CRITERIA) if criterion else "")
+    wanted = full_name(criterion)
     if wanted and wanted not in CRITERIA:
         raise UnknownCriterionError(
             f"there is no criterion {criterion!r}", choose_among(criterion, CRITERIA)

@@ -28,7 +28,6 @@ from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
 from advisor.report.formatting import LEGEND, Table, accuracy_cell, accuracy_line
 from advisor.report.ranking import (
-    CRITERION_HEADS,
     interval_or_range,
     ranking_columns,
     speed_or_range,
@@ -44,6 +43,7 @@ def render(answer: Answer, script: str | None = None) -> str:
     """Return the page; `script` is the recipe of the recommended arm."""
     ranked, unranked = answer.ranked, answer.unmeasured
     shapes = [cell.shape for cell in ranked[0].cells] if ranked else []
+    columns = ranking_columns(answer, has_intervals=True)
     drawn, tables = pictures.draw(answer, ranked, shapes), parts.tables(answer)
     style, code = package_file("report.css"), package_file("report.js")
     return _template().render(
@@ -65,8 +65,8 @@ def render(answer: Answer, script: str | None = None) -> str:
         pillars=PILLARS,
         priorities={name: getattr(answer.question.priorities, name) for name in CRITERIA},
         letters=LETTERS,
-        heads=CRITERION_HEADS,
-        columns=ranking_columns(answer, has_intervals=True),
+        heads={column.name: column.head for column in columns},
+        columns=columns,
         has_streamed_calls=_has_streamed_calls(answer),
         pictures=drawn,
         memory_sources=sorted({each.memory_bytes.source for each in answer.results.measurements}),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.constraints import FURTHER_CRITERIA
+from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA
 from advisor.domain.measurement import Interval
 from advisor.domain.results import Rating
 from advisor.domain.rubric import LETTERS
@@ -48,14 +48,6 @@ class Column(NamedTuple):
     order: Callable[[RankedArm], float | None] | None = None
 
 
-#: Heads of the criteria, in the order of every table.
-CRITERION_HEADS = {
-    "performance": "Perf",
-    "productivity": "Prod",
-    "portability": "Port",
-    "input_flexibility": "Flex",
-    "architecture_support": "Arch",
-}
 #: Widths of the terminal from which there is room for more columns.
 NORMAL_WIDTH, WIDE_WIDTH, VERY_WIDE_WIDTH = 72, 110, 140
 #: Number of shapes with a column in wide terminals.

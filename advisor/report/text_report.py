@@ -6,10 +6,11 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from advisor.domain.answer import Answer
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.model import has_random_weights
 from advisor.report import parts
 from advisor.report.answer import (
+    MOST_CODE_LINES,
     answer_lines,
     code_lines,
     measure_on,
@@ -18,6 +19,7 @@ from advisor.report.answer import (
 )
 from advisor.report.formatting import LEGEND, Table, plain_table
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
+from advisor.report.recipes.snippet import CHECKPOINT
 from advisor.report.setup_facts import (
     describe_inputs,
     describe_load,
@@ -51,6 +53,8 @@ MOST_LINES = 25
 NARROWEST, WIDEST = 60, 100
 #: How the command ends that prints a document.
 AS_DOCUMENT = " --json"
+#: The workflow that a reader expects beside any other.
+PLAIN_COMPILE = "torch-compile-inductor"
 #: Rank, arm and speed-up are always shown.
 FEWEST_COLUMNS = 2
 
@@ -62,13 +66,14 @@ class Extent(NamedTuple):
     reasons: int
     has_details: bool = True
     has_next_step: bool = True
+    code_lines: int = MOST_CODE_LINES
 
 
 #: From the longest answer to the shortest: what a reader misses least is left out first.
 EXTENTS = (
     *(Extent(arms, reasons) for arms, reasons in ((5, 3), (4, 3), (3, 3), (3, 2), (3, 1), (3, 0))),
-    *(Extent(arms, 0, has_details=False) for arms in (3, 2)),
-    *(Extent(arms, 0, has_details=False, has_next_step=False) for arms in (3, 2, 0)),
+    *(Extent(3, 0, has_details=False, code_lines=lines) for lines in (MOST_CODE_LINES, 5)),
+    *(Extent(arms, 0, has_details=False, has_next_step=False, code_lines=4) for arms in (3, 2, 0)),
 )
 
 
@@ -87,13 +92,16 @@ def summarise(answer: Answer, width: int) -> str:
 
 
 def _write_short(answer: Answer, width: int, extent: Extent) -> str:
-    shown = short_answer_lines(answer, has_details=extent.has_details)
-    first, *others = (line.text for line in shown)
+    has_next_step, has_details = extent.has_next_step, extent.has_details
+    first, *others = short_answer_lines(
+        answer, has_details=has_details, has_next_step=has_next_step
+    )
     lines = short_reasons(answer)[: extent.reasons]
-    lines += _next_step(answer) if extent.has_next_step else []
+    lines += _next_step(answer) if has_next_step else []
+    measured = measured_at(answer, names_examples=not has_details)
     blocks = [
-        _wrapped([f"{first.rstrip('.')}. {measured_at(answer)}", *others], width),
-        [f"    {line}" for line in code_lines(answer)],
+        _wrapped([f"{first.rstrip('.')}. {measured}", *others], width),
+        [f"    {line}" for line in code_lines(answer, extent.code_lines)],
         _ranking_within(answer, width, extent.arms),
         [*_wrapped(lines, width), *_where_more_is(answer)],
     ]
@@ -113,7 +121,7 @@ def _wrapped(lines: Iterable[str], width: int) -> list[str]:
 
 def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
     """Return the best arms with the columns that fit, those that narrow screens show first."""
-    columns, arms = ranking_columns(answer), answer.ranked[:most]
+    columns, arms = ranking_columns(answer), _choose_arms(answer, most)
     levels = sorted({column.shown_from for column in columns}, reverse=True)
     choices = [[column for column in columns if column.shown_from <= each] for each in levels]
     choices += [choices[-1][:count] for count in range(len(choices[-1]) - 1, FEWEST_COLUMNS, -1)]
@@ -131,6 +139,16 @@ def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
     return table if arms else []
 
 
+def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
+    """Return the best arms, among them the advised one, `torch.compile` and the baseline."""
+    ranked = answer.ranked
+    compiled = next((arm.arm for arm in ranked if arm.scored.workflow == PLAIN_COMPILE), "")
+    advised = answer.advised.arm if answer.advised else ""
+    wanted = (advised, compiled, answer.results.baseline)
+    first = sorted(ranked, key=lambda arm: arm.arm not in wanted)[:most]
+    return [arm for arm in ranked if arm in first]
+
+
 def _next_step(answer: Answer) -> list[str]:
     advice = answer.recommendation
     steps = [f"{step}." for step in advice.next_steps] if advice is not None else []
@@ -144,8 +162,12 @@ def _where_more_is(answer: Answer) -> list[str]:
         return [_footer(answer)]
     command, count = shown.removesuffix(AS_DOCUMENT), len(answer.ranked)
     recipe = command.replace(" show ", " recipe ", 1)
+    # What the lines of code above it need.
+    code = answer.advised.measured.integration if answer.advised else ""
+    model = CHECKPOINT if CHECKPOINT in code else "model"
+    inputs = "inputs" if answer.question.task == "forward" else "prompts"
     return [
-        *([f"Whole code: {recipe}"] if code_lines(answer) else []),
+        *([f"Whole code, with {model} and {inputs}: {recipe}"] if code_lines(answer) else []),
         f"All figures{f' of {count} arms' if count > 1 else ''}: {command} --full",
     ]
 
@@ -172,11 +194,17 @@ def render(answer: Answer) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def measured_at(answer: Answer) -> str:
-    """Return precision, shapes and date in a sentence."""
+def measured_at(answer: Answer, *, names_examples: bool = False) -> str:
+    """Return precision, shapes and date in a sentence.
+
+    `names_examples` adds the batch size of the example inputs, if it was not measured.
+    """
     created = answer.created[:10]
     shapes, _ = _timed_shapes(answer)
-    return f"Measured in {_precision(answer)} with {shapes}, {created}."
+    rows = answer.results.inputs.example_rows if answer.results.inputs else None
+    is_other = names_examples and rows is not None and rows not in answer.question.batch_sizes
+    examples = f" (not that of the examples, {rows})" if is_other else ""
+    return f"Measured in {_precision(answer)} with {shapes}{examples}, {created}."
 
 
 def _precision(answer: Answer) -> str:

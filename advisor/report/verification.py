@@ -284,4 +284,20 @@ def render(found: Verification) -> str:
         "the machine was busy before, so the speed is uncertain: ": busy,
     }
     lines += [f"  {head}{text}" for head, text in further.items() if text]
+    lines += [] if found.holds else [f"Next: {_next_step(found)}"]
     return "\n".join(lines) + "\n"
+
+
+def _next_step(found: Verification) -> str:
+    """Return what to do about a snippet that does not hold, by what differs."""
+    again = f"p3-advisor verify {found.run_id} --workflow {found.arm}"
+    if found.changed_versions:
+        return (
+            "install the measured versions, which recipe pins, or measure those of now:"
+            " p3-advisor recommend"
+        )
+    if found.result == "wrong":
+        return "do not use its outputs; measure again, which checks them: p3-advisor recommend"
+    if found.load_check.problems:
+        return f"stop the other work on this machine, then {again}"
+    return f"time it for longer: {again} --seconds 30; if it stays slower, p3-advisor recommend"

@@ -67,11 +67,13 @@ def render_answer_lines(answer: RunAnswer, lead: str = "") -> Text:
     """Return the lines that `p3-advisor show` prints first; `lead` comes before them."""
     first, *others = short_answer_lines(answer.document)
     advice = answer.document.recommendation
-    shown = [text.styled(text.printable(lead + first.text, 600), "bold")]
+    word = advice.decision.word if advice else None
+    shown = [text.styled(text.printable(lead + first, 600), "bold")]
     for line in others:
-        word = advice.decision.word if advice and line.has_word else None
-        start = text.styled(word, f"bold {DECISION_COLOURS[word]}") if word else Text()
-        shown.append(start + Text(text.printable(line.text, 600)[len(start) :]))
+        start = Text()
+        if word is not None and line.startswith(word):
+            start = text.styled(word, f"bold {DECISION_COLOURS[word]}")
+        shown.append(start + Text(text.printable(line, 600)[len(start) :]))
     # The decision stays in sight above the code.
     shown[2:2] = [
         text.styled(f"    {text.printable(line, MAX_CODE_CELLS)}", "cyan")

@@ -193,7 +193,10 @@ class ExampleLike(Argument):
         if self.dtype == torch.bool:
             return np.asarray(generator.random(shape) < values.mean())
         low, high = int(values.min()), int(values.max())
-        return np.asarray(generator.integers(low, high + 1, size=shape)).astype(values.dtype)
+        # Only this type has integers above those of int64.
+        drawn_type = np.uint64 if values.dtype == np.uint64 else np.int64
+        drawn = generator.integers(low, high, size=shape, dtype=drawn_type, endpoint=True)
+        return np.asarray(drawn).astype(values.dtype)
 
     def _host(self, values: torch.Tensor) -> Any:
         """Return values of `dtype` as an array of a type that numpy has."""

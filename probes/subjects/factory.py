@@ -211,9 +211,12 @@ def refuse_undrawable(examples: tuple[torch.Tensor, ...]) -> None:
         if example.is_meta:
             reason = "an example input is on the device meta, where tensors have no values"
             raise ModelError(reason, "let the factory create it on the CPU")
-        if example.layout is not torch.strided or example.is_nested or example.is_quantized:
+        is_masked = isinstance(example, torch.masked.MaskedTensor)
+        is_strided = example.layout is torch.strided and not is_masked
+        if not is_strided or example.is_nested or example.is_quantized:
             kind = str(example.layout).removeprefix("torch.")
             kind = "quantised" if example.is_quantized else "nested" if example.is_nested else kind
+            kind = "masked" if is_masked else kind
             raise ModelError(
                 f"an example input is a {kind} tensor, not a dense one",
                 "let forward take dense tensors, such as the indices and values of a sparse one,"

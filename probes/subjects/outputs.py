@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from probes.adapter import ModelError
+
 #: Containers and objects in each other that are searched.
 MAX_DEPTH = 16
 CODE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)
@@ -28,6 +30,11 @@ def collect(output: Any, seen: frozenset[int] = frozenset()) -> list[Any]:
     """
     if isinstance(output, torch.Tensor) and output.is_nested:
         return [array for part in output.unbind() for array in collect(part)]
+    if isinstance(output, torch.masked.MaskedTensor):
+        raise ModelError(
+            "the model returns a masked tensor, whose masked elements have no value to compare",
+            "let forward return output.to_tensor(0), or the data and the mask",
+        )
     if isinstance(output, torch.Tensor):
         host = output.detach().to("cpu", copy=True)
         if host.is_quantized:

@@ -30,7 +30,7 @@ QUICK = {
     "gpu": "cpu",
     "batch-sizes": "1",
     "workflows": "pytorch-eager/default",
-    "budget": "1",
+    "budget": "1s",
     "all-arms": True,
 }
 

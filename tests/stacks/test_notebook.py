@@ -35,7 +35,7 @@ def test_the_notebook_runs_in_a_kernel(
     question = made.cells[2]
     assert ONNXRUNTIME in question.source
     # One worker process of a second.
-    asked = {ONNXRUNTIME: "", "batch_sizes=(4,)": "budget=1, all_arms=True, batch_sizes=(1, 4)"}
+    asked = {ONNXRUNTIME: "", "batch_sizes=(4,)": "budget='1s', all_arms=True, batch_sizes=(1, 4)"}
     for old, new in asked.items():
         question.source = question.source.replace(old, new)
     simulate = SIMULATE.format(probes=str(fake_probes), rubric=str(fake_rubric))

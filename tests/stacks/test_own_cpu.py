@@ -63,7 +63,7 @@ def make(advise: Advise, workflow: str) -> pathlib.Path:
 def probe(advise: Advise, workflows: str, *more: str) -> dict[str, dict[str, Any]]:
     """Probe workflows and the baseline; return what is known of each by workflow."""
     answer = advise(
-        "--json", "--gpu", "cpu", "--budget", "8", "--all-arms", "--workflows", workflows, *more
+        "--json", "--gpu", "cpu", "--budget", "8s", "--all-arms", "--workflows", workflows, *more
     )
     # A busy machine ends without advice, but with every measurement.
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
@@ -143,7 +143,7 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
     reasons = []
     for model, w4a16 in ((str(tmp_path), None), ("demo/llama", "unsupported")):
         answer = advise(
-            "--json", "--gpu", "cpu", "--budget", "8", "--all-arms", "--model", model, *options
+            "--json", "--gpu", "cpu", "--budget", "8s", "--all-arms", "--model", model, *options
         )
         found = arms_of(answer)
         assert found["vllm/w8a8"].get("engaged_share") == 1.0, found["vllm/w8a8"]

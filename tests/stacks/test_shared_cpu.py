@@ -99,7 +99,7 @@ def measurements(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 #: The arms of two stacks whose builds are short, and every arm of the demo.
 TWO_STACKS = {"pytorch-eager", "onnxruntime-cpu/host"}
-SMALL = ["--model", "synthetic/ffn@64x128", "--budget", "1", "--all-arms"]
+SMALL = ["--model", "synthetic/ffn@64x128", "--budget", "1s", "--all-arms"]
 ALL_ARMS = {
     *TWO_STACKS,
     "torch-compile-inductor",
@@ -115,7 +115,7 @@ ALL_ARMS = {
     [
         pytest.param([*SMALL, "--workflows", "onnxruntime-cpu/host"], TWO_STACKS, id="two stacks"),
         pytest.param(
-            ["--budget", "6", "--all-arms"], ALL_ARMS, id="the demo", marks=pytest.mark.long
+            ["--budget", "6s", "--all-arms"], ALL_ARMS, id="the demo", marks=pytest.mark.long
         ),
     ],
 )
@@ -167,7 +167,7 @@ def test_a_file_of_the_user_is_probed(
         task="forward",
         gpu="cpu",
         batch_sizes="2",
-        budget="1",
+        budget="1s",
         all_arms=True,
         workflows="onnxruntime-cpu/host",
     )
@@ -182,7 +182,7 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
     models: pathlib.Path, advise: Advise, home: pathlib.Path
 ) -> None:
     workflows = "torch-compile-inductor/default,torch-compile-inductor-static-cache/default"
-    sizes = "--batch-sizes 2 --input-tokens 8 --output-tokens 6 --budget 3 --all-arms"
+    sizes = "--batch-sizes 2 --input-tokens 8 --output-tokens 6 --budget 3s --all-arms"
     model = ("--task", "generate", "--model", str(models / "llama"))
     answer = advise(*model, *shlex.split(sizes), "--workflows", workflows)
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr

@@ -92,7 +92,7 @@ def test_a_detached_run_continues_to_its_end(
     tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
     run = prepare(
-        Answers(gpu="cpu", batch_sizes="3", budget="1", all_arms=True, workflows="quick"),
+        Answers(gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick"),
         tui_context,
     )
     host = fake_host(run)

@@ -150,7 +150,7 @@ async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu_and_the_defau
 async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_cancelled(
     context: Context, fake_host: StartHost
 ) -> None:
-    app = asking_app(context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60")
+    app = asking_app(context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60s")
     async with running_app(app) as pilot:
         await pilot.press("ctrl+r")
         await wait_for_screen(pilot, LiveScreen)
@@ -179,7 +179,7 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
     context: Context, fake_host: StartHost
 ) -> None:
     answers = Answers(
-        gpu="cpu", batch_sizes="1,2,3", budget="60", workflows="quick,misbehaving/escapes"
+        gpu="cpu", batch_sizes="1,2,3", budget="60s", workflows="quick,misbehaving/escapes"
     )
     run = prepare(answers, context)
     host = fake_host(run)

@@ -128,11 +128,11 @@ async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(context: C
         assert panel.scrollbars_enabled == (True, False)
         assert panel.vertical_scrollbar.size.width == 1
         lines = short_answer_lines(screen.answer.document)
-        assert lines[0].text.split()[0] in screen_text(pilot)
+        assert lines[0].split()[0] in screen_text(pilot)
         await pilot.press("up")
         assert screen.focused_part == ANSWER
         await pilot.press("end")
-        await wait_for_text(pilot, lines[-1].text.split()[-1])
+        await wait_for_text(pilot, lines[-1].split()[-1])
 
 
 def test_the_title_of_a_server_has_its_task_and_no_batch_sizes() -> None:

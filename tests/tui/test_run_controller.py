@@ -63,7 +63,7 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
     tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
     arm = "misbehaving/escapes"
-    answers = Answers(gpu="cpu", workflows=arm, batch_sizes="1", budget="1", all_arms=True)
+    answers = Answers(gpu="cpu", workflows=arm, batch_sizes="1", budget="1s", all_arms=True)
     app = AdvisorApp(LaunchOptions(answers=answers), tui_context, start_host=fake_host)
     async with running_app(app) as pilot:
         await pilot.press("ctrl+r")
@@ -127,7 +127,7 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
     tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
     answers = Answers(
-        gpu="cpu", workflows="misbehaving/escapes", batch_sizes="1", budget="1", all_arms=True
+        gpu="cpu", workflows="misbehaving/escapes", batch_sizes="1", budget="1s", all_arms=True
     )
     app = AdvisorApp(LaunchOptions(answers=answers), tui_context, start_host=fake_host)
     async with running_app(app) as pilot:

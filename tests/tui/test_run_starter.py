@@ -46,7 +46,7 @@ async def start(pilot: Pilot[int]) -> None:
 
 
 def quick_app(context: Context, host: StartHost | None = None) -> AdvisorApp:
-    answers = {"workflows": "quick", "batch_sizes": "1", "budget": "1"}
+    answers = {"workflows": "quick", "batch_sizes": "1", "budget": "1s"}
     return asking_app(context, host, **answers, all_arms=True)
 
 

@@ -257,7 +257,8 @@ def test_files_are_completed_to_their_functions(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "nets.py").write_text("def cnn_big(): ...\ndef cnn(): ...\nimport os\n")
+    functions = "def cnn_big(depth=2): ...\ndef cnn(): ...\ndef cnn_of(width): ...\n"
+    (tmp_path / "nets.py").write_text(f"{functions}class cnn_class: ...\nimport os\n")
     (tmp_path / "net.onnx").touch()
     (tmp_path / "broken.py").write_text("def (")
     assert own_models("ne") == ["net.onnx", "nets.py:cnn_big", "nets.py:cnn"]

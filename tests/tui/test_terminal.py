@@ -148,7 +148,7 @@ def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:
 def test_a_signal_during_a_run_leaves_no_process(
     number: signal.Signals, home: pathlib.Path
 ) -> None:
-    with Terminal("ask", "--gpu", "cpu", "--budget", "60", home=home) as screen:
+    with Terminal("ask", "--gpu", "cpu", "--budget", "60s", home=home) as screen:
         screen.wait_for(b"Which model")
         time.sleep(0.5)
         screen.start_run()
@@ -181,7 +181,7 @@ def test_a_run_continues_while_the_program_is_suspended(
         str(home),
     )
     with Terminal(
-        "gpu=cpu", "workflows=quick", "batch_sizes=1", "budget=30", home=home, command=command
+        "gpu=cpu", "workflows=quick", "batch_sizes=1", "budget=30s", home=home, command=command
     ) as screen:
         screen.wait_for(b"Which model")
         screen.start_run()

@@ -6,6 +6,7 @@ It has the lines of the workflow's own `integration`, which the worker that was 
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -67,6 +68,34 @@ def parse(source: str) -> ast.Module:
 
 def _names(source: str) -> set[str]:
     return {node.id for node in ast.walk(parse(source)) if isinstance(node, ast.Name)}
+
+
+def shorten(integration: str, most: int) -> list[str]:
+    """Return at most so many lines: the first whole statements, and those of each call.
+
+    A comment stands for the others.
+    """
+    lines = {
+        number: line
+        for number, line in enumerate(integration.splitlines(), start=1)
+        if line and line != "import torch"
+    }
+    if len(lines) <= most:
+        return [*lines.values()]
+    first = next((number for number in lines if EACH_CALL.match(f"{lines[number]}\n")), 0)
+    calls = [number for number in lines if number >= first]
+    if len(calls) >= most:
+        calls = []
+    ends = set[int | None]()
+    # A file from another machine could have anything else here.
+    with contextlib.suppress(NoRecipeError):
+        ends = {node.end_lineno for node in parse(integration).body}
+    shown = [*lines][: most - 1 - len(calls)]
+    while shown and shown[-1] not in ends:
+        shown.pop()
+    left = len(lines) - len(shown) - len(calls)
+    gap = f"# {left} more lines, which p3-advisor recipe prints"
+    return [*(lines[each] for each in shown), gap, *(lines[each] for each in calls)]
 
 
 def indent(source: str, spaces: int) -> str:

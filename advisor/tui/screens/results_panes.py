@@ -12,11 +12,10 @@ from textual.widgets import Markdown, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTabs
 
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.constraints import FURTHER_CRITERIA
+from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA
 from advisor.report import markdown, parts, ranking
 from advisor.report.answer import flip_lines
 from advisor.report.formatting import Section
-from advisor.report.ranking import CRITERION_HEADS
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
 from advisor.tui.table import Column, Row

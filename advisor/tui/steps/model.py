@@ -16,7 +16,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from advisor.ask.model import parse_model
-from advisor.ask.option_values import functions_of
+from advisor.ask.model_files import functions_of
 from advisor.ask.resolve import select_demo_model
 from advisor.ask.task import check_task, choose_task, suggest_task
 from advisor.domain.question import Task

@@ -27,7 +27,7 @@ DOCUMENTATION = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
 ONE_ARM: dict[str, Any] = {
     "gpu": "cpu",
     "batch_sizes": (1,),
-    "budget": 1,
+    "budget": "1s",
     "workflows": ["quick"],
     "all_arms": True,
 }
@@ -170,12 +170,12 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
     made = make_answers(
         "demo",
         {"performance": 60, "productivity": 25, "portability": 15},
-        {"batch_sizes": (1, 16), "budget": 30, "require": ["speedup>=1.2", "portability>=B"]},
+        {"batch_sizes": (1, 16), "budget": "30s", "require": ["speedup>=1.2", "portability>=B"]},
     )
     assert made.batch_sizes == "1,16"
     assert make_answers("demo", None, {"dtype": "bf16"}).dtype == "bfloat16"
     assert make_answers("demo", None, {"batch_sizes": 4}).batch_sizes == "4"
-    assert made.budget == "30"
+    assert made.budget == "30s"
     assert made.require == "speedup>=1.2,portability>=B"
     assert made.priority == "performance=60,productivity=25,portability=15"
     assert make_answers("demo", "serving", {}).preset == "serving"

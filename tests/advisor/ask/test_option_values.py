@@ -24,6 +24,7 @@ from advisor.ask.option_values import (
     parse_build_times,
     parse_constraints,
     parse_data,
+    parse_duration,
     parse_function,
     parse_inputs,
     parse_priorities,
@@ -37,7 +38,6 @@ from advisor.errors import (
     OptionFileError,
     PriorityError,
     SizeError,
-    UnknownPresetError,
     UnknownWorkflowError,
     UserError,
     WeightFormatError,
@@ -46,11 +46,6 @@ from advisor.errors import (
 
 def at_least(name: str, value: float) -> Constraint:
     return Constraint(criterion=name, at_least=value)
-
-
-@pytest.mark.parametrize("text", ["", " , ", ",,"])
-def test_an_empty_list_has_no_constraints(text: str) -> None:
-    assert parse_constraints(text) == ()
 
 
 @pytest.mark.parametrize(
@@ -71,19 +66,15 @@ def test_a_criterion_takes_a_letter_or_its_number(name: str, letter: str, tier: 
         ("speedup>=1.2x", 1.2, "speedup>=1.2x"),
         ("memory<=1.5GiB", 1.5 * 2**30, "memory<=1.5GiB"),
         ("memory<=8gib", 8 * 2**30, "memory<=8GiB"),
-        ("memory<=64KiB", 64 * 2**10, "memory<=64KiB"),
         ("memory<=8GB", 8e9, "memory<=8GB"),
-        ("memory<=5000kB", 5e6, "memory<=5000kB"),
         ("memory<=4096B", 4096.0, "memory<=4096B"),
         ("build<=5m", 300.0, "build<=5min"),
         ("build<=1.5h", 5400.0, "build<=1.5h"),
-        ("build<=90", 90.0, "build<=90s"),
-        ("ttft<=0.2", 0.2, "ttft<=200ms"),
+        ("ttft<=0.2s", 0.2, "ttft<=0.2s"),
         ("ttft<=1500ms", 1.5, "ttft<=1500ms"),
         ("itl<=1.5e-2s", 0.015, "itl<=0.015s"),
         ("itl<=500us", 5e-4, "itl<=500us"),
         ("accuracy<=0.1%", 0.001, "accuracy<=0.1%"),
-        ("accuracy<=0.001", 0.001, "accuracy<=0.001"),
     ],
 )
 def test_a_figure_is_converted_to_its_base_unit_and_shown_in_its_own(
@@ -118,19 +109,15 @@ def test_letters_and_figures_are_combined_in_their_order() -> None:
         "portability",
         "portability=B",
         "portability>=0",
-        "portability>=4",
-        "portability>=2.5",
         "portability>=D",
         "speedup<=2",
         "speedup>=2s",
         "speedup>=fast",
         "speedup>=0",
         "speedup>=nan",
-        "speedup>=1e999",
         "memory>=8GiB",
         "memory<=8",
         "memory<=8TiB",
-        "memory<=GiB",
         "build>=5min",
         "build<=1.2.3s",
         "ttft<=200ms<=1",
@@ -146,7 +133,13 @@ def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "step"),
-    [("spedup>=2", "did you mean speedup?"), ("portabilty>=B", "did you mean portability?")],
+    [
+        ("spedup>=2", "did you mean speedup?"),
+        ("speed>=2", "did you mean speedup?"),
+        ("portabilty>=B", "did you mean portability?"),
+        ("build<=90", "write 90s or 90min"),
+        ("ttft<=200", "write 200ms or 200s"),
+    ],
 )
 def test_a_misspelt_constraint_gets_the_nearest(text: str, step: str) -> None:
     with pytest.raises(PriorityError) as problem:
@@ -154,10 +147,8 @@ def test_a_misspelt_constraint_gets_the_nearest(text: str, step: str) -> None:
     assert problem.value.next_step == step
 
 
-def test_names_may_be_shortened() -> None:
-    assert parse_constraints("port>=B,mem<=8GiB") == parse_constraints(
-        "portability>=B,memory<=8GiB"
-    )
+def test_criteria_may_have_the_names_of_the_tables_and_no_others() -> None:
+    assert parse_constraints("port>=B") == parse_constraints("portability>=B")
     assert parse_priorities("perf=60,prod=25,port=15").performance == 60
     with pytest.raises(PriorityError):
         parse_priorities("p=60,prod=25,port=15")
@@ -177,6 +168,19 @@ fragments = st.lists(
 ).map("".join)
 
 
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        *((text, "write it like 90s, 5min or 1h") for text in ("soon", "-5s", "5 parsecs", "nan")),
+        ("5", "write 5s or 5min"),
+    ],
+)
+def test_what_is_no_duration_is_an_error(text: str, step: str) -> None:
+    with pytest.raises(SizeError) as problem:
+        parse_duration("--wait-for-quiet", text)
+    assert problem.value.next_step == step
+
+
 def test_other_figures_suit_every_task() -> None:
     constraints = parse_constraints("speedup>=1.2,memory<=8GiB,build<=5min,accuracy<=1e-3")
     for task in ("forward", "generate", "serve"):
@@ -189,9 +193,6 @@ def test_other_figures_suit_every_task() -> None:
 def test_any_text_is_parsed_or_a_one_line_error(parse: Callable[[str], object], text: str) -> None:
     error = builders.error_of(lambda: parse(text))
     assert error is None or "\n" not in error.what + error.next_step
-
-
-PRESETS = builders.shipped_catalogue().presets
 
 
 def test_priority_may_set_the_weights_of_the_other_criteria() -> None:
@@ -244,12 +245,6 @@ def test_priority_and_preset_together_are_an_error() -> None:
         )
 
 
-def test_the_error_of_an_unknown_preset_lists_the_presets() -> None:
-    with pytest.raises(UnknownPresetError) as problem:
-        choose_priorities(Answers(preset="fastest"), builders.catalogue())
-    assert all(name in problem.value.next_step for name in PRESETS.priorities)
-
-
 def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
     assert command_of(Answers()) == "p3-advisor --json"
     asked = Answers(
@@ -298,8 +293,6 @@ def test_limits_are_seconds_by_workflow(text: str, limits: dict[str, float]) -> 
         ("nonsense=5min", UnknownWorkflowError),
         ("tensorrt", SizeError),
         ("tensorrt=", SizeError),
-        ("tensorrt=soon", SizeError),
-        ("tensorrt=0s", SizeError),
         ("tensorrt=-5min", SizeError),
         ("tensorrt=1h,tensorrt=2h", SizeError),
     ],
@@ -325,11 +318,12 @@ def test_a_gpu_needs_a_cuda_build_of_torch(machine: Machine, reason: NoGpuReason
 
 def test_paths_become_absolute(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "texts.jsonl").write_text("{}\n")
-    (tmp_path / "metric.py").write_text("def score(model):\n    return 1\nraise SystemExit\n")
+    functions = "def score(model):\n    return 1\ndef made(): ...\nraise SystemExit\n"
+    (tmp_path / "metric.py").write_text(functions)
     monkeypatch.chdir(tmp_path)
     assert parse_data("texts.jsonl") == str(tmp_path / "texts.jsonl")
     assert parse_function("--metric", "metric.py:score") == f"{tmp_path / 'metric.py'}:score"
-    assert parse_inputs("metric.py:score") == f"{tmp_path / 'metric.py'}:score"
+    assert parse_inputs("metric.py:made") == f"{tmp_path / 'metric.py'}:made"
     assert parse_data("") == parse_function("--metric", "") == parse_inputs("") == ""
 
 

@@ -125,8 +125,8 @@ def test_every_answer_becomes_part_of_the_question() -> None:
         ),
         ({"budget": "endless"}, SizeError, "endless"),
         ({"budget": "0s"}, SizeError, "--budget '0s'"),
-        ({"budget": "-5"}, SizeError, "--budget -5"),
-        ({"budget": "nan"}, SizeError, "--budget nan"),
+        ({"budget": "-5"}, SizeError, "--budget '-5'"),
+        ({"budget": "nan"}, SizeError, "--budget 'nan'"),
         ({"max_build_seconds": 0.0}, SizeError, "--max-build-seconds 0"),
         ({"max_build_seconds": float("nan")}, SizeError, "--max-build-seconds"),
         ({"seed": -1}, SizeError, "--seed -1"),
@@ -329,7 +329,7 @@ def test_a_budget_may_be_a_duration(text: str, seconds: float) -> None:
 
 
 def test_a_budget_in_seconds_has_the_rounds_of_the_default_budget() -> None:
-    budget = resolved(budget="7.5").budget
+    budget = resolved(budget="7.5s").budget
     assert (budget.name, budget.measuring_seconds) == ("7.5 s", 7.5)
     assert resolved(budget=budget.name).budget == budget
     assert budget.most_rounds == SHIPPED.presets.budgets[SHIPPED.presets.default_budget].most_rounds

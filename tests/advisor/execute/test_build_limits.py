@@ -89,7 +89,7 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
 ) -> None:
     answers = Answers(
         batch_sizes="2",
-        budget="1",
+        budget="1s",
         all_arms=True,
         max_build_seconds=60.0,
         workflows="quick,misbehaving/hangs",

@@ -160,7 +160,7 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     environment = 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'
     log = tmp_path / "log"
     context, python = context_with_environment(fake_context(), environment, home, tmp_path, log)
-    answers = Answers(gpu="cpu", batch_sizes="1", budget="1", all_arms=True, workflows="quick")
+    answers = Answers(gpu="cpu", batch_sizes="1", budget="1s", all_arms=True, workflows="quick")
     run = sessions.execute_run(context, answers)
     assert {measurement.arm for measurement in decide(run).results.measurements} == {
         "pytorch-eager",

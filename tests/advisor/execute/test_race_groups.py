@@ -60,7 +60,7 @@ def resumed_run(module_context: Context) -> Run:
     """A run in groups that was interrupted in its second race."""
     answers = Answers(
         batch_sizes="2",
-        budget="2",
+        budget="2s",
         all_arms=True,
         workflows="quick,alike,misbehaving/floods,narrow/served",
     )
@@ -115,7 +115,7 @@ def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(3))
     answers = Answers(
         batch_sizes="2",
-        budget="1",
+        budget="1s",
         all_arms=True,
         workflows="quick,misbehaving/raises,narrow/served",
     )
@@ -227,7 +227,7 @@ def threaded_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path
 
 
 def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:
-    answers = Answers(batch_sizes="2", budget="1", all_arms=True, workflows=",".join(THREADED))
+    answers = Answers(batch_sizes="2", budget="1s", all_arms=True, workflows=",".join(THREADED))
     run = sessions.execute_run(threaded_context, answers)
     added = [event.run_event for event in run.events() if isinstance(event.run_event, ArmsAdded)]
     processes, answer = run.state().processes, decide(run)
@@ -246,7 +246,7 @@ ASKED = Answers(
     input_tokens="8,32",
     length_mix="8:3,32:1",
     batch_sizes="1,2",
-    budget="1",
+    budget="1s",
     all_arms=True,
     workflows="quick",
 )

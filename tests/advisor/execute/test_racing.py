@@ -242,7 +242,7 @@ def busy_answer(module_context: Context) -> Answer:
     """The answer of a run on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execution, "ConditionsMonitor", lambda _gpu: BusyMonitor())
-        answers = Answers(batch_sizes="2", budget="1", all_arms=True, workflows="quick")
+        answers = Answers(batch_sizes="2", budget="1s", all_arms=True, workflows="quick")
         return decide(sessions.execute_run(module_context, answers))
 
 

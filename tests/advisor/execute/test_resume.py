@@ -235,7 +235,7 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
         full_disk.setattr(Session, "_build", fill_disk)
         with pytest.raises(NotWritableError):
             sessions.execute_run(
-                context, Answers(batch_sizes="2", budget="1", all_arms=True, workflows="quick")
+                context, Answers(batch_sizes="2", budget="1s", all_arms=True, workflows="quick")
             )
     run = newest_resumable(context.store)
     sessions.exhaust(execute(run, context))
@@ -272,7 +272,7 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
     limit_memory(monkeypatch)
     answers = Answers(
         batch_sizes="1,2",
-        budget="1",
+        budget="1s",
         all_arms=True,
         workflows="quick,alike,narrow/served,narrow/slow",
     )

@@ -177,7 +177,7 @@ def test_a_start_of_a_run_counts_once_its_reply_is_checked(
         StartScripts("regional", LOADING + CALL.format("model(*inputs) + 1")),
     ]
     answers = Answers(
-        model="demo", workflows="quick", budget="1", all_arms=True, gpu="cpu", cold_start=True
+        model="demo", workflows="quick", budget="1s", all_arms=True, gpu="cpu", cold_start=True
     )
     context = fake_context()
     run = prepare(answers, context)

@@ -76,7 +76,7 @@ def run(module_context: Context, earlier_children: list[psutil.Process]) -> Run:
     arms = ",".join(f"misbehaving/{option}" for option in (*FAILURES, *HARMLESS))
     answers = Answers(
         batch_sizes="2",
-        budget="5",
+        budget="5s",
         all_arms=True,
         max_build_times="misbehaving=2s",
         workflows=f"quick,{arms}",

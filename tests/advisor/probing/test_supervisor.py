@@ -180,6 +180,14 @@ def test_a_worker_without_a_valid_response_has_crashed(
     assert (failure.signal, failure.phase) == (signal_name, "start")
 
 
+def test_a_model_that_ends_its_worker_is_refused(
+    supervisor: Supervisor, tmp_path: pathlib.Path
+) -> None:
+    worker = start(supervisor, tmp_path, "enter_phase('load'); os._exit(0)", token="build")
+    *_, last = messages_until_end(supervisor, worker)
+    assert "os._exit" in (expect_failure(last, "model-refused").fix or "")
+
+
 def test_the_response_is_the_outcome(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
     worker = start(
         supervisor,

@@ -26,7 +26,7 @@ from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
 from advisor.errors import VerificationError
 from advisor.probing.snippets import Pair, Settings
-from advisor.report import improvement
+from advisor.report import improvement, text_report
 from advisor.report.improvement import Tried
 from advisor.store.store import Store
 from probes.wire.events import Loaded
@@ -145,6 +145,9 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     assert "torch.cond" in told[2]
     assert unknown in told[3]
     assert not improvement.render_breaks(built_answers.answer())
+    short = " ".join(text_report.summarise(with_breaks(*BREAKS), 80).split())
+    assert "breaks at net.py:12: Dynamo does not" in short
+    assert "and 2 more;" in short
 
 
 def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPatch) -> None:

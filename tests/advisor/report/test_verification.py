@@ -136,6 +136,7 @@ def test_outputs_and_the_speed_up_are_judged(
     assert verification.RESULT_TEXTS[result] in text.splitlines()[0]
     assert "2.14.0" in text
     assert problem is None or problem in text
+    assert ("\nNext: install the measured versions" in text) == (not holds)
     assert msgspec.json.decode(encode(found), type=Verification) == found
 
 

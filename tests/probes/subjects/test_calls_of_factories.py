@@ -178,6 +178,10 @@ def selected():
     return build(lambda layer, x: layer(x)[layer(x) > 0])
 
 
+def with_masked_outputs():
+    return build(lambda layer, x: torch.masked.masked_tensor(layer(x), layer(x) > 0))
+
+
 def masked_completely():
     return build(lambda layer, x: layer(x).masked_fill(x[:, :8] < 99, -torch.inf).softmax(-1))
 
@@ -335,6 +339,7 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
     assert flexibility.has_coupled_rows(request) is not expected
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
 @pytest.mark.parametrize(
     ("function", "reason", "fix"),
     [
@@ -343,6 +348,7 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
         ("with_a_running_mean", r"\(count\)", "self.training"),
         ("with_a_cache", r"\(values\)", "take such a state as an input"),
         ("masked_completely", "NaN", "softmax"),
+        ("with_masked_outputs", "masked tensor", "to_tensor"),
     ],
 )
 def test_a_module_that_cannot_be_judged_is_refused(

@@ -153,6 +153,15 @@ def of_unusual_inputs():
     return Unusual(), (image, image, torch.zeros(1, 0)), keywords
 
 
+def of_masked_inputs():
+    x = torch.randn(2, 16)
+    return Graph(2), torch.masked.masked_tensor(x, x > 0)
+
+
+def of_large_integers():
+    return Graph(2), torch.full((2, 16), 2**63, dtype=torch.uint64)
+
+
 def of_sparse_inputs():
     return Graph(2), torch.randn(2, 16).to_sparse()
 """
@@ -261,7 +270,15 @@ def test_a_traced_graph_is_in_evaluation_mode(tmp_path: pathlib.Path) -> None:
     assert not make_reference("traced_with_dropout", tmp_path).uncompared
 
 
-@pytest.mark.parametrize("function", ["of_sparse_inputs", "lazy", "without_values"])
+def test_integers_above_those_of_int64_are_drawn(tmp_path: pathlib.Path) -> None:
+    (drawn,) = open_subject("of_large_integers", tmp_path).inputs(2, 1)
+    assert (drawn == 2**63).all()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+@pytest.mark.parametrize(
+    "function", ["of_sparse_inputs", "of_masked_inputs", "lazy", "without_values"]
+)
 def test_what_cannot_be_drawn_or_shared_is_refused_with_a_fix(
     function: str, tmp_path: pathlib.Path
 ) -> None:
