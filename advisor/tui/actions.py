@@ -165,10 +165,6 @@ def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
     _start(app, lambda: propose_again(header, workflows, context, budget), question)
 
 
-def show_code(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
-    app.run_in_terminal(["recipe", answer.source, "--workflow", arm])
-
-
 def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
     if answer.run is None or app.run_controller.refuse_if_busy():
         return

@@ -32,7 +32,6 @@ from advisor.tui.screens.home import HomeScreen
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.domain.answer import Problem
     from advisor.store.runs import Run
     from advisor.tui.questions import ChoiceDialog
     from advisor.tui.run_controller import RunController
@@ -217,11 +216,6 @@ class AdvisorApp(App[int]):
     def action_new_question(self) -> None:
         self.action_setup()
         self.setup_screen.restart()
-
-    def ask_again(self, problem: Problem | None) -> None:
-        """Ask for the model again, and show why it was refused."""
-        self.action_new_question()
-        self.call_after_refresh(self.setup_screen.show_error, problem)
 
     def action_history(self) -> None:
         from advisor.tui.screens.history import HistoryScreen  # noqa: PLC0415 - see the class

@@ -159,7 +159,9 @@ def current_stage(
     if any(row.phase == "serving" for row in rows):
         done = sum(row.status in {"done", "failed"} for row in rows)
         return RunStage(title=f"Server {done + 1} of {len(rows)} is under load")
-    if all(shape in state.closed for shape in question.shapes):
+    is_raced = all(shape in state.closed for shape in question.shapes)
+    is_building = any(row.is_started and not row.is_built for row in rows)
+    if is_raced and (state.repeats or not is_building):
         return RunStage(title=_after_the_race(state))
     failed = sum(row.status == "failed" for row in rows)
     if not any(row.is_started for row in rows):

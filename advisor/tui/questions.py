@@ -115,7 +115,7 @@ def cancel_dialog() -> ChoiceDialog[bool]:
 
 
 def delete_dialog(entry: HistoryEntry) -> ChoiceDialog[bool]:
-    facts = (entry.run_id, text.model_name(entry.model, 40), text.printable(entry.device, 40))
+    facts = (entry.run_id, text.model_name(entry.model), text.printable(entry.device, 40))
     details = f"{'   '.join(facts)}\n{text.printable(entry.note, 200)}"
     question = "Delete this run?  Its figures, logs and note cannot be recovered."
     return yes_or_no(question, "Delete it", "Keep it", details)

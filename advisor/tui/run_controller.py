@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
-from advisor.domain.plan import Plan
 from advisor.domain.run_state import Header
 from advisor.errors import UserError
 from advisor.execute import execution
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 #: Characters of an answer in the shell.
 MAX_ANSWER = 300
-NO_PLAN = Plan(arms=(), excluded=())
 BUSY_MESSAGE = "a run is in progress; cancel it or wait until it ends"
 
 
@@ -118,14 +116,15 @@ class RunController:
 
     def _ask_to_resume(self, run: Run) -> None:
         header, plan = run.header(), run.state().plan
-        draft = DraftRun(header.catalogue, header.machine, header.question, plan or NO_PLAN)
+        draft = DraftRun(header.catalogue, header.machine, header.question, plan) if plan else None
 
         def on_answer(wait_seconds: float | None) -> None:
             if wait_seconds is not None:
                 self.run(run)
 
         question = "Resume this run?  What it has measured is kept."
-        self._app.ask(start_dialog(question, actions.describe_work(draft), (), 0.0), on_answer)
+        work = actions.describe_work(draft) if draft else ""
+        self._app.ask(start_dialog(question, work, (), 0.0), on_answer)
 
     def _find(self, name: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
         """Return the run, or None after showing why it is unreadable or does not pass `check`."""
@@ -199,7 +198,8 @@ class RunController:
             document, is_gone = decided
             if is_gone:
                 self.session = None
-                self._app.ask_again(document.problem)
+                self._app.action_new_question()
+                self._app.call_after_refresh(self._app.setup_screen.show_error, document.problem)
             else:
                 self.show_answer(RunAnswer(document, follower.header.catalogue, follower.run))
 

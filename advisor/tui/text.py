@@ -43,7 +43,7 @@ def truncate_middle(text: str, width: int) -> str:
     return text[: width - 1 - right] + ELLIPSIS + text[len(text) - right :]
 
 
-def model_name(name: str, width: int) -> str:
+def model_name(name: str, width: int = 40) -> str:
     """Return the name of a model in at most `width` characters, without the folders of a path."""
     shown = printable(name)
     return truncate_middle(shown.rpartition("/")[2] if shown.startswith("/") else shown, width)

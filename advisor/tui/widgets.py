@@ -54,10 +54,6 @@ the recommendation changes."""
             super().__init__()
             self.bar, self.weight = bar, weight
 
-        @property
-        def control(self) -> WeightBar:
-            return self.bar
-
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, WeightBar.Moved) and message.bar is self.bar
 
@@ -124,13 +120,9 @@ class Weights(Vertical):
     class Changed(Message):
         """The user changed the weights."""
 
-        def __init__(self, weights: Weights, priorities: Priorities) -> None:
+        def __init__(self, priorities: Priorities) -> None:
             super().__init__()
-            self.weights, self.priorities = weights, priorities
-
-        @property
-        def control(self) -> Weights:
-            return self.weights
+            self.priorities = priorities
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, Weights.Changed)
@@ -174,7 +166,7 @@ class Weights(Vertical):
 
     def _change(self, priorities: Priorities) -> None:
         self.set_priorities(priorities)
-        self.post_message(self.Changed(self, priorities))
+        self.post_message(self.Changed(priorities))
 
 
 def whole_numbers(priorities: Priorities, kept: str, *, even: bool = False) -> Priorities:

@@ -209,6 +209,10 @@ def test_after_the_races_the_stage_names_what_is_repeated_and_no_end_is_known() 
     done = msgspec.structs.replace(done, plan=builders.plan("compiled"), finished=False)
     assert remaining_seconds(done, QUESTION, 0.0) is None
     checking = stage_of(done)
+    building = msgspec.structs.replace(builders.process(), ready=False, outcome=None, phase="build")
+    processes = {**done.processes, "compiled": (building,)}
+    late = stage_of(msgspec.structs.replace(done, processes=processes))
+    assert late.title.startswith("Compiling")
     repeated = msgspec.structs.replace(done, repeats={1: ("compiled", "compiled#duplicate")})
     title = stage_of(repeated).title
     assert title != checking.title

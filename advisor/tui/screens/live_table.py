@@ -9,7 +9,7 @@ from advisor.domain.measurement import Cell
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
-from advisor.text_format import MISSING, format_number, format_share, format_speedup
+from advisor.text_format import format_milliseconds, format_number, format_share, format_speedup
 from advisor.tui import text
 from advisor.tui.progress import ProcessRow, RowStatus
 from advisor.tui.table import Column, Row
@@ -75,7 +75,6 @@ def process_cells(row: ProcessRow, cell: Cell | None, phase_seconds: float, *, f
 #: Characters of a bar; a full one is at the limit or above it.
 BAR_WIDTH = 12
 FULL, EMPTY = "\N{FULL BLOCK}", "\N{LIGHT SHADE}"
-MILLI = 1e-3
 #: Place of the 95th percentile in the figures of a level.
 P95 = 1
 
@@ -91,7 +90,8 @@ def draw_load(state: RunState, load: LoadQuestion, active_arm: str | None) -> Te
         return Text("No block of requests has ended yet.", "dim")
     arm = active_arm if active_arm in measured else measured[-1]
     levels = levels_of(valid_blocks(state.processes[arm]), load, None)
-    limits = f"bars end at the limits, {_ms(load.ttft_seconds)} and {_ms(load.itl_seconds)} ms"
+    ttft, itl = format_milliseconds(load.ttft_seconds), format_milliseconds(load.itl_seconds)
+    limits = f"bars end at the limits, {ttft} and {itl} ms"
     head = f"{'requests/s':>10} {'in limits':>10} {'TTFT p95':>9} {'':{BAR_WIDTH}} {'ITL p95':>9}"
     lines = [Text(f"{text.printable(arm, 44)}: {limits}", "bold"), Text(head, "dim")]
     return Text("\n").join([*lines, *(Text(_line(level, load)) for level in levels)])
@@ -102,13 +102,9 @@ def _line(level: RateLevel, load: LoadQuestion) -> str:
     itl = level.itl_seconds[P95] if level.itl_seconds else None
     return (
         f"{format_number(level.rate):>10} {format_share(level.met):>10}"
-        f" {_ms(ttft):>9} {_bar(ttft, load.ttft_seconds)}"
-        f" {_ms(itl):>9} {_bar(itl, load.itl_seconds)}"
+        f" {format_milliseconds(ttft):>9} {_bar(ttft, load.ttft_seconds)}"
+        f" {format_milliseconds(itl):>9} {_bar(itl, load.itl_seconds)}"
     )
-
-
-def _ms(seconds: float | None) -> str:
-    return MISSING if seconds is None else format_number(seconds / MILLI)
 
 
 def _bar(seconds: float | None, limit: float) -> str:

@@ -268,7 +268,8 @@ time between tokens, in milliseconds, at the first batch size."""
         return advice.arm if advice else self.query_one(Table).key_at_cursor() or ""
 
     def action_code(self) -> None:
-        actions.show_code(self.app, self.original, self._chosen_arm())
+        recipe = ["recipe", self.original.source, "--workflow", self._chosen_arm()]
+        self.app.run_in_terminal(recipe)
 
     def action_verify(self) -> None:
         actions.verify(self.app, self.original, self._chosen_arm())

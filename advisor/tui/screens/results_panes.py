@@ -75,7 +75,7 @@ def describe_weights(answer: RunAnswer) -> Text:
     ]
     share = 100 - sum(getattr(priorities, name) for name in FURTHER_CRITERIA)
     lines = [f"The three share {share:g} % of the score; {' and '.join(further)}."]
-    lines += flip_lines(answer.document) or [NO_FLIP]
+    lines += flip_lines(answer.document) or ([NO_FLIP] if answer.document.recommendation else [])
     return Text("\n".join(text.printable(line, 600) for line in lines))
 
 

@@ -18,8 +18,6 @@ from advisor.tui.table import Table
 
 #: Most rows of a list, and most answers that are read for it.
 MOST_RUNS = 500
-#: Of the name of a model.
-MOST_CHARACTERS = 60
 #: Follows an arm that leads while the decision is open.
 OPEN_MARK = " (open)"
 #: Follows an arm that was measured on a busy machine.
@@ -58,7 +56,7 @@ def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime
     """Return the cells of a run; the summary counts only for a finished one."""
     entry = item.entry
     cells = {
-        "model": text.model_name(entry.model, MOST_CHARACTERS),
+        "model": text.model_name(entry.model),
         "answer": item.progress,
         "device": entry.device,
         "state": item.state,
