@@ -46,14 +46,6 @@ def _requests(
     return math.ceil(requests) if math.isfinite(requests) else None
 
 
-def worst_break_even(found: Sequence[BreakEven]) -> float | None:
-    """Return the requests that suffice at every batch size; None if never or unknown."""
-    requests = [entry.requests for entry in found]
-    if not requests or None in requests:
-        return None
-    return float(max(each for each in requests if each is not None))
-
-
 def first_to_serve(measurements: Sequence[Measurement], requests: int | None) -> dict[str, str]:
     """Return, by shape, the arm that serves the requests first, its cold build included."""
     if requests is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.decide.certainty import REPETITIONS_TO_TRY
 from advisor.decide.faster_arm import (
     describe_faster,
     describe_gain,
@@ -29,11 +28,9 @@ from advisor.decide.further_lines import (
     join_names,
     write_load_lines,
 )
-from advisor.decide.speedup_draws import includes_processes
-from advisor.decide.trust import STEADY_NOISE, describe_unfitness, is_unfit
+from advisor.decide.trust import describe_unfitness, is_unfit
 from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
 from advisor.domain.measurement import Interval
-from advisor.domain.question import Budget
 from advisor.domain.recommendation import ChosenFor
 from advisor.errors import MachineUnfitError
 from advisor.text_format import (
@@ -112,7 +109,6 @@ def _certainty(facts: AdvisedAnswer) -> str:
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good and not is_first else "",
         _wrong_choice(facts),
         describe_faster(facts),
-        _what_settles(facts) if word == "OPEN" else "",
     ]
     return " ".join(filter(None, sentences))
 
@@ -200,34 +196,6 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
     return f"At your weights a wrong choice would cost as much as {worth}."
 
 
-def _what_settles(facts: AdvisedAnswer) -> str:
-    certainty, noise = facts.decision, facts.noise_floor
-    needed = certainty.needed_repetitions
-    if needed is not None:
-        plural = "s" if needed > 1 else ""
-        settles = f"About {needed} more repetition{plural} in fresh processes would settle it"
-        repeats = facts.answer.results.repeats + needed
-        return f"{settles}{_which_budget(facts.advice.next_budget, repeats)}."
-    longer = f" --budget {facts.advice.next_budget.name}" if facts.advice.next_budget else ""
-    if noise > STEADY_NOISE:
-        return (
-            f"Equal workers differ by up to {format_share(noise)}: measure again on a quiet "
-            f"machine, with --wait-for-quiet 5min{longer}."
-        )
-    if write_load_lines(facts):
-        return f"Another run, with more blocks of load, may settle it{longer and ':' + longer}."
-    return f"More than {REPETITIONS_TO_TRY[-1]} further repetitions would be needed to settle it."
-
-
-def _which_budget(budget: Budget | None, repeats: int) -> str:
-    """Return the option with which a run makes the repetitions, or most of them."""
-    if budget is None:
-        return ""
-    if budget.repeats >= repeats:
-        return f": --budget {budget.name}"
-    return f"; no budget makes as many, --budget {budget.name} makes {budget.repeats}"
-
-
 def _speed(facts: AdvisedAnswer) -> str:
     baseline = facts.baseline_title
     if is_baseline_advised(facts):
@@ -243,11 +211,6 @@ def _speed(facts: AdvisedAnswer) -> str:
     if speedup.high > WIDE * speedup.low:
         return f"{describe_range(speedup).capitalize()} as fast as {baseline}."
     bounds = f"{speedup.low:.2f} to {speedup.high:.2f}"
-    if not includes_processes(facts.measured):
-        return (
-            f"{speedup.value:.2f}x as fast as {baseline} ({bounds} in one process each; no two "
-            "equal workers were compared, so another process may differ by more)."
-        )
     return f"{speedup.value:.2f}x as fast as {baseline} ({bounds})."
 
 

@@ -1,53 +1,19 @@
-"""What may have limited the arms, and what to do next, as sentences with their figures. Pure."""
+"""Which arms compute in a lower precision, and what to do next, as sentences. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.answer import Answer, UnmeasuredArm
+from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Budget
 from advisor.domain.recommendation import Trust
-from advisor.domain.results import Rating, StoppedBuild
-from advisor.domain.rubric import LETTERS, name_fact
+from advisor.domain.results import StoppedBuild
 from advisor.domain.workflow import Workflow
-from advisor.text_format import format_fact, format_share
+from advisor.text_format import format_share
 
-#: Share of the device's memory above which memory may have limited a build.
-SHORT_OF_MEMORY = 0.8
 #: The measured peak may be too low by less than this factor.
 ABOVE_PEAK = 1.2
-
-
-def name_grade(criterion: str, rating: Rating) -> str:
-    """Return `portability A (3.00; vendors: 8)`."""
-    name, fact = criterion.replace("_", " "), name_fact(rating.fact)
-    return (
-        f"{name} {LETTERS[rating.tier]} ({rating.grade:.2f}; {fact}: {format_fact(rating.value)})"
-    )
-
-
-def explain_memory(answer: Answer, winner: str) -> list[str]:
-    """Return the viable arms whose builds were short of device memory.
-
-    Autotuning allocates candidates next to the model.
-    """
-    gpu = answer.machine.find_gpu(answer.question.gpu)
-    if gpu is None:
-        return []
-    device_bytes = gpu.memory_bytes * answer.question.devices_per_model
-    shares = {
-        each.arm: (each.measured.memory_bytes.peak or 0) / device_bytes
-        for each in answer.ranked
-        if not each.scored.failures
-    }
-    return [
-        f"{arm} reached {format_share(share)} of the GPU's memory"
-        + (" with its build: it may serve, but leaves little free" if arm == winner else "")
-        + "; compilers skip strategies when memory is short, so with more memory it might be faster"
-        for arm, share in shares.items()
-        if share > SHORT_OF_MEMORY
-    ]
 
 
 def explain_precision(measurements: Sequence[Measurement], dtype: str) -> list[str]:

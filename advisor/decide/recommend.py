@@ -9,7 +9,6 @@ import msgspec
 
 from advisor.decide import certainty, costs, sensitivity, trust
 from advisor.decide.reasons import (
-    explain_memory,
     explain_precision,
     give_deployment_steps,
     give_next_steps,
@@ -17,7 +16,7 @@ from advisor.decide.reasons import (
 from advisor.decide.sensitivity import find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.accuracy import worst_error
-from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import ArmName
@@ -30,7 +29,7 @@ from advisor.domain.recommendation import (
     ShapeAdvice,
 )
 from advisor.domain.results import Results, ScoredArm
-from advisor.domain.rubric import LETTERS, Guideline
+from advisor.domain.rubric import Guideline
 from probes.wire.shape import Shape
 
 
@@ -76,10 +75,8 @@ def recommend(
     if found.word == "OPEN" and is_unfit:
         raise machine_unfit(results, next_budget, RankedArm(winner, measurements[winner.arm]))
     trust_grade, trust_reasons = trust.grade(results, found.word, unraced_shapes(answer))
-    simplex = sensitivity.leading_shares(viable, question.priorities)
     runner_up = _runner_up(winner, viable, results.baseline)
     candidates = [measurements[arm.arm] for arm in viable]
-    break_even = _break_even(answer, winner)
     advice = Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
@@ -92,10 +89,8 @@ def recommend(
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
         flips=find_flips([arm for arm in viable if not arm.unproven], question.priorities),
-        simplex_share=_share_of_workflow(winner, viable, simplex),
-        simplex=simplex,
-        break_even_requests=costs.worst_break_even(break_even),
-        break_even=break_even,
+        simplex=sensitivity.leading_shares(viable, question.priorities),
+        break_even=_break_even(answer, winner),
         first_to_serve=costs.first_to_serve(candidates, question.requests),
         costs=costs.price(candidates, question.price_of_all_devices),
         constraints=sensitivity.constraint_effects(scored, question.constraints, winner.arm),
@@ -125,20 +120,6 @@ def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) ->
     return min(others, key=lambda arm: arm.rank, default=None)
 
 
-def _share_of_workflow(
-    winner: ScoredArm, viable: Sequence[ScoredArm], simplex: Mapping[str, float]
-) -> float:
-    """Return the share of all weights at which the winner, or an arm it stands for, leads.
-
-    It stands for the arms of its workflow with a higher rank, which are slower or less exact.
-    """
-    return sum(
-        simplex[arm.arm]
-        for arm in viable
-        if arm.workflow == winner.workflow and arm.rank <= winner.rank
-    )
-
-
 def _break_even(answer: Answer, winner: ScoredArm) -> tuple[BreakEven, ...]:
     """Return when the build of the advised arm has paid off; empty for the baseline."""
     if answer.baseline is None or answer.baseline.arm == winner.arm:
@@ -152,8 +133,13 @@ def _guideline_opinion(
     guideline = choose_guideline(catalogue.guidelines, answer.question)
     if guideline is None:
         return None
-    return compare_with_guideline(
-        guideline, winner, answer.scores, answer.excluded, as_good=found.as_good
+    measured = [arm.arm for arm in answer.scores]
+    return GuidelineOpinion(
+        id=guideline.id,
+        says=guideline.says,
+        workflows=guideline.workflows,
+        agrees=agrees_with(guideline, winner.arm, found.as_good, measured),
+        source=guideline.source,
     )
 
 
@@ -168,10 +154,7 @@ def _add_reasons(
     )
     return msgspec.structs.replace(
         advice,
-        reasons=(
-            *explain_memory(answer, advice.arm),
-            *explain_precision(results.measurements, question.dtype),
-        ),
+        reasons=tuple(explain_precision(results.measurements, question.dtype)),
         next_steps=(
             *give_deployment_steps(measurement, deployment_steps),
             *give_next_steps(
@@ -246,64 +229,17 @@ def _fits(guideline: Guideline, question: Question) -> bool:
     )
 
 
-def compare_with_guideline(
-    guideline: Guideline,
-    winner: ScoredArm,
-    scored: Sequence[ScoredArm],
-    excluded: Sequence[UnmeasuredArm],
-    *,
-    as_good: Sequence[str] = (),
-) -> GuidelineOpinion:
-    """Return the guideline and whether the answer agrees.
+def agrees_with(
+    guideline: Guideline, advised: str, as_good: Sequence[str], measured: Sequence[str]
+) -> bool | None:
+    """Return whether the guideline names the workflow of the advised arm.
 
-    That is null if nothing it names was measured, and if it names a workflow that is about as good.
+    None if it names none that was measured, or one that is about as good.
     """
-    agrees: bool | None
-    named = [arm for arm in scored if arm.workflow in guideline.workflows]
-    rivals = [arm for arm in as_good if ArmName.parse(arm).workflow in guideline.workflows]
-    if winner.workflow in guideline.workflows:
-        agrees, why = True, f"the guideline recommends {winner.workflow}"
-    elif rivals:
-        agrees, why = None, f"{rivals[0]}, which the guideline recommends, is about as good"
-    elif named:
-        agrees, why = False, _explain_difference(winner, named[0])
-    else:
-        agrees, why = None, _explain_absence(guideline, excluded)
-    return GuidelineOpinion(
-        id=guideline.id,
-        says=guideline.says,
-        workflows=guideline.workflows,
-        agrees=agrees,
-        why=why,
-        source=guideline.source,
-    )
 
+    def names(arms: Sequence[str]) -> bool:
+        return any(ArmName.parse(arm).workflow in guideline.workflows for arm in arms)
 
-def _explain_difference(winner: ScoredArm, named: ScoredArm) -> str:
-    if named.failed_constraints:
-        return f"{named.arm} fails a constraint: {'; '.join(named.failed_constraints)}"
-    behind = [
-        f"{name.replace('_', ' ')} "
-        f"({LETTERS[rating.tier]} against {LETTERS[winner.ratings[name].tier]}: {rating.why})"
-        for name, rating in named.ratings.items()
-        if rating.tier < winner.ratings[name].tier
-    ]
-    if not behind:
-        return (
-            f"{named.arm} has the same letters and runs {named.speedup:.2f}x as fast as the "
-            f"baseline, {winner.arm} {winner.speedup:.2f}x"
-        )
-    return (
-        f"{named.arm} scores {named.score:.2f} against {winner.score:.2f}: "
-        f"it is behind in {', '.join(behind)}"
-    )
-
-
-def _explain_absence(guideline: Guideline, excluded: Sequence[UnmeasuredArm]) -> str:
-    reasons = [
-        f"{entry.workflow}: {entry.reason}"
-        for entry in excluded
-        if entry.workflow in guideline.workflows
-    ]
-    because = "; ".join(reasons) or "none is in the plan"
-    return f"none of the recommended workflows was measured ({because})"
+    if names([advised]):
+        return True
+    return None if names(as_good) or not names(measured) else False

@@ -72,7 +72,6 @@ class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
     says: str
     workflows: tuple[str, ...]
     agrees: bool | None
-    why: str
     source: str
 
 
@@ -159,14 +158,9 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     #: Lead in score over the runner-up.
     margin: float | None
     flips: tuple[Flip, ...]
-    #: Share of all weights of the three Ps at which the arm leads, or an arm of its workflow
-    #: that scores a little more but is slower or less exact.
-    simplex_share: float | None = None
-    #: The share of each arm that meets the constraints.
+    #: Share of all weights of the three Ps at which an arm that meets the constraints leads.
     simplex: dict[str, float] = {}
-    #: Requests that suffice at every batch size; null for the baseline, and where the build never
-    #: pays.
-    break_even_requests: float | None = None
+    #: Empty for the baseline.
     break_even: tuple[BreakEven, ...] = ()
     #: By shape, the arm that serves the asked number of requests first, its cold build included.
     first_to_serve: dict[str, str] = {}

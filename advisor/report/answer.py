@@ -7,15 +7,13 @@ import textwrap
 
 from advisor.decide.diagnosis import ADVICE, TITLES
 from advisor.decide.faster_arm import flip_in_certainty
-from advisor.decide.reasons import name_grade
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.constraints import DEFAULT_PRIORITIES, PILLARS
+from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Flip, Recommendation
 from advisor.domain.results import Adoption
-from advisor.domain.rubric import LETTERS
 from advisor.errors import MachineUnfitError
 from advisor.report.recipes.snippet import shorten
 from advisor.text_format import (
@@ -115,7 +113,7 @@ def short_answer_lines(
 
 
 def short_reasons(answer: Answer) -> list[str]:
-    """Return what limits eager PyTorch, the nearest change, and the advised arm's lowest grade.
+    """Return what limits eager PyTorch, and the nearest change of the weights.
 
     What the answer or its table says already is left out.
     """
@@ -136,10 +134,6 @@ def short_reasons(answer: Answer) -> list[str]:
     first = answer.recommendation.flips[:1] if answer.recommendation else ()
     if told is None or [each.weight for each in first] != [told.weight]:
         lines += flip_lines(answer)[:1]
-    if advised.arm != BASELINE:
-        name, rating = min(advised.scored.ratings.items(), key=lambda item: item[1].grade)
-        if LETTERS[rating.tier] != "A" and name not in PILLARS:
-            lines.append(f"Weakest point: {name_grade(name, rating)}.")
     return lines
 
 
@@ -279,13 +273,19 @@ def repaid_after(advice: Recommendation) -> str:
 
     The batch size that needs most of several is named. Empty where it may never pay off.
     """
-    if advice.break_even_requests is None:
+    worst = max(
+        advice.break_even,
+        key=lambda each: math.inf if each.requests is None else each.requests,
+        default=None,
+    )
+    if worst is None or worst.requests is None:
         return ""
-    sizes = [each for each in advice.break_even if each.requests == advice.break_even_requests]
-    low, high = _round(sizes[0].low or advice.break_even_requests), _round(sizes[0].high)
+    low = _round(worst.requests if worst.low is None else worst.low)
+    high = _round(worst.high)
     count = low if low == high else f"{low} to {high}" if high else f"at least {low}"
-    is_one_of_several = len(sizes) == 1 < len(advice.break_even)
-    where = f" at {sizes[0].shape.description}" if is_one_of_several else ""
+    all_requests = [each.requests for each in advice.break_even]
+    is_one_of_several = all_requests.count(worst.requests) == 1 < len(all_requests)
+    where = f" at {worst.shape.description}" if is_one_of_several else ""
     return f"{count} request{'' if count == '1' else 's'}{where}"
 
 

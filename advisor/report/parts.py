@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
-from advisor.domain.measurement import Interval
-from advisor.domain.recommendation import BreakEven, Recommendation
+from advisor.domain.recommendation import Recommendation
 from advisor.domain.rubric import LETTERS, name_fact
 from advisor.report import accuracy, generation
 from advisor.report.answer import flip_lines
@@ -16,13 +15,11 @@ from advisor.report.formatting import Section, Table
 from advisor.report.ranking import speed_or_range, write_fact
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
 from advisor.text_format import (
-    format_interval,
     format_mebibytes,
     format_milliseconds,
     format_number,
     format_seconds,
     format_share,
-    format_share_of_draws,
 )
 from probes.wire.shape import Shape
 
@@ -169,9 +166,9 @@ def sections(answer: Answer) -> list[Section]:
             for effect in advice.constraints
         ]
         found += [
-            Section("why", "Why", [*advice.reasons, *robustness(advice)]),
+            Section("why", "Why", advice.reasons),
             Section("change", "What would change the answer", [*flip_lines(answer), *effects]),
-            Section("cost", "Cost of building and serving", _cost_lines(answer, advice)),
+            Section("cost", "Cost of serving", _cost_lines(answer, advice)),
             Section("advice", "Published advice", _guideline_lines(advice)),
             Section("next", "Next", advice.next_steps),
             Section("trust", "Why trust is not higher", advice.trust_reasons),
@@ -179,29 +176,11 @@ def sections(answer: Answer) -> list[Section]:
     return [section for section in found if section.lines]
 
 
-def robustness(advice: Recommendation) -> list[str]:
-    """Return for how many weightings the arm leads, and which arms no other arm dominates."""
-    lines = []
-    share = advice.simplex_share
-    if share is not None:
-        part = "all" if share == 1 else f"{format_share_of_draws(share)} of all"
-        stands_for_others = share > advice.simplex.get(advice.arm, share)
-        subject = (
-            "it, or a less exact or slower arm that it stands for," if stands_for_others else "it"
-        )
-        lines.append(
-            f"{subject} has the highest score for {part} weightings "
-            "of performance, productivity and portability"
-        )
-    return lines
-
-
 def _cost_lines(answer: Answer, advice: Recommendation) -> list[str]:
-    """Return what building and serving the advised arm costs, and the energy of the arms."""
+    """Return what serving with the advised arm costs, and the energy of the arms."""
     check = answer.results.sustained
     used = check.joules_per_call.items() if check else ()
     return [
-        *map(break_even_line, advice.break_even),
         *(
             f"serving with {cost.arm} at {cost.shape.description} costs "
             f"{format_number(cost.value)} per {cost.unit}"
@@ -218,24 +197,12 @@ def _cost_lines(answer: Answer, advice: Recommendation) -> list[str]:
     ]
 
 
-def break_even_line(entry: BreakEven) -> str:
-    """Return after how many requests the build is paid back at one batch size."""
-    where = f"at {entry.shape.description} the build"
-    if entry.requests is None:
-        return f"{where} is never repaid against the baseline"
-    requests = Interval(value=entry.requests, low=entry.low, high=entry.high)
-    return (
-        f"{where} is repaid after {format_interval(requests, unit=' requests', decimals=0)}, each "
-        "of one sample, against the baseline"
-    )
-
-
 def _guideline_lines(advice: Recommendation) -> list[str]:
     guideline = advice.guideline
     if guideline is None:
         return []
     return [
         guideline.says,
-        f"  {AGREEMENT[guideline.agrees]}: {guideline.why}",
+        f"  {AGREEMENT[guideline.agrees]}",
         f"  source: {guideline.source}",
     ]

@@ -23,19 +23,13 @@ NOT_TRIED: tuple[Status, ...] = ("skipped", "not-installed", "excluded", "unsupp
 def unranked(answer: Answer) -> list[Section]:
     """Return the arms that fail a constraint and the workflows that have no measurement."""
     lines = [f"{', '.join(arms)}: {fails}" for fails, arms in _failures(answer).items()]
-    unnamed = [entry for entry in answer.unmeasured if _is_unnamed(entry, answer)]
-    missing = [entry for entry in answer.unmeasured if entry not in unnamed]
+    missing = [entry for entry in answer.unmeasured if not _is_unnamed(entry, answer)]
     lines += _reasons([entry for entry in missing if entry.status != "not-covered"])
     without_probe = [entry.arm for entry in missing if entry.status == "not-covered"]
     if without_probe:
         lines.append(
             f"not covered by p3-advisor: {', '.join(without_probe)}; "
             "p3-advisor workflows gives the reasons"
-        )
-    if unnamed:
-        lines.append(
-            f"not named in --workflows and not tried: {len(unnamed)} workflows, "
-            "which p3-advisor workflows lists"
         )
     return [Section("unmeasured", TITLE, lines)]
 

@@ -54,7 +54,6 @@ def test_a_build_is_paid_by_what_each_request_saves() -> None:
     first, second = costs.find_break_even(measured("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
     assert (first.shape.batch_size, first.requests) == (1, 200)
     assert (second.shape.batch_size, second.requests) == (4, 800)
-    assert costs.worst_break_even([first, second]) == 800
 
 
 def test_the_interval_of_the_speedup_bounds_the_break_even() -> None:
@@ -65,8 +64,6 @@ def test_the_interval_of_the_speedup_bounds_the_break_even() -> None:
 def test_an_arm_that_is_not_faster_never_pays() -> None:
     (found,) = costs.find_break_even(measured("slow", {1: 1.5}, build=1), EAGER)
     assert found.requests is None
-    assert costs.worst_break_even([found]) is None
-    assert costs.worst_break_even([]) is None
 
 
 @pytest.mark.parametrize(

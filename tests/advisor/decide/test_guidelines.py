@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import builders
 import pytest
-from golden_files import Expect
 
-from advisor.decide.recommend import choose_guideline, compare_with_guideline
-from advisor.domain.recommendation import GuidelineOpinion
+from advisor.decide.recommend import agrees_with, choose_guideline
 
 SHIPPED = builders.shipped_catalogue()
 
@@ -40,49 +38,18 @@ def test_guidelines_name_workflows_that_exist() -> None:
     assert {name for guideline in SHIPPED.guidelines for name in guideline.workflows} <= workflows
 
 
-def opinion(
-    winner: str,
-    *others: str,
-    tiers: tuple[int, ...] = (1, 2, 2, 2, 2),
-    as_good: tuple[str, ...] = (),
-) -> GuidelineOpinion:
-    research = next(guideline for guideline in SHIPPED.guidelines if guideline.id == "research")
-    scored = [
-        builders.scored_arm(winner),
-        *(builders.scored_arm(name, tiers=tiers) for name in others),
-    ]
-    left_out = [builders.unmeasured("torch-compile-inductor", reason="it is broken")]
-    return compare_with_guideline(
-        research,
-        scored[0],
-        scored,
-        left_out,
-        as_good=as_good,
-    )
-
-
-def test_the_answer_that_the_guideline_names_agrees() -> None:
-    assert opinion("torch-compile-inductor/max-autotune").agrees is True
-
-
-def test_a_workflow_that_is_about_as_good_and_that_the_guideline_names_does_not_disagree() -> None:
-    found = opinion("other", "torch-compile-inductor", as_good=("torch-compile-inductor",))
-    assert found.agrees is None
-    assert found.why.startswith("torch-compile-inductor,")
-
-
-def test_another_answer_says_in_what_the_named_one_is_behind(expect: Expect) -> None:
-    found = opinion("other", "torch-compile-inductor")
-    assert found.agrees is False
-    expect("guideline-behind", found.why)
-
-
-def test_with_the_same_tiers_the_speeds_are_told(expect: Expect) -> None:
-    found = opinion("other", "torch-compile-inductor", tiers=(2,) * 5)
-    expect("guideline-same-tiers", found.why)
-
-
-def test_without_a_measurement_of_what_it_names_nothing_is_claimed(expect: Expect) -> None:
-    found = opinion("other")
-    assert found.agrees is None
-    expect("guideline-unmeasured", found.why)
+@pytest.mark.parametrize(
+    ("advised", "as_good", "measured", "agrees"),
+    [
+        ("torch-compile-inductor/max-autotune", (), (), True),
+        ("other", ("torch-compile-inductor",), ("torch-compile-inductor",), None),
+        ("other", (), ("torch-compile-inductor",), False),
+        ("other", (), ("another",), None),
+    ],
+    ids=["names the answer", "names what is as good", "names another", "names nothing measured"],
+)
+def test_the_measurement_agrees_with_a_guideline_or_not(
+    advised: str, as_good: tuple[str, ...], measured: tuple[str, ...], *, agrees: bool | None
+) -> None:
+    research = next(each for each in SHIPPED.guidelines if each.id == "research")
+    assert agrees_with(research, advised, as_good, measured) is agrees

@@ -133,12 +133,8 @@ def test_the_reason_of_the_lowest_grade_comes_before_those_that_would_not_cause_
     assert len(set(reasons)) == len(reasons)
 
 
-def advise(measurement: Measurement, device_bytes: int | None = None) -> Recommendation:
-    """Return the advice of `compiled`, measured on a GPU with this memory or on the CPU."""
-    gpu = None if device_bytes is None else builders.gpu(memory_bytes=device_bytes)
+def advise(measurement: Measurement) -> Recommendation:
     head = builders.header(
-        question=builders.question(gpu=gpu.uuid if gpu else None),
-        machine=builders.gpu_machine(gpu) if gpu else builders.machine(),
         catalogue=builders.catalogue(
             builders.workflow("other", deployment_steps=("another",)),
             builders.workflow("compiled", deployment_steps=("keep the cache",)),
@@ -151,16 +147,6 @@ def advise(measurement: Measurement, device_bytes: int | None = None) -> Recomme
 def test_what_was_built_is_kept_and_what_was_measured_is_pinned(expect: Expect) -> None:
     measurement = builders.measurement("compiled", versions={"triton": "3.6.0", "torch": "2.12.0"})
     expect("next-steps-pinned", advise(measurement).next_steps)
-
-
-def test_a_build_that_was_short_of_memory_is_a_reason(expect: Expect) -> None:
-    measurement = builders.measurement(
-        "compiled", memory_bytes=MemoryBytes(peak=90, source="a test")
-    )
-    advice = advise(measurement, device_bytes=100)
-    expect("reasons-short-of-memory", advice.reasons)
-    assert not any("memory" in each for each in advise(measurement, device_bytes=113).reasons)
-    assert not any("memory" in each for each in advise(measurement).reasons)
 
 
 def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(

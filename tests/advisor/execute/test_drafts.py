@@ -91,7 +91,7 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
     answer = decide(run)
     certainty = built_answers.advised(answer).decision
     assert (certainty.word, bool(certainty.needed_repetitions)) == ("OPEN", True)
-    (line,) = built_answers.headline(answer, "certainty")
+    line = " ".join(built_answers.advised(answer).advice.next_steps)
     named = {name for name in presets.budgets if f"--budget {name}" in line}
     assert named == {following} - {spent}
     assert further_budget(answer, run.header().catalogue).name == following
