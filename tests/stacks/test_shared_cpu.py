@@ -97,38 +97,15 @@ def measurements(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["arm"]: each for each in document["results"]["measurements"]}
 
 
-#: The arms of two stacks whose builds are short, and every arm of the demo.
-TWO_STACKS = {"pytorch-eager", "onnxruntime-cpu/host"}
-SMALL = ["--model", "synthetic/ffn@64x128", "--budget", "1s", "--all-arms"]
-ALL_ARMS = {
-    *TWO_STACKS,
-    "torch-compile-inductor",
-    "torch-compile-inductor/max-autotune",
-    "onnxruntime-cpu/io-binding",
-    "onnxruntime-cpu/dynamic",
-    "aotinductor",
-}
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        pytest.param([*SMALL, "--workflows", "onnxruntime-cpu/host"], TWO_STACKS, id="two stacks"),
-        pytest.param(
-            ["--budget", "6s", "--all-arms"], ALL_ARMS, id="the demo", marks=pytest.mark.long
-        ),
-    ],
-)
-def test_a_run_of_real_stacks_recommends_one_of_its_arms(
-    options: list[str], expected: set[str], advise: Advise
-) -> None:
-    answer = advise("--batch-sizes", "4", *options)
+def test_a_run_of_real_stacks_recommends_one_of_its_arms(advise: Advise) -> None:
+    model = ("--model", "synthetic/ffn@64x128", "--batch-sizes", "4", "--budget", "1s")
+    answer = advise(*model, "--all-arms", "--workflows", "onnxruntime-cpu/host")
     # A busy machine ends without advice, but with every measurement in the document.
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
     arms = measurements(document)
-    assert set(arms) == expected
+    assert set(arms) == {"pytorch-eager", "onnxruntime-cpu/host"}
     for entry in arms.values():
         assert entry["engaged_share"] == 1.0
         for checked in entry["correctness"]:
@@ -137,8 +114,6 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(
             "batch_sizes"
         ]
         assert all(cell["tflops"] > 0 for cell in entry["cells"])
-    built = {arm: entry["build_seconds"]["cold"] for arm, entry in arms.items()}
-    assert all(built["pytorch-eager"] < built[arm] for arm in arms if "inductor" in arm)
     assert {arm["arm"]: len(arm["ratings"]) for arm in document["scores"]} == dict.fromkeys(arms, 5)
     # The recommended arm and its flips depend on the machine.
     advice = document["recommendation"]
