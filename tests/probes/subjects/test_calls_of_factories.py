@@ -25,15 +25,7 @@ pytorch_eager = lazy("probes.workflows.pytorch_eager")
 pytestmark = pytest.mark.stack
 
 MODELS = """
-import dataclasses
-
 import torch
-
-
-@dataclasses.dataclass
-class Output:
-    logits: torch.Tensor
-    hidden: tuple | None = None
 
 
 class Model(torch.nn.Module):
@@ -47,10 +39,6 @@ class Model(torch.nn.Module):
 
 def build(call):
     return Model(call), torch.randn(2, 16)
-
-
-def outputs_in_a_dataclass():
-    return build(lambda layer, x: Output(layer(x), (x, None)))
 
 
 def outputs_of_other_layouts():
@@ -136,42 +124,18 @@ def never():
     return build(lambda layer, x: 1 / 0)
 
 
-class Counting(torch.nn.Module):
-    def __init__(self, call):
-        super().__init__()
-        self.call = call
-        self.register_buffer("count", torch.zeros(()))
-
-    def forward(self, x):
-        self.count += 1
-        return self.call(x, self.count)
-
-
-def with_a_running_mean():
-    return Counting(lambda x, count: x / count), torch.randn(2, 16)
-
-
-def with_a_counter_that_no_output_reads():
-    return Counting(lambda x, count: x + torch.rand_like(x)), torch.randn(2, 16)
-
-
 class Cache(torch.nn.Module):
-    def __init__(self, is_read):
+    def __init__(self):
         super().__init__()
-        self.is_read = is_read
         self.register_buffer("values", torch.zeros(2, 16))
 
     def forward(self, x):
         self.values.copy_(torch.where(x > 0, x, self.values))
-        return x + self.values if self.is_read else x
-
-
-def with_a_cache():
-    return Cache(True), torch.randn(2, 16)
+        return x
 
 
 def with_a_cache_that_no_output_reads():
-    return Cache(False), torch.randn(2, 16)
+    return Cache(), torch.randn(2, 16)
 
 
 def selected():
@@ -209,7 +173,6 @@ request_for, make_reference = FACTORIES.request, FACTORIES.make_reference
 @pytest.mark.parametrize(
     ("function", "shapes"),
     [
-        ("outputs_in_a_dataclass", [(2, 8), (2, 16)]),
         # They are compared as dense ones.
         ("outputs_of_other_layouts", [(2, 8), (8, 1), (8, 1), (2, 8)]),
         ("scripted", [(2, 8)]),
@@ -305,10 +268,6 @@ def test_values_are_random_where_the_examples_are_no_better(
     assert not np.array_equal(first, second)
 
 
-def test_a_buffer_may_change_if_seeded_calls_return_the_same(tmp_path: pathlib.Path) -> None:
-    assert make_reference("with_a_counter_that_no_output_reads", tmp_path).uncompared
-
-
 def test_the_buffers_are_the_first_ones_after_inputs_were_tried(tmp_path: pathlib.Path) -> None:
     function = "with_a_cache_that_no_output_reads"
     assert not make_reference(function, tmp_path).uncompared
@@ -345,8 +304,6 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
     [
         ("no_tensor", "tensor", "dictionaries"),
         ("scaled_in_place", "in place", "clone"),
-        ("with_a_running_mean", r"\(count\)", "self.training"),
-        ("with_a_cache", r"\(values\)", "take such a state as an input"),
         ("masked_completely", "NaN", "softmax"),
         ("with_masked_outputs", "masked tensor", "to_tensor"),
     ],
