@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection
 
-import builders
 import jsonschema
 import pytest
 import recorded_runs
@@ -120,15 +119,11 @@ def copy_slower(
 
 @pytest.fixture
 def devices(tmp_path: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
-    """A home with runs on a CPU, on a GPU, and of another question; and the ids of the runs."""
+    """A home with runs on a CPU and on a GPU, and the ids of the runs."""
     store = Store(tmp_path / "home")
-    larger = builders.question(batch_sizes=(64,))
     runs = [
         recorded_runs.make_run(store, finished=True),
         recorded_runs.make_gpu_run(store, batch_sizes=(1,)),
-        recorded_runs.make_run(
-            store, finished=True, question=larger, run_id="20261102-000000-0000"
-        ),
     ]
     return tmp_path / "home", [run.directory.name for run in runs]
 
@@ -136,7 +131,7 @@ def devices(tmp_path: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
 def test_a_report_of_several_devices_has_the_figures_of_decide(
     run_cli: RunCli, devices: tuple[pathlib.Path, list[str]], tmp_path: pathlib.Path
 ) -> None:
-    home, (here, there, _) = devices
+    home, (here, there) = devices
     answer = run_cli("report", here, there, "--format", "html,csv,json", home=home)
     assert answer.returncode == 0, answer.stderr
     page, table, text = (
@@ -157,16 +152,6 @@ def test_a_report_of_several_devices_has_the_figures_of_decide(
         'id="platforms"'
         not in pathlib.Path(tmp_path, run_cli("report", here, home=home).stdout.strip()).read_text()
     )
-
-
-def test_runs_that_are_not_comparable_give_no_report(
-    run_cli: RunCli, devices: tuple[pathlib.Path, list[str]]
-) -> None:
-    home, (here, _, larger) = devices
-    for other, words in ((larger, "other sizes"), (here, f"run {here} is on")):
-        answer = run_cli("report", here, other, home=home)
-        assert (answer.returncode, answer.stdout) == (2, "")
-        assert words in answer.stderr
 
 
 def test_the_outcome_sets_the_exit_code(

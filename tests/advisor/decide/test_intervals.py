@@ -211,13 +211,6 @@ def test_the_mean_and_its_standard_error_are_those_of_scipy(rounds: list[float])
     )
 
 
-@given(series_values)
-def test_without_a_cut_the_variance_is_that_of_the_mean(rounds: list[float]) -> None:
-    few = rounds[:4]
-    assert count_kept(len(few)) == len(few)
-    assert variance_of_trimmed_mean(few) == pytest.approx(statistics.variance(few) / len(few))
-
-
 def test_the_standard_error_follows_tukey_and_mclaughlin() -> None:
     rounds = [1.0, 2.0, 3.0, 4.0, 100.0]
     # Winsorized: 2, 2, 3, 4, 4 with a variance of 1; three values are kept.
