@@ -97,11 +97,13 @@ def test_weights_are_counted_in_files_before_the_configuration(
         "vocab_size": 10,
         "num_attention_heads": 2,
         "intermediate_size": 16,
+        "head_dim": 6,
+        "tie_word_embeddings": True,
     }
     directory = make_model(working_directory / "model", config={"model_type": "llama", **sizes})
     model = parse("model")
     assert isinstance(model, TransformersModel)
-    assert model.parameters == 2 * 10 * 8 + 4 * 8 * 8 + 3 * 8 * 16
+    assert model.parameters == 10 * 8 + 4 * 8 * (2 * 6) + 3 * 8 * 16
     header = json.dumps({"a": {"dtype": "F16", "shape": [3, 5], "data_offsets": [0, 30]}}).encode()
     (directory / "model.safetensors").write_bytes(
         len(header).to_bytes(8, "little") + header + bytes(30)

@@ -14,7 +14,6 @@ from kept.runs import EVIDENCE, read_run
 
 from advisor.ask import rubric_files
 from advisor.ask.planning import list_arms
-from advisor.decide import rounds
 from advisor.decide.decision import decide_again
 from advisor.decide.unmeasured import potential_of
 from advisor.domain.answer import Answer, UnmeasuredArm
@@ -25,7 +24,6 @@ from advisor.domain.run_state import Header, ProcessState
 from advisor.execute import building, pauses
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
 from probes.wire.events import Built
-from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
 DUPLICATE = msgspec.structs.replace(
@@ -240,16 +238,6 @@ BASELINE_ARM = builders.arm("pytorch-eager")
 def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
     every = [BASELINE_ARM, DUPLICATE, *arms]
     return [arm.id for arm in building.early_arms(every, EARLY_SECONDS, BASELINE_ARM, at_once)]
-
-
-def test_a_baseline_that_differs_from_its_reference_has_a_next_step_of_its_own() -> None:
-    def fix_for(failure: Failure) -> str:
-        state = builders.run_state({BASELINE_ARM.id: ProcessState(outcome=Outcome(failure))})
-        return rounds.baseline_error(state, BASELINE_ARM.id).next_step
-
-    differs = fix_for(Failure("incorrect", phase="correctness", reason="its error is too large"))
-    assert differs != fix_for(Failure("incorrect", phase="done", reason="its clock differs"))
-    assert differs != fix_for(Failure("build-failed", phase="correctness", reason="no kernel"))
 
 
 def shipped_header() -> Header:
