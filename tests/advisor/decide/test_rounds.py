@@ -138,13 +138,13 @@ def failure(status: FailureStatus, phase: Phase, fix: str | None = None) -> Outc
 @pytest.mark.parametrize(
     ("outcome", "name", "reason", "next_step"),
     [
-        (failure("model-failed", "build", "f"), "model-call", "r", "f"),
-        (failure("model-refused", "load", "f"), "model-refused", "r", "f"),
+        (failure("model-failed", "build", "mend it"), "model-call", "r", "mend it"),
+        (failure("model-refused", "load", "mend it"), "model-refused", "r", "mend it"),
         (failure("model-refused", "load"), "model-refused", "r", "pip install timm"),
-        (failure("disk-full", "build", "f"), "not-writable", "r", "f"),
+        (failure("disk-full", "build", "mend it"), "not-writable", "r", "mend it"),
         (failure("incorrect", "correctness"), "nothing-viable", "r", "seed"),
-        (failure("incorrect", "measure", "f"), "nothing-viable", "r", "f"),
-        (failure("timed-out", "build", "f"), "nothing-viable", "r", "f"),
+        (failure("incorrect", "measure", "mend it"), "nothing-viable", "r", "mend it"),
+        (failure("timed-out", "build", "mend it"), "nothing-viable", "r", "mend it"),
         (failure("timed-out", "build"), "nothing-viable", "r", "--budget"),
         (Outcome(), "nothing-viable", "ended", "precision"),
         (None, "nothing-viable", "ended", "precision"),
