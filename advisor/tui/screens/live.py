@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
-from advisor.decide.trust import find_disturbances, is_unfit
+from advisor.decide.trust import find_disturbances, find_unfitness, is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.plan import REFERENCE
 from advisor.errors import UserError
@@ -262,5 +262,6 @@ def describe_leader(answer: Answer | None) -> Text:
     speed = interval_or_range(advised.speedup, unfit=is_unfit(answer.results))
     line += Text.assemble((text.printable(advice.arm, 60), "bold"), f"  {speed}")
     equals = ", ".join(text.printable(each, 60) for each in advice.decision.as_good)
-    doubts = [*([f"about as good: {equals}"] if equals else []), *find_disturbances(answer.results)]
+    disturbances = find_unfitness(answer.results) or find_disturbances(answer.results)
+    doubts = [*([f"about as good: {equals}"] if equals else []), *disturbances[:1]]
     return line + Text(f"\n{'; '.join(doubts)}" if doubts else "", "dim")
