@@ -5,10 +5,8 @@ from __future__ import annotations
 import builders
 from onscreen import (
     SMALLEST,
-    StartHost,
     async_test,
     check_screen_at,
-    key_hints,
     running_app,
     wait_for,
     wait_for_screen,
@@ -22,34 +20,8 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog
 from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen
-from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.runs import list_items
 from advisor.tui.table import Table
-
-
-@async_test
-async def test_a_stopped_run_is_resumed_at_home_with_one_key(
-    context: Context, waiting_host: StartHost
-) -> None:
-    run, finished = make_run(context.store, finished=False), make_run(context.store, finished=True)
-    app = AdvisorApp(LaunchOptions(), context, start_host=waiting_host)
-    async with running_app(app) as pilot:
-        table = app.screen.query_one(Table)
-        await wait_for(pilot, lambda: finished.directory.name in table._cells)
-        table.move_cursor_to(finished.directory.name)
-        await wait_for(pilot, lambda: "resume" not in key_hints(pilot))
-        table.move_cursor_to(run.directory.name)
-        await wait_for(pilot, lambda: "resume" in key_hints(pilot))
-        await pilot.press("ctrl+g")
-        shown = app.run_controller.session
-        assert shown is None, "a key that shows starts nothing"
-        await pilot.press("r", "escape")
-        assert run.state().resumed_at == 0
-        await pilot.press("r", "y")
-        await wait_for_screen(pilot, LiveScreen)
-        session = builders.known(app.run_controller.session)
-        assert session.follower.run.directory == run.directory
-        assert session.host is not None
 
 
 @async_test

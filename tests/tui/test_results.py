@@ -26,7 +26,7 @@ from advisor.domain.measurement import Interval
 from advisor.report.answer import short_answer_lines
 from advisor.report.answer_files import read_answer
 from advisor.store.runs import Run
-from advisor.tui.answer import PROGRAM_CELLS, TASK_NAMES, RunAnswer, results_title
+from advisor.tui.answer import PROGRAM_CELLS, RunAnswer, results_title
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.detail import DetailScreen
@@ -133,13 +133,6 @@ async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(context: C
         assert screen.focused_part == ANSWER
         await pilot.press("end")
         await wait_for_text(pilot, lines[-1].split()[-1])
-
-
-def test_the_title_of_a_server_has_its_task_and_no_batch_sizes() -> None:
-    document = read_answer(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
-    title = results_title(RunAnswer(document, builders.shipped_catalogue()), 120)
-    assert TASK_NAMES["serve"] in title.plain
-    assert "batch" not in title.plain
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
