@@ -243,7 +243,8 @@ async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_mea
         await wait_for_text(pilot, "stopped")
         await wait_for(pilot, lambda: "resume" in key_hints(pilot))
         await pilot.press("ctrl+g", "r", "escape")
-        assert app.run_controller.session is None, "nothing starts without an answer"
+        shown = app.run_controller.session
+        assert shown is None, "nothing starts without an answer"
         await pilot.press("r", "y")
         await wait_for_screen(pilot, LiveScreen)
         session = builders.known(app.run_controller.session)
