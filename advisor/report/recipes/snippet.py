@@ -89,7 +89,8 @@ def shorten(integration: str, most: int) -> list[str]:
     ends = set[int | None]()
     # A file from another machine could have anything else here.
     with contextlib.suppress(NoRecipeError):
-        ends = {node.end_lineno for node in parse(integration).body}
+        nodes = ast.walk(parse(integration))
+        ends = {node.end_lineno for node in nodes if isinstance(node, ast.stmt)}
     shown = [*lines][: most - 1 - len(calls)]
     while shown and shown[-1] not in ends:
         shown.pop()
