@@ -17,7 +17,7 @@ import psutil
 from forks import ForkServer
 
 from advisor.ask import rubric_files
-from advisor.domain.plan import accuracy_thresholds
+from advisor.probing.run_config import accuracy_thresholds
 from probes import protocol
 from probes.checking.rules import Rules, rules_for
 from probes.runtime.channel import Channel

@@ -162,12 +162,9 @@ def parse_load(
     return load
 
 
-def parse_request_lengths(
-    text: str, rules: ServingRules | None
-) -> tuple[str, tuple[RequestLengths, ...]]:
+def parse_request_lengths(text: str, rules: ServingRules) -> tuple[str, tuple[RequestLengths, ...]]:
     """Return the name of a mix of lengths, or of a file, and the lengths."""
-    mixes = rules.lengths if rules else {}
-    name = text or (rules.default_lengths if rules else "")
+    mixes, name = rules.lengths, text or rules.default_lengths
     if name in mixes:
         return name, mixes[name].requests
     example = '{"input_tokens": 512, "output_tokens": 128}'

@@ -14,8 +14,6 @@ from probes.wire.shape import Shape
 
 Dtype = Literal["native", "float32", "float16", "bfloat16"]
 Task = Literal["forward", "generate", "serve"]
-#: Whether an arm computes in the question's dtype or with quantised weights.
-Numerics = Literal["native", "quantised"]
 #: Formats of quantised weights.
 WeightFormat = Literal["int8", "int4", "fp8"]
 

@@ -7,22 +7,21 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.model import has_random_weights
-from advisor.domain.plan import (
-    BASELINE_SNIPPET,
-    REFERENCE,
-    SNIPPET,
-    Arm,
-    measured_fields,
-    thread_count,
-    worker_task,
-)
+from advisor.domain.plan import BASELINE_SNIPPET, REFERENCE, SNIPPET, Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
 from advisor.domain.serving import server_processors
 from probes import protocol
 
+#: Rules of accuracy that workers do not use.
+UNUSED_RULES = {"source", "quantised", "losses"}
+#: Wall time of one timed block of calls.
+BLOCK_SECONDS = 0.05
 #: Number of input sets that alternate. A call that generates reads many tokens, so two suffice.
 INPUT_SETS = {protocol.FORWARD: 4, protocol.GENERATE: 2}
 #: The clocks of a GPU need longer to settle than those of a CPU.
@@ -59,12 +58,12 @@ class RunConfig:
 
     @property
     def threads(self) -> int:
-        """Threads that a worker may compute with: not those of a load generator."""
-        threads, serving = thread_count(self.header.machine), self.catalogue.serving
-        if self.question.load is None or serving is None:
-            return threads
-        usable = self.header.machine.cpu.usable_processors
-        return min(threads, server_processors(usable, serving.generator_share))
+        """Threads that a worker may compute with: one a core, not those of a load generator."""
+        cpu, serving = self.header.machine.cpu, self.catalogue.serving
+        if self.question.load is None:
+            return cpu.physical_cores
+        left = server_processors(cpu.usable_processors, serving.generator_share)
+        return min(cpu.physical_cores, left)
 
     def worker_request(
         self,
@@ -81,35 +80,55 @@ class RunConfig:
         calls the same input again to see whether its outputs vary.
         """
         question, catalogue = self.question, self.catalogue
-        measures_losses = repeat == 0 and arm.duplicate_of is None
+        is_first = repeat == 0 and arm.duplicate_of is None
+        # The texts of a server are generated like any other.
+        task = protocol.GENERATE if question.task == "serve" else question.task
         return protocol.Request(
+            arm=arm.id,
             workflow_file=str(
                 self.probes_directory / "workflows" / f"{arm.workflow.replace('-', '_')}.py"
             ),
-            **measured_fields(
-                question, arm, self.threads, catalogue.accuracy, catalogue.engine_memory
-            ),
-            checks_repeats=repeat == 0 and arm.duplicate_of is None,
+            options=arm.options,
+            subject=msgspec.to_builtins(question.model),
+            dtype=question.dtype,
+            device=question.device,
+            batch_sizes=list(question.batch_sizes),
+            input_tokens=question.input_tokens,
+            output_tokens=question.output_tokens,
+            lengths=[
+                list(question.pair_of(each))
+                for each in question.lengths
+                if len(question.lengths) > 1
+            ],
+            task=task,
+            seed=question.seed,
+            threads=self.threads,
+            trust_remote_code=question.trust_remote_code,
+            allow_pickle=question.allow_pickle,
+            block_seconds=BLOCK_SECONDS,
+            accuracy=accuracy_thresholds(rules_of(arm, catalogue.accuracy, question.accuracy)),
+            checks_repeats=is_first,
             quantiser=arm.quantiser,
             role=ROLES.get(arm.id, "serve" if question.load else "measure"),
             shared_directory=str(shared),
             scratch_directory=str(scratch),
-            input_sets=INPUT_SETS[worker_task(question)],
+            input_sets=INPUT_SETS[task],
             warmup_seconds=WARMUP_SECONDS[question.device],
             minimum_engaged_share=catalogue.rubric.minimum_engaged_share,
             sandbox=question.sandbox,
-            long_text=self._long_text() if measures_losses else {},
-            metric=question.metric if measures_losses else "",
+            long_text=self._long_text() if is_first else {},
+            metric=question.metric if is_first else "",
             new_shapes=question.budget.tries_new_shapes and question.load is None,
             load=self._load_limits(),
             devices_per_model=question.devices_per_model,
             supported_dtypes=list(arm.dtypes),
+            engine_memory=self._engine_memory(arm),
         )
 
     def _load_limits(self) -> dict[str, Any]:
         """Return what a worker needs to start a server and to ask it; empty for other tasks."""
         question, load, serving = self.question, self.question.load, self.catalogue.serving
-        if load is None or serving is None:
+        if load is None:
             return {}
         checked_tokens = question.input_tokens + question.output_tokens
         return {
@@ -122,6 +141,12 @@ class RunConfig:
             "request_seconds": serving.request_seconds,
         }
 
+    def _engine_memory(self, arm: Arm) -> dict[str, float]:
+        """Return the memory that an engine gets, without its source; empty for no engine."""
+        memory = self.catalogue.engine_memory.get(arm.workflow)
+        values = msgspec.structs.asdict(memory) if memory else {}
+        return {name: value for name, value in values.items() if name != "source"}
+
     def _long_text(self) -> dict[str, Any]:
         """Return how a trained language model's losses are measured; empty if they are not."""
         question, rule = self.question, self.catalogue.accuracy.losses
@@ -129,3 +154,16 @@ class RunConfig:
         if not wanted or has_random_weights(question.model):
             return {}
         return {"tokens": rule.tokens, "seconds": rule.seconds, "data": question.data}
+
+
+def rules_of(arm: Arm, rules: AccuracyRules, tolerance: float | None) -> AccuracyRules:
+    """Return the rules by which the outputs of an arm are judged."""
+    if arm.weights is None:
+        return rules.with_tolerance(tolerance)
+    return rules.for_quantised_weights()
+
+
+def accuracy_thresholds(rules: AccuracyRules) -> dict[str, Any]:
+    """Return the thresholds that workers use, as JSON values."""
+    values: dict[str, Any] = msgspec.to_builtins(rules)
+    return {name: value for name, value in values.items() if name not in UNUSED_RULES}

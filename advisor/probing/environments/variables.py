@@ -8,7 +8,6 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 
-from advisor.domain.plan import MEMORY_ON_DEMAND, THREAD_COUNTS
 from advisor.domain.question import Question
 from advisor.system import SAFE_PATH, without_current_directory
 
@@ -22,6 +21,14 @@ CACHES = {
     "VLLM_CACHE_ROOT": "vllm",
     "MODULAR_CACHE_DIR": "modular",
 }
+#: Variables with the number of threads, so that all libraries use the same number.
+THREAD_COUNTS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NPROC",
+    "TVM_NUM_THREADS",
+)
 #: Switches off the usage reports of stacks.
 NO_TELEMETRY = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -36,7 +43,8 @@ NO_TELEMETRY = {
 WORKER_VARIABLES = {
     **{name: f"{{scratch}}/cache/{folder}" for name, folder in CACHES.items()},
     **dict.fromkeys(THREAD_COUNTS, "{threads}"),
-    **MEMORY_ON_DEMAND,
+    # Without it JAX reserves three quarters of the GPU's memory, which other resident workers need.
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     **NO_TELEMETRY,
     **SAFE_PATH,
     "CUDA_VISIBLE_DEVICES": "{gpu}",

@@ -14,10 +14,11 @@ from advisor.ask.obstacles import required_packages
 from advisor.ask.planning import list_arms, unsupported_use
 from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel
-from advisor.domain.plan import Plan, measured_fields
+from advisor.domain.plan import Plan
 from advisor.domain.question import Dtype
 from advisor.domain.workflow import Environment, Workflow
 from advisor.errors import NoStackError
+from advisor.probing.run_config import accuracy_thresholds, rules_of
 from probes import protocol
 
 H100 = builders.gpu(compute_capability="9.0")
@@ -327,19 +328,11 @@ def test_a_named_quantised_arm_needs_the_option_too() -> None:
     assert planned(workflows=("engine/q4",), quantised=("int4",)) == {"engine/q4"}
 
 
-def test_the_numerics_follow_from_the_weights() -> None:
-    arms = {arm.id: arm for arm in plan(ENGINE, quantised=("int4",)).arms}
-    assert (arms["engine"].numerics, arms["engine"].weights) == ("native", None)
-    assert (arms["engine/q4"].numerics, arms["engine/q4"].weights) == ("quantised", "int4")
-
-
 def test_native_arms_keep_the_rules_of_accuracy_and_quantised_ones_do_not() -> None:
-    question = builders.question(quantised=("int4",), accuracy=1e-3)
     rules = builders.shipped_catalogue().accuracy
     arms = {arm.id: arm for arm in plan(ENGINE, quantised=("int4",)).arms}
     native, quantised = (
-        measured_fields(question, arms[name], 1, rules, {})["accuracy"]
-        for name in ("engine", "engine/q4")
+        accuracy_thresholds(rules_of(arms[name], rules, 1e-3)) for name in ("engine", "engine/q4")
     )
     assert native["close"]["tolerance"] == 1e-3
     assert quantised["close"]["tolerance"] == rules.quantised.tolerance

@@ -21,11 +21,13 @@ def test_a_worker_gets_the_interpreter_that_writes_its_checkpoint(
     assert [request.quantiser for request in asked] == ["", "/env/bin/python"]
 
 
-def test_a_worker_knows_the_precisions_of_its_arm(
+def test_a_worker_knows_the_precisions_of_its_arm_and_its_threads(
     run_config: RunConfig, tmp_path: pathlib.Path
 ) -> None:
     arm = msgspec.structs.replace(builders.arm("engine"), dtypes=("float32",))
-    assert run_config.worker_request(arm, tmp_path, tmp_path).supported_dtypes == ["float32"]
+    asked = run_config.worker_request(arm, tmp_path, tmp_path)
+    assert asked.supported_dtypes == ["float32"]
+    assert asked.threads == run_config.header.machine.cpu.physical_cores
 
 
 def test_a_worker_sees_every_gpu_over_which_its_model_is_split(tmp_path: pathlib.Path) -> None:

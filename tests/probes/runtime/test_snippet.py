@@ -14,7 +14,7 @@ import workers
 from lazy import lazy
 
 from advisor.ask import rubric_files
-from advisor.domain.plan import accuracy_thresholds
+from advisor.probing.run_config import accuracy_thresholds
 from probes.runtime import snippet
 
 torch = lazy("torch")

@@ -9,8 +9,6 @@ from typing import Any
 import builders
 import pytest
 
-from advisor.domain.machine import Cpu
-from advisor.domain.plan import thread_count
 from advisor.probing.environments import variables
 
 SCRATCH = pathlib.Path("/scratch/compiled-0")
@@ -92,13 +90,6 @@ def test_the_hub_is_offline_on_request(
 
 def test_a_worker_writes_no_bytecode_into_the_interpreter() -> None:
     assert environment()["PYTHONDONTWRITEBYTECODE"] == "1"
-
-
-def test_an_arm_has_as_many_threads_as_physical_cores() -> None:
-    machine = builders.machine(
-        cpu=Cpu(model="x", physical_cores=6, usable_processors=12, memory_bytes=1)
-    )
-    assert thread_count(machine) == 6
 
 
 def test_a_created_environment_inherits_no_import_paths() -> None:
