@@ -432,17 +432,9 @@ def machine_with_environment(name: str, fault: str | None = None) -> Machine:
     return machine(environments={name: made})
 
 
-def write_creation_record(directory: pathlib.Path, name: str, digest: str) -> None:
+def write_creation_record(directory: pathlib.Path, digest: str) -> None:
     """Make a directory an environment whose creation has ended."""
-    record = registry.CreationRecord(
-        name=name,
-        digest=digest,
-        python_version="3",
-        packages={},
-        disk_bytes=1,
-        seconds=1,
-        made="2026-11-21",
-    )
+    record = registry.CreationRecord(digest=digest, packages={}, disk_bytes=1, seconds=1)
     (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
 
 

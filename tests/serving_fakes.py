@@ -80,7 +80,7 @@ def make_generator(home: pathlib.Path, rubric: pathlib.Path, probes: pathlib.Pat
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     shutil.copy(FAKES / "serving" / "aiperf_main.py", package / "__main__.py")
-    builders.write_creation_record(directory, "aiperf", digest)
+    builders.write_creation_record(directory, digest)
 
 
 def write_lengths(home: pathlib.Path) -> str:

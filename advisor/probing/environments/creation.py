@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime as dt
 import fcntl
 import pathlib
 import shutil
@@ -33,11 +32,11 @@ BLOCK_BYTES = 512
 #: Run by the environment's interpreter in isolated mode. It prints its versions before it imports
 #: anything, so that a crashing import differs from a broken interpreter.
 CHECK_SCRIPT = """
-import importlib, importlib.metadata as metadata, json, os, platform, sys
+import importlib, importlib.metadata as metadata, json, os, sys
 answer = os.dup(1)
 os.dup2(2, 1)
 packages = {each.metadata["Name"]: each.version for each in metadata.distributions() if each.metadata["Name"]}
-os.write(answer, json.dumps({"python_version": platform.python_version(), "packages": packages}).encode())
+os.write(answer, json.dumps({"packages": packages}).encode())
 os.close(answer)
 for name in sys.argv[1:]:
     importlib.import_module(name)
@@ -172,13 +171,10 @@ def _build(
             "see p3-advisor doctor, or report it with this message",
         )
     record = registry.CreationRecord(
-        name=name,
         digest=registry.environment_digest(environment, lock_file),
-        python_version=found.python_version,
         packages=found.packages,
         disk_bytes=disk_bytes(staging),
         seconds=time.monotonic() - started,
-        made=dt.datetime.now().astimezone().isoformat(timespec="seconds"),
         added=settings.added,
     )
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
@@ -202,7 +198,6 @@ def disk_bytes(directory: pathlib.Path) -> int:
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     """The versions in an environment, and the fault that makes it unusable."""
 
-    python_version: str = ""
     #: Versions by distribution.
     packages: dict[str, str] = {}
     fault: str | None = None

@@ -34,15 +34,12 @@ STALE_LOCK = "it was created from an earlier lock file"
 class CreationRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The origin and the packages of a created environment."""
 
-    name: str
     digest: str
-    python_version: str
     #: Versions by distribution.
     packages: dict[str, str]
+    #: What its creation took, as `footprint` of `rubric/workflows.toml` states it.
     disk_bytes: int
     seconds: float
-    #: Time of its creation.
-    made: str
     #: Requirements that the user has added.
     added: tuple[str, ...] = ()
 

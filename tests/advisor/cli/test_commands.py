@@ -206,7 +206,7 @@ def test_doctor_names_the_command_that_creates_a_broken_environment_again(
     )
     directory = registry.environment_directory(home / "environments", "openvino", digest)
     (directory / "bin").mkdir(parents=True)
-    builders.write_creation_record(directory, "openvino", digest)
+    builders.write_creation_record(directory, digest)
     findings = {each["name"]: each for each in json.loads(run_program("doctor", "--json").stdout)}
     assert findings["environment openvino"]["what"] == registry.INTERPRETER_MISSING
     assert findings["environment openvino"]["fix"] == "p3-advisor env create openvino"

@@ -116,7 +116,7 @@ def create_environment(
     python.parent.mkdir(parents=True)
     python.write_text(INTERPRETER.format(log=log, python=sys.executable))
     python.chmod(0o755)
-    builders.write_creation_record(directory, "apart", digest)
+    builders.write_creation_record(directory, digest)
     return python
 
 

@@ -26,7 +26,7 @@ def write_environment(root: pathlib.Path, digest: str) -> pathlib.Path:
     directory = registry.environment_directory(root, "apart", digest)
     registry.interpreter_path(directory).parent.mkdir(parents=True)
     registry.interpreter_path(directory).touch()
-    builders.write_creation_record(directory, "apart", digest)
+    builders.write_creation_record(directory, digest)
     return directory
 
 
