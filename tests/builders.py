@@ -244,9 +244,11 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
     shapes = sorted({visit.shape for visit in made})
     state = ProcessState(
         phase="measure",
-        imported=Imported(versions={"torch": "2.12.0"}, settings={"threads": "4"}, seconds=2.0),
+        imported=Imported(
+            versions={"torch": "2.12.0"},
+            settings={"threads": "4"},
+        ),
         loaded=Loaded(
-            seconds=0.5,
             parameters=256,
             parameter_bytes=1024,
             weights="seeded random",

@@ -37,7 +37,6 @@ SECONDS = {
 }
 ROUNDS = 6
 LOADED = Loaded(
-    seconds=1.0,
     parameters=500,
     parameter_bytes=1000,
     weights="seeded random",

@@ -69,7 +69,6 @@ class Models(msgspec.Struct, frozen=True, kw_only=True):
 class KnownGpu(msgspec.Struct, frozen=True, kw_only=True):
     """A GPU that a question can name although it is not attached."""
 
-    compute_capability: str
     source: str
     #: Date of the last check of the source, as 2026-11-21.
     looked_up: str

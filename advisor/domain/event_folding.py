@@ -21,7 +21,6 @@ from advisor.domain.run_events import (
     MemoryChecked,
     OtherPlatformFound,
     Planned,
-    ProvisionalAnswer,
     QuietChecked,
     RaceClosed,
     RaceOpened,
@@ -114,8 +113,6 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
         case StartMeasured(arm=arm, start=start):
             others = [each for each in state.starts.get(arm, ()) if each.way != start.way]
             return {"starts": {**state.starts, arm: (*others, start)}}
-        case ProvisionalAnswer():
-            return {"provisional": run_event}
         case OtherPlatformFound():
             return {"platforms": (*state.platforms, run_event.platform)}
         case Finished():

@@ -20,7 +20,6 @@ from advisor.domain.run_events import (
     EnergyMeasured,
     LoadMeasured,
     MemoryChecked,
-    ProvisionalAnswer,
     RaceClosed,
 )
 from probes.wire.checks import Checked, TextScores, UserMetric
@@ -137,8 +136,6 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     #: The last check of the machine's load before a measurement.
     load_check: QuietCheck | None = None
     platforms: tuple[Platform, ...] = ()
-    #: The last answer before all arms had raced; null before the first one.
-    provisional: ProvisionalAnswer | None = None
     finished: bool = False
     #: When the run was resumed last.
     resumed_at: float = 0.0

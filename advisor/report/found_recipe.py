@@ -28,8 +28,6 @@ class FoundRecipe:
     #: answer without its run.
     requirements: tuple[str, ...] = ()
     python: str = ""
-    #: The interpreter that measured.
-    interpreter: str = ""
     #: The lines that a user writes to adopt the workflow.
     integration: str = ""
     #: The inputs of a PyTorch module; see `RecipeFacts`.
@@ -100,7 +98,6 @@ def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
     return FoundRecipe(
         requirements=tuple(pin(packages, imported.versions, environment, planned.extras)),
         python=f"=={environment.python}.*",
-        interpreter=environment.interpreter,
         integration=facts.integration,
         inputs=facts.inputs,
         allowances=facts.allowances,
@@ -119,7 +116,6 @@ def _find_server(question: Question, planned: Arm, process: ProcessState) -> Fou
     return FoundRecipe(
         requirements=tuple(pin((), imported.versions, environment, planned.extras)),
         python=f"=={environment.python}.*",
-        interpreter=environment.interpreter,
         integration=facts.integration,
         serving_command=portable_command(
             command, serving, environment.interpreter, question.model.name

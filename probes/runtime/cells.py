@@ -52,33 +52,29 @@ class Job:
         return dataclasses.replace(self, request=request, subject=subject)
 
 
-def create_model(job: Job) -> float:
-    """Do what can be done before the reference worker has written the weights; return its seconds.
+def create_model(job: Job) -> None:
+    """Do what can be done before the reference worker has written the weights.
 
     Nothing for a stack that does not open models with PyTorch.
     """
     job.channel.start_phase("load")
     by_request = sys.modules.get("probes.subjects.by_request")
-    with job.channel.stopwatch() as seconds:
-        if by_request is not None:
-            by_request.create_ahead(job.request)
-    job.channel.send(events.Created(seconds()))
-    return seconds()
+    if by_request is not None:
+        by_request.create_ahead(job.request)
+    job.channel.send(events.Created())
 
 
-def load_subject(job: Job, created_seconds: float) -> None:
-    """Open the model; what was done ahead took `created_seconds`."""
+def load_subject(job: Job) -> None:
+    """Open the model."""
     request, channel = job.request, job.channel
     channel.start_phase("load")
     if request.task not in getattr(job.workflow, "TASKS", (protocol.FORWARD,)):
         message = f"this release of p3-advisor does not measure it for the task {request.task}"
         raise UnsupportedError(message)
-    with channel.stopwatch() as seconds:
-        subject: Subject = job.workflow.open_subject(request)
+    subject: Subject = job.workflow.open_subject(request)
     refuse_unsupported_dtype(subject, request)
     channel.send(
         events.Loaded(
-            created_seconds + seconds(),
             subject.parameters,
             subject.parameter_bytes,
             subject.weights,

@@ -75,14 +75,13 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
     job = Job(request, channel, import_workflow(request, channel))
     is_reference = request.role == "reference"
     token = reference.answer_tokens(job) if is_reference else channel.read_token()
-    created_seconds = 0.0
     if token[0] == "create":
-        created_seconds = create_model(job)
+        create_model(job)
         token = channel.read_token()
     word, *arguments = token
     if word != "build":
         return
-    load_subject(job, created_seconds)
+    load_subject(job)
     match request.role:
         case "reference":
             reference.run_role(job)
@@ -93,17 +92,16 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
 def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     channel.start_phase("import")
     process.keep_freed_blocks()
-    with channel.stopwatch() as seconds:
-        file = pathlib.Path(request.workflow_file)
-        workflow: Any = load_module(f"probes.workflows.{file.stem}", file)
-        if request.role == "serve":
-            from probes.runtime.served import ServedWorkflow  # noqa: PLC0415 - most serve nothing
+    file = pathlib.Path(request.workflow_file)
+    workflow: Any = load_module(f"probes.workflows.{file.stem}", file)
+    if request.role == "serve":
+        from probes.runtime.served import ServedWorkflow  # noqa: PLC0415 - most serve nothing
 
-            workflow = ServedWorkflow(workflow)
-        versions = workflow.versions()
-        settings = workflow.settings(request)
+        workflow = ServedWorkflow(workflow)
+    versions = workflow.versions()
+    settings = workflow.settings(request)
     found = try_optional(process.read_environment) if request.role in {"measure", "serve"} else None
-    channel.send(events.Imported(versions, settings, seconds(), found))
+    channel.send(events.Imported(versions, settings, found))
     return workflow
 
 

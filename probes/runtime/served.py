@@ -268,7 +268,6 @@ def run_closed_loop(
     return events.ClosedLoop(
         concurrency,
         sum(answered for answered, _, _ in loops),
-        len(problems),
         max(last - start, time.get_clock_info("monotonic").resolution),
         next(iter(problems), None),
     )

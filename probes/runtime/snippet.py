@@ -42,7 +42,7 @@ def run_role(request: Request, channel: Channel) -> None:
     """
     options, shape = request.options, request.shapes[0]
     found = read_environment() if options["describes"] else None
-    channel.send(events.Imported({}, {}, 0.0, found))
+    channel.send(events.Imported({}, {}, found))
     if channel.read_token()[0] != "build":
         return
     channel.start_phase("build")

@@ -38,7 +38,6 @@ class Imported(Event):
 
     versions: dict[str, str]
     settings: dict[str, str]
-    seconds: Amount
     #: None for a worker that measures nothing, or where reading it failed.
     environment: Environment | None = None
     event: Literal["imported"] = "imported"
@@ -48,7 +47,6 @@ class Imported(Event):
 class Created(Event):
     """What needs nothing of the reference worker is done; the model's weights follow."""
 
-    seconds: Amount
     event: Literal["created"] = "created"
 
 
@@ -56,7 +54,6 @@ class Created(Event):
 class Loaded(Event):
     """The model is in memory."""
 
-    seconds: Amount
     #: Number of parameters and their bytes; None where the format does not state them.
     parameters: Count | None
     parameter_bytes: Count | None
@@ -160,7 +157,6 @@ class ClosedLoop(Event):
 
     concurrency: Size
     requests: Count
-    failed: Count
     seconds: Duration
     #: Why the first request that failed did so.
     problem: str | None = None

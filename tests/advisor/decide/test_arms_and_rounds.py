@@ -270,7 +270,6 @@ def test_the_noise_floor_needs_two_rounds_of_the_duplicate() -> None:
 def test_throughput_is_in_samples_or_tokens() -> None:
     samples = summarise(run_with(0.1, 0.1), RACES)
     text = Loaded(
-        seconds=1,
         parameters=None,
         parameter_bytes=None,
         weights="random",

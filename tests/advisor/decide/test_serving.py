@@ -173,7 +173,7 @@ def test_the_energy_of_a_token_is_that_of_the_most_requests_at_once(
     joules: tuple[float | None, float | None], per_token: float | None
 ) -> None:
     loops = [
-        ClosedLoop(concurrency=size, requests=requests, failed=0, seconds=1.0)
+        ClosedLoop(concurrency=size, requests=requests, seconds=1.0)
         for size, requests in ((1, 9), (4, 32))
     ]
     energy = [
@@ -245,7 +245,7 @@ GAIN = 1.3
 
 
 def loop(rate: float, concurrency: int = 1) -> ClosedLoop:
-    return ClosedLoop(concurrency=concurrency, requests=round(rate * 10), failed=0, seconds=10.0)
+    return ClosedLoop(concurrency=concurrency, requests=round(rate * 10), seconds=10.0)
 
 
 def process(

@@ -46,9 +46,11 @@ from probes.wire.events import (
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
-IMPORTED = Imported(versions={"torch": "2.12.0"}, settings={}, seconds=2.0)
+IMPORTED = Imported(
+    versions={"torch": "2.12.0"},
+    settings={},
+)
 LOADED = Loaded(
-    seconds=0.5,
     parameters=1,
     parameter_bytes=4,
     weights="seeded random",

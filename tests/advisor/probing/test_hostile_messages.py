@@ -53,7 +53,7 @@ def test_more_events_than_a_run_may_have_are_the_failure_of_their_worker(
 @pytest.mark.parametrize(
     "event",
     [
-        "send_event('imported', versions={}, settings={}, seconds=0.0)",
+        "send_event('imported', versions={}, settings={})",
         "send_event('prepared')",
         f"send_event('block_timed', **{BLOCK})",
         "enter_phase('import')",

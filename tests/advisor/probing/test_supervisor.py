@@ -372,7 +372,7 @@ def test_a_token_starts_the_deadline_of_its_phase(
 @pytest.mark.parametrize(
     ("event", "token"),
     [
-        ("send_event('imported', versions={}, settings={}, seconds=0.0)", "start"),
+        ("send_event('imported', versions={}, settings={})", "start"),
         ("send_event('ready')", "build"),
         (f"send_event('block_timed', **{BLOCK})", "visit 1 1"),
     ],

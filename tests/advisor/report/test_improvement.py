@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 EAGER = builders.BASELINE
 FLOAT32 = Loaded(
-    seconds=1.0,
     parameters=10,
     parameter_bytes=40,
     weights="random",

@@ -52,9 +52,7 @@ def measured(serving: Serving, **facts: Any) -> Any:
         providers={"torch": ("torch",), "transformers": ("transformers",)},
     )
     process = builders.process(
-        imported=Imported(
-            versions={"engine": "1.2"}, settings={}, seconds=1.0, environment=environment
-        ),
+        imported=Imported(versions={"engine": "1.2"}, settings={}, environment=environment),
         recipe_facts=RecipeFacts(allowances={}, **facts),
         serving=serving,
     )

@@ -33,7 +33,6 @@ LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 RECIPE = found_recipe.FoundRecipe(
     requirements=("numpy==2.4.6", "torch==2.13.0"),
     python="==3.11.*",
-    interpreter="python3",
     integration=LINES,
 )
 
@@ -151,9 +150,7 @@ def measured(arm: str = "compiled", **changes: Any) -> Any:
         providers={"torch": ("torch",), "numpy": ("numpy",)},
     )
     facts = {
-        "imported": Imported(
-            versions={"onnx": "1.23.2"}, settings={}, seconds=1.0, environment=environment
-        ),
+        "imported": Imported(versions={"onnx": "1.23.2"}, settings={}, environment=environment),
         "recipe_facts": RecipeFacts(
             allowances={"1": (1e-7,)}, serving_command=None, integration=LINES
         ),

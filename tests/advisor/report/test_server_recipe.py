@@ -41,7 +41,6 @@ def found(**changes: Any) -> FoundRecipe:
     fields = {
         "requirements": ("numpy==2.4.6", "torch==2.13.0"),
         "python": "==3.11.*",
-        "interpreter": "python3",
         "integration": INTEGRATION,
     }
     return FoundRecipe(**{**fields, **changes})

@@ -62,7 +62,7 @@ def measured(
             distributions={"torch": "2.13.0+cpu"},
             providers={"torch": ("torch",)},
         )
-        imported = Imported(versions={}, settings={}, seconds=1.0, environment=environment)
+        imported = Imported(versions={}, settings={}, environment=environment)
         facts = RecipeFacts(allowances={"1": (1e-7,)}, serving_command=None, integration=lines)
         return builders.process(imported=imported, recipe_facts=facts)
 

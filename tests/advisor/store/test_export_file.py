@@ -28,7 +28,6 @@ from probes.wire.facts import Environment
 IMPORTED = Imported(
     versions={"torch": "2.13.0"},
     settings={},
-    seconds=1.0,
     environment=Environment(
         python="3.11",
         interpreter="/home/somebody/own/bin/python3",

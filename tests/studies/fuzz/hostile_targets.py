@@ -42,7 +42,7 @@ HONEST: dict[str, list[str]] = {
     "check": ["done", "ready"],
 }
 ANSWERS: dict[str, dict[str, Any]] = {
-    "imported": {"versions": {}, "settings": {}, "seconds": 0.0},
+    "imported": {"versions": {}, "settings": {}},
     "prepared": {},
     "ready": {},
     "block_timed": BLOCK,
