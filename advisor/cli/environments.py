@@ -154,55 +154,6 @@ def remove(names: Names) -> None:
         )
 
 
-@app.command()
-def check(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="workflows or environments; default: all created ones"),
-    ] = None,
-) -> None:
-    """Check the imports and files of environments. Exit code 3 if one fails."""
-    from advisor.errors import EnvironmentNotUsableError
-    from advisor.probing.environments import creation, registry
-
-    context, catalogue, root = _load()
-    created = registry.find_created(root, catalogue.workflows, context.rubric)
-    chosen = registry.select(catalogue.workflows, names or sorted(created))
-    faults = []
-    for name, environment in chosen.items():
-        existing = created.get(name)
-        fault = "it has not been created" if existing is None else existing.fault
-        if existing is not None and fault is None:
-            directory = pathlib.Path(existing.python).parents[1]
-            fault = creation.check(directory, environment, context.environment).fault
-        print_text(f"{name}: {fault or 'ok'}")
-        faults += [name] if fault else []
-    if faults:
-        raise EnvironmentNotUsableError(
-            f"{len(faults)} of {len(chosen)} environments do not work",
-            f"p3-advisor env create {' '.join(faults)}",
-        )
-
-
-@app.command()
-def path(
-    name: Annotated[str, typer.Argument(help="a workflow or an environment")],
-) -> None:
-    """Print the interpreter of an environment."""
-    from advisor.errors import EnvironmentNotUsableError
-    from advisor.probing.environments import registry
-
-    context, catalogue, root = _load()
-    (chosen,) = registry.select(catalogue.workflows, [name])
-    created = registry.find_created(root, catalogue.workflows, context.rubric).get(chosen)
-    if created is None or created.fault:
-        raise EnvironmentNotUsableError(
-            f"{chosen}: {created.fault if created else 'it has not been created'}",
-            f"p3-advisor env create {name}",
-        )
-    print_text(created.python)
-
-
 def _parse_requirement(text: str) -> str:
     """Return a requirement in its normal form; raise `RequirementError` for anything else."""
     from packaging.requirements import InvalidRequirement, Requirement

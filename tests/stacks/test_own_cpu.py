@@ -57,7 +57,7 @@ def make(advise: Advise, workflow: str) -> pathlib.Path:
     name = next(each.environment.name for each in OWN if each.id == workflow)
     answer = advise("env", "create", name)
     assert answer.returncode == 0, answer.stderr
-    return pathlib.Path(advise("env", "path", name).stdout.strip())
+    return pathlib.Path(answer.stdout.strip(), "bin", "python")
 
 
 def probe(advise: Advise, workflows: str, *more: str) -> dict[str, dict[str, Any]]:
@@ -126,8 +126,6 @@ def test_every_workflow_is_probed_in_its_environment(
     before = snapshot(python)
     assert_completed(probe(advise, workflow, *options)[workflow], batch_sizes)
     assert snapshot(python) == before, "probing has changed the environment"
-    name = next(each.environment.name for each in OWN if each.id == workflow)
-    assert advise("env", "check", name).returncode == 0
 
 
 def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(

@@ -180,8 +180,6 @@ def test_environments_are_listed_with_their_workflows(run_program: RunProgram) -
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (("env", "path", "openvino"), 3, "p3-advisor env create openvino"),
-        (("env", "check", "openvino"), 3, "p3-advisor env create openvino"),
         (("env", "create", "nonsense"), 2, "there is no environment 'nonsense'"),
         (("env", "create", "pytorch-eager"), 2, "no environment of its own"),
         (("env", "create", "openvino", "--with", "--index-url=x"), 2, "--with 'einops>=0.8'"),
