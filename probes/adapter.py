@@ -90,8 +90,6 @@ class Subject(Protocol):
     #: Number of parameters and their bytes; None where the format does not state them.
     parameters: int | None
     parameter_bytes: int | None
-    #: A description of where the weights come from.
-    weights: str
     unit: Unit
     #: How many units one sample holds.
     units_per_sample: int

@@ -251,7 +251,6 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
         loaded=Loaded(
             parameters=256,
             parameter_bytes=1024,
-            weights="seeded random",
             unit="samples",
             units_per_sample=1,
         ),

@@ -34,9 +34,7 @@ def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> Non
     (folder / "engine.json").write_text(json.dumps({"fault": fault}))
     checkpoint.write_info(
         folder,
-        checkpoint.CheckpointInfo(
-            architecture, "bfloat16", 1000, 2000, "seeded random", VOCABULARY, 64
-        ),
+        checkpoint.CheckpointInfo(architecture, "bfloat16", 1000, 2000, {}, VOCABULARY, 64),
     )
     for size in SIZES:
         prompts = [

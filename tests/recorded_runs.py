@@ -39,7 +39,6 @@ ROUNDS = 6
 LOADED = Loaded(
     parameters=500,
     parameter_bytes=1000,
-    weights="seeded random",
     unit="tokens",
     units_per_sample=32,
 )

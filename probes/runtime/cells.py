@@ -77,7 +77,6 @@ def load_subject(job: Job) -> None:
         events.Loaded(
             subject.parameters,
             subject.parameter_bytes,
-            subject.weights,
             subject.unit,
             subject.units_per_sample,
             getattr(subject, "adjusted", {}),

@@ -162,7 +162,7 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
         raise ModelError(reason, "leave --task generate out, or name a causal language model")
     with replace_when_complete(folder) as partial:
         shutil.rmtree(partial, ignore_errors=True)
-        model, weights = make_model(model_class, config, request)
+        model, adjusted = make_model(model_class, config, request)
         model.save_pretrained(partial)
         write_tokenizer(partial, config)
         rewrite(partial / "config.json", with_legacy_keys)
@@ -175,22 +175,22 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
                 "do_sample": False,
             },
         )
-        checkpoint.write_info(partial, checkpoint_info(model, weights))
+        checkpoint.write_info(partial, checkpoint_info(model, adjusted))
 
 
-def make_model(model_class: Any, config: Any, request: Request) -> tuple[Any, str]:
-    """Return the model with random weights or those that the request names, and their source."""
+def make_model(model_class: Any, config: Any, request: Request) -> tuple[Any, dict[str, str]]:
+    """Return the model with random weights or those that the request names, and what they lack."""
     source = request.subject["weights"]
     if source != "random":
         model, missing = transformers_model.open_weights(model_class, config, request)
-        return model, transformers_model.describe_weights(source, missing)
+        return model, transformers_model.describe_missing(missing)
     dtype = None if request.dtype == "native" else getattr(torch, request.dtype)
     with torch.device(request.device):
         model = model_class._from_config(  # noqa: SLF001 - no public function takes any class
             config, dtype=dtype
         )
     suppress_eos(model)
-    return model, "seeded random"
+    return model, {}
 
 
 def suppress_eos(model: Any) -> None:
@@ -206,7 +206,7 @@ def suppress_eos(model: Any) -> None:
             head.weight[token] = 0.0
 
 
-def checkpoint_info(model: Any, weights: str) -> checkpoint.CheckpointInfo:
+def checkpoint_info(model: Any, adjusted: dict[str, str]) -> checkpoint.CheckpointInfo:
     text = model.config.get_text_config()
     parameters = list(model.parameters())
     return checkpoint.CheckpointInfo(
@@ -214,7 +214,7 @@ def checkpoint_info(model: Any, weights: str) -> checkpoint.CheckpointInfo:
         dtype=str(model.dtype).removeprefix("torch."),
         parameters=sum(parameter.numel() for parameter in parameters),
         parameter_bytes=sum(parameter.nbytes for parameter in parameters),
-        weights=weights,
+        adjusted=adjusted,
         vocabulary=text.vocab_size,
         cache_bytes_per_token=measure_cache(model),
     )

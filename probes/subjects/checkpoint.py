@@ -31,7 +31,7 @@ class CheckpointInfo:
     dtype: str
     parameters: int
     parameter_bytes: int
-    weights: str
+    adjusted: dict[str, str]
     vocabulary: int
     #: Bytes of one token of one sequence in the key-value cache; None if layers differ in kind.
     cache_bytes_per_token: int | None
@@ -73,7 +73,7 @@ class EngineSubject:
         self.dtype = info.dtype
         self.parameters = info.parameters
         self.parameter_bytes = info.parameter_bytes
-        self.weights = info.weights
+        self.adjusted = info.adjusted
         self.units_per_sample = request.output_tokens
         #: The engine, once the first shape is built: one serves all shapes.
         self.engine: Any = None

@@ -46,7 +46,6 @@ def create(request: Request) -> LoadedModel:
     return LoadedModel(
         module=module,
         arguments=arguments_like(examples, request.batch_sizes, fixed=bool(given)),
-        weights="from the file",
         shares_weights=False,
         names=keyword_names(tuple(arguments), dict(keywords)),
     )

@@ -55,7 +55,6 @@ def create(request: Request) -> LoadedModel:
     return LoadedModel(
         module=module,
         arguments=arguments_like(examples, request.batch_sizes, fixed=bool(given)),
-        weights="as the factory made them",
         shares_weights=any(True for _ in (*module.parameters(), *module.buffers())),
         names=keyword_names(*returned[1:]),
         adjusted=adjusted,

@@ -80,8 +80,6 @@ class LoadedModel:
 
     module: torch.nn.Module
     arguments: tuple[Argument, ...]
-    #: Where the weights come from, for reports: `seeded random`, `from the file`, ...
-    weights: str
     #: Whether all workers load the reference worker's weights, because a second load of the model
     #: could give others.
     shares_weights: bool

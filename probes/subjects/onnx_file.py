@@ -70,7 +70,6 @@ class OnnxSubject:
 
     unit = "samples"
     units_per_sample = 1
-    weights = "from the file"
 
     def __init__(self, request: Request) -> None:
         self.file = request.subject["name"]

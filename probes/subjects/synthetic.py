@@ -73,7 +73,6 @@ def create(request: Request) -> LoadedModel:
     return LoadedModel(
         module=block(subject).to(dtype),
         arguments=(NormalValues((request.input_tokens, subject["hidden"]), dtype),),
-        weights="seeded random",
         shares_weights=True,
     )
 

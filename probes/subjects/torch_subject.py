@@ -54,7 +54,7 @@ class TorchSubject:
         self.module = model.module
         self.parameters = sum(parameter.numel() for parameter in model.module.parameters())
         self.parameter_bytes = sum(parameter.nbytes for parameter in model.module.parameters())
-        self.weights, self.adjusted = model.weights, model.adjusted
+        self.adjusted = model.adjusted
         self.unit = model.unit
         self.units_per_sample = model.units_per_sample
         self._own = floating_dtype(model)

@@ -72,11 +72,11 @@ def create(request: Request) -> LoadedModel:
     return LoadedModel(
         module=Forward(model, tuple(arguments)),
         arguments=tuple(arguments.values()),
-        weights="seeded random" if random else describe_weights(subject["weights"], missing),
         shares_weights=random or bool(missing),
         names=tuple(arguments),
         unit="tokens" if text else "samples",
         units_per_sample=request.input_tokens if text else 1,
+        adjusted=describe_missing(missing),
     )
 
 
@@ -137,12 +137,11 @@ def find_own_class(config: Any, subject: dict[str, Any]) -> Any:
     return found
 
 
-def describe_weights(source: str, missing: tuple[str, ...]) -> str:
-    """Return where the weights are from, and which of them are made at random instead."""
+def describe_missing(missing: tuple[str, ...]) -> dict[str, str]:
+    """Return what was done about weights that the files lack, as `events.Loaded` has it."""
     if not missing:
-        return f"from {source}"
-    are = "is" if len(missing) == 1 else "are"
-    return f"from {source}, which lacks {len(missing)} ({missing[0]}) that {are} seeded random"
+        return {}
+    return {"the weights": f"lack {len(missing)}, such as {missing[0]}, made at random instead"}
 
 
 def open_weights(model_class: Any, config: Any, request: Request) -> tuple[Any, tuple[str, ...]]:

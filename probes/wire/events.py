@@ -57,12 +57,11 @@ class Loaded(Event):
     #: Number of parameters and their bytes; None where the format does not state them.
     parameters: Count | None
     parameter_bytes: Count | None
-    #: Where the weights come from.
-    weights: str
     unit: Unit
     #: How many units one sample holds.
     units_per_sample: Size
-    #: Settings of the process that the model changed, and a compiler around it, with what was done.
+    #: Settings of the process that the model changed, a compiler around it, and weights that its
+    #: files lack, with what was done.
     adjusted: dict[str, str] = dataclasses.field(default_factory=dict)
     #: Number of layers that convolve images.
     convolutions: Count = 0

@@ -30,9 +30,7 @@ def make_request(tmp_path: pathlib.Path, device: str, batch_size: int) -> Reques
     )
     folder = checkpoint.folder_of(request)
     folder.mkdir()
-    checkpoint.write_info(
-        folder, CheckpointInfo("Llama", "bfloat16", 1, 2, "random", 16, TOKEN_BYTES)
-    )
+    checkpoint.write_info(folder, CheckpointInfo("Llama", "bfloat16", 1, 2, {}, 16, TOKEN_BYTES))
     return request
 
 

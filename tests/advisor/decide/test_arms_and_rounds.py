@@ -272,7 +272,6 @@ def test_throughput_is_in_samples_or_tokens() -> None:
     text = Loaded(
         parameters=None,
         parameter_bytes=None,
-        weights="random",
         unit="tokens",
         units_per_sample=32,
     )

@@ -53,7 +53,6 @@ IMPORTED = Imported(
 LOADED = Loaded(
     parameters=1,
     parameter_bytes=4,
-    weights="seeded random",
     unit="samples",
     units_per_sample=1,
 )

@@ -40,7 +40,6 @@ EAGER = builders.BASELINE
 FLOAT32 = Loaded(
     parameters=10,
     parameter_bytes=40,
-    weights="random",
     unit="samples",
     units_per_sample=1,
 )

@@ -47,7 +47,7 @@ def make_subject(request: Request, **config: int) -> EngineSubject:
     folder = checkpoint.folder_of(request)
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
-    checkpoint.write_info(folder, CheckpointInfo("Fake", "float32", 1, 4, "random", 16, None))
+    checkpoint.write_info(folder, CheckpointInfo("Fake", "float32", 1, 4, {}, 16, None))
     return EngineSubject(request)
 
 

@@ -32,7 +32,7 @@ def make_request(directory: pathlib.Path, **changes: Any) -> Any:
 
 def subject_of(module: Any, arguments: Any, request: Any) -> Any:
     model = loaded_model.LoadedModel(
-        module=module.eval(), arguments=tuple(arguments), weights="random", shares_weights=False
+        module=module.eval(), arguments=tuple(arguments), shares_weights=False
     )
     return torch_subject.TorchSubject(model, request)
 

@@ -20,7 +20,7 @@ def test_no_token_word_is_a_prefix_of_another() -> None:
 
 
 def test_an_info_file_is_read_as_it_was_written(tmp_path: pathlib.Path) -> None:
-    info = CheckpointInfo("LlamaForCausalLM", "bfloat16", 10, 20, "seeded random", 64, None)
+    info = CheckpointInfo("LlamaForCausalLM", "bfloat16", 10, 20, {}, 64, None)
     checkpoint.write_info(tmp_path, info)
     assert CheckpointInfo(**json.loads((tmp_path / checkpoint.INFO_FILE).read_text())) == info
 
@@ -52,7 +52,7 @@ def test_an_engine_gets_memory_for_weights_cache_and_its_overhead(
         },
     )
     gibibyte = checkpoint.GIBIBYTE
-    info = CheckpointInfo("A", "float32", 1, 2 * gibibyte, "random", 16, gibibyte // (8 * 64))
+    info = CheckpointInfo("A", "float32", 1, 2 * gibibyte, {}, 16, gibibyte // (8 * 64))
     checkpoint.folder_of(request).mkdir()
     checkpoint.write_info(checkpoint.folder_of(request), info)
     subject = EngineSubject(request)

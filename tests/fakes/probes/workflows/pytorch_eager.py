@@ -16,7 +16,6 @@ class Subject:
     dtype = "float32"
     parameters = 64
     parameter_bytes = 256
-    weights = "seeded random"
     unit = "samples"
     units_per_sample = 1
 

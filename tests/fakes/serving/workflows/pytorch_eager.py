@@ -22,7 +22,6 @@ class Subject:
     dtype = "float32"
     parameters = 64
     parameter_bytes = 256
-    weights = "seeded random"
     unit = "tokens"
 
     def __init__(self, request):
@@ -30,7 +29,7 @@ class Subject:
         self.units_per_sample = request.output_tokens
         folder = checkpoint.folder_of(request)
         folder.mkdir(parents=True, exist_ok=True)
-        info = checkpoint.CheckpointInfo("Fake", "float32", 64, 256, self.weights, VOCABULARY, None)
+        info = checkpoint.CheckpointInfo("Fake", "float32", 64, 256, {}, VOCABULARY, None)
         checkpoint.write_info(folder, info)
 
     def inputs(self, batch_size, number):
