@@ -73,12 +73,6 @@ def decide_again(
     rubric: Annotated[
         str, typer.Option(metavar="FILE", help="a file that replaces criteria.toml")
     ] = "",
-    platforms: Annotated[
-        str,
-        typer.Option(
-            metavar="RUNS", help="comma-separated runs of the same model on other devices"
-        ),
-    ] = "",
     full: InFull = False,
     json: AsJson = False,
 ) -> None:
@@ -100,7 +94,6 @@ def decide_again(
         priorities=priorities,
         constraints=constraints,
         rubric=pathlib.Path(rubric) if rubric else None,
-        platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
     )
     print_answer(answer, output_format, full=full)
 

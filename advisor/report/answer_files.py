@@ -21,7 +21,7 @@ from advisor.domain.wire import check_bounds
 from advisor.errors import ExportFileError, MissingExtraError
 from advisor.report import figures
 from advisor.report.figures import Value
-from advisor.store.runs import DECODING, Run, refuse_newer
+from advisor.store.runs import DECODING, refuse_newer
 from advisor.store.store import Store
 from advisor.version import how_to_install
 
@@ -118,20 +118,14 @@ def open_answer(
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
-    platforms: Sequence[Run] = (),
 ) -> Answer:
     """Return the answer of a stored run or of a file, decided with the present rubric.
 
     Raise `ExportFileError` for a file that is not an answer.
     """
     if not is_file(name):
-        return decide(
-            store.find(name),
-            priorities=priorities,
-            constraints=constraints,
-            rubric=rubric,
-            platforms=platforms,
-        )
+        run = store.find(name)
+        return decide(run, priorities=priorities, constraints=constraints, rubric=rubric)
     answer = read_answer(name)
     again = decide_again(
         answer,
