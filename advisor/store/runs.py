@@ -98,10 +98,6 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     #: Null before it is decided, and for a run that is not finished.
     answer: AnswerSummary | None = None
 
-    @property
-    def is_resumable(self) -> bool:
-        return not self.finished and not self.imported
-
 
 class _CachedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An entry, with the version and the size of the events that it was made from."""

@@ -107,7 +107,7 @@ class Store:
 
     def resumable_runs(self) -> Iterator[tuple[Run, RunState]]:
         """Yield the readable runs that can be resumed, with their states, newest first."""
-        for run, _ in self._readable(lambda entry: entry.is_resumable):
+        for run, _ in self._readable(lambda entry: not (entry.finished or entry.imported)):
             with contextlib.suppress(RunFileError):
                 yield run, run.state()
 
