@@ -238,7 +238,9 @@ def _agreement_cells(measured: Measurement, cell: Cell) -> tuple[str, str]:
 
 
 def mismatch_lines(answer: Answer) -> list[str]:
-    """Return why the latencies of a cell do not add up to the time of its calls."""
+    """Return why the latencies of a cell that are shown do not add up to the time of its calls."""
+    if is_unfit(answer.results):
+        return []
     return [
         f"{MISMATCH_MARK} {measured.arm} @{cell.shape}: {metrics.latency_mismatch}"
         for measured, cell, metrics in _generated(answer)
