@@ -259,7 +259,9 @@ def describe_leader(answer: Answer | None) -> Text:
     line = text.styled("So far (provisional): ", "dim")
     if advice.decision.word is not None:
         line += Text(f"{advice.decision.word} ", "bold")
-    speed = interval_or_range(advised.speedup, unfit=is_unfit(answer.results))
+    unfit = is_unfit(answer.results)
+    is_known = not unfit or advised.speedup.low is not None
+    speed = interval_or_range(advised.speedup, unfit=unfit) if is_known else ""
     line += Text.assemble((text.printable(advice.arm, 60), "bold"), f"  {speed}")
     equals = ", ".join(text.printable(each, 60) for each in advice.decision.as_good)
     disturbances = find_unfitness(answer.results) or find_disturbances(answer.results)
