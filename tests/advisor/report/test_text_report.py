@@ -317,6 +317,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(file: pathlib.Path) ->
             hows = ("", " (how: show --full)")
             costs = [cost_line(answer, answer.advised, how) for how in hows]
             assert any(f"Cost: {cost}. Trust" in text for cost in costs)
+            assert re.search("Trust (A|[B-D]: [^.]+)", text)
             assert answer.headline[1].text in text
         for flip in flip_lines(answer)[:1]:
             condition = flip.partition(" if ")[2].partition(" (")[0]
