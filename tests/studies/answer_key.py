@@ -1,0 +1,235 @@
+"""Compare Inductor's gain with the public figures of timm for models of a seeded draw.
+
+    python tests/studies/answer_key.py draw FOLDER     # writes answer_key.csv
+    python tests/studies/answer_key.py measure         # on a GPU with timm; goes on where it ended
+    python tests/studies/answer_key.py summarise
+
+FOLDER has the files `benchmark-infer-amp-nchw-pt291-*.csv` of the repository
+huggingface/pytorch-image-models, of three GPUs each with and without Dynamo. As there, the models
+have float32 weights, run in float16 by autocast, and get a large batch of one size; `--batch-size`
+measures another one, which has no key.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
+KEY = HERE / "answer_key.csv"
+RESULTS = HERE / "results" / "answer-key-h100.jsonl"
+GPUS = ("cu128-4090", "cu130-5090", "cu130-pro6000maxq")
+#: Gains in the key, and how many models are drawn from each range.
+RANGES = ((0.0, 1.05, 4), (1.05, 1.2, 5), (1.2, 1.5, 7), (1.5, 2.0, 7), (2.0, 3.0, 4), (3.0, 99, 3))
+#: Larger models do not fit next to their reference and their duplicate.
+MOST_MILLION_PARAMETERS = 100.0
+MOST_GMACS = 25.0
+BATCH_SIZE = 256
+INDUCTOR = "torch-compile-inductor"
+MODEL_FILE = """\
+import timm
+import torch
+
+
+class Autocast(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, image):
+        with torch.autocast(image.device.type, torch.float16):
+            return self.model(image)
+
+
+def build():
+    size = {size}
+    model = timm.create_model("{model}", pretrained=False).eval()
+    return Autocast(model), (torch.randn(1, 3, size, size),)
+"""
+
+
+def draw(folder: pathlib.Path, seed: int) -> None:
+    """Write the models of a seeded draw, at most one of a family in each range of gains."""
+    gains: dict[str, dict[tuple[str, str], float]] = {}
+    sizes: dict[tuple[str, str], dict[str, str]] = {}
+    for gpu in GPUS:
+        eager, compiled = (
+            {
+                (row["model"], row["infer_img_size"]): row
+                for row in csv.DictReader(text.splitlines())
+            }
+            for kind in ("", "-dynamo")
+            for text in [next(folder.glob(f"*pt291-{gpu}{kind}.csv")).read_text(encoding="utf-8")]
+        )
+        sizes |= eager
+        gains[gpu] = {
+            key: rate(compiled[key]) / rate(eager[key]) for key in eager.keys() & compiled
+        }
+    common = set.intersection(*map(set, gains.values()))
+    fitting = sorted(
+        key
+        for key in common
+        if float(sizes[key]["param_count"]) <= MOST_MILLION_PARAMETERS
+        and float(sizes[key]["infer_gmacs"]) <= MOST_GMACS
+        and not key[0].startswith("test_")
+    )
+    generator = random.Random(seed)
+    with KEY.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["model", "size", *GPUS])
+        for low, high, count in RANGES:
+            within = [
+                key
+                for key in fitting
+                if low <= statistics.geometric_mean(gains[gpu][key] for gpu in GPUS) < high
+            ]
+            generator.shuffle(within)
+            families = {key[0].split("_")[0]: key for key in reversed(within)}
+            # Few families slow down: there, further models of one are drawn.
+            chosen = [key for key in within if key in families.values()]
+            chosen += [key for key in within if key not in chosen]
+            for key in chosen[:count]:
+                writer.writerow([*key, *(f"{gains[gpu][key]:.3f}" for gpu in GPUS)])
+
+
+def rate(row: dict[str, str]) -> float:
+    return float(row["infer_samples_per_sec"])
+
+
+def key_gain(row: dict[str, str]) -> float:
+    return statistics.geometric_mean(float(row[gpu]) for gpu in GPUS)
+
+
+def measure(limit: float, budget: str, batch_size: int) -> None:
+    """Append a line to `RESULTS` for each model that has none; begin none after `limit` seconds."""
+    end = time.monotonic() + limit
+    known = {each["model"] for each in read_results(batch_size)}
+    for row in read_key():
+        if row["model"] in known:
+            continue
+        if time.monotonic() >= end:
+            return
+        with RESULTS.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(measure_model(row, budget, batch_size)) + "\n")
+
+
+def measure_model(row: dict[str, str], budget: str, batch_size: int) -> dict[str, Any]:
+    """Return what a run in a fresh process with empty caches found for one model."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "model.py")
+        file.write_text(MODEL_FILE.format(**row), encoding="utf-8")
+        environment = {
+            **os.environ,
+            "P3_ADVISOR_HOME": f"{folder}/home",
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        }
+        command = [sys.executable, "-m", "advisor", "recommend", "--json"]
+        command += ["--model", f"{file}:build", "--batch-sizes", str(batch_size)]
+        command += ["--workflows", f"{INDUCTOR}/default", "--budget", budget]
+        start = time.monotonic()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        seconds = time.monotonic() - start
+    answer = json.loads(done.stdout or "{}")
+    advice = answer.get("recommendation") or {}
+    measurements = answer.get("results", {}).get("measurements", ())
+    speedups = {each["arm"]: each["speedup"] for each in measurements}
+    return {
+        "model": row["model"],
+        "size": int(row["size"]),
+        "batch_size": batch_size,
+        "budget": budget,
+        "seconds": round(seconds, 1),
+        "exit_status": done.returncode,
+        "speedup": speedups.get(INDUCTOR),
+        "advised": advice.get("arm"),
+        "word": (advice.get("decision") or {}).get("word"),
+        "headline": [line["text"] for line in answer.get("headline", ())][:2]
+        or done.stderr.splitlines()[-3:],
+    }
+
+
+def read_key() -> list[dict[str, str]]:
+    return list(csv.DictReader(KEY.read_text(encoding="utf-8").splitlines()))
+
+
+def read_results(batch_size: int) -> list[dict[str, Any]]:
+    lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
+    return [each for each in map(json.loads, lines) if each["batch_size"] == batch_size]
+
+
+def summarise(batch_size: int) -> None:
+    """Print the table and the agreement; the GPUs of the key are compared with one another too."""
+    found, rows = {each["model"]: each for each in read_results(batch_size)}, read_key()
+    print("| model | key: 4090 / 5090 / PRO 6000 | here | advised | s |\n|---|---|---|---|---|")
+    pairs: list[tuple[float, float]] = []
+    undisputed: list[tuple[float, float]] = []
+    for row in rows:
+        each = found.get(row["model"])
+        if each is None:
+            continue
+        speedup = each["speedup"]
+        if speedup is not None:
+            pairs.append((key_gain(row), speedup["value"]))
+            if len({float(row[gpu]) > 1 for gpu in GPUS}) == 1:
+                undisputed.append(pairs[-1])
+        shown = "-" if speedup is None else f"{speedup['value']:.2f}x"
+        gains = " / ".join(row[gpu] for gpu in GPUS)
+        print(
+            f"| {row['model']} | {gains} | {shown} "
+            f"| {each['word'] or '-'} {each['advised'] or ''} | {each['seconds']:.0f} |"
+        )
+    print("this GPU and the mean of the key:", agreement(pairs))
+    print("the same where all of the key agree in sign:", agreement(undisputed))
+    for index, first in enumerate(GPUS):
+        for second in GPUS[index + 1 :]:
+            both = [(float(row[first]), float(row[second])) for row in rows]
+            print(f"{first} and {second}:", agreement(both))
+
+
+def agreement(pairs: list[tuple[float, float]]) -> str:
+    """Return how gains agree: in sign, in the size of their logarithms, and in their order."""
+    logs = [(math.log(one), math.log(two)) for one, two in pairs]
+    signs = sum((one > 0) == (two > 0) for one, two in logs)
+    difference = statistics.median(abs(one - two) for one, two in logs)
+    first, second = zip(*logs, strict=True)
+    return (
+        f"{signs} of {len(pairs)} of the same sign, median ratio {math.exp(difference):.2f}, "
+        f"correlation of the logarithms {statistics.correlation(first, second):.2f}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    drawing = commands.add_parser("draw")
+    drawing.add_argument("folder", type=pathlib.Path)
+    drawing.add_argument("--seed", type=int, default=2026)
+    measuring = commands.add_parser("measure")
+    measuring.add_argument("--limit", type=float, default=math.inf, help="seconds")
+    measuring.add_argument("--budget", default="quick")
+    summarising = commands.add_parser("summarise")
+    for each in (measuring, summarising):
+        each.add_argument("--batch-size", type=int, default=BATCH_SIZE)
+    options = parser.parse_args()
+    if options.command == "draw":
+        draw(options.folder, options.seed)
+    elif options.command == "measure":
+        measure(options.limit, options.budget, options.batch_size)
+    else:
+        summarise(options.batch_size)
+
+
+if __name__ == "__main__":
+    main()
