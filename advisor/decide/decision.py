@@ -267,8 +267,8 @@ def _advise(
 def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     """Return the score that each arm that timed out or was not reached has with its largest lead.
 
-    Arms of workflows that have a measurement are left out: their kind is known. So are arms that no
-    kept run on such a device has measured: nothing speaks for them.
+    Arms of workflows that have a measurement are left out: their kind is known. An arm that no kept
+    run on such a device has measured may lead by the factor of the rubric.
     """
     results = answer.results
     known = {entry.workflow for entry in results.measurements}
@@ -276,12 +276,12 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
     earlier = catalogue.earlier_runs.get(answer.question.device, {})
     leads = {arm: each.largest_lead for arm, each in earlier.items() if each.largest_lead}
+    unknown = catalogue.rubric.decision.outstanding_gain
     found = {
-        arm.arm: potential_at(fastest * leads[arm.arm], arm, answer, catalogue)
+        arm.arm: potential_at(fastest * leads.get(arm.arm, unknown), arm, answer, catalogue)
         for arm in answer.unmeasured
         # An arm with an option was planned, and failed or was not reached.
         if arm.option is not None
-        and arm.arm in leads
         and (arm.status in {"timed-out", "excluded"} or arm.skip_cause in NOT_REACHED)
         and arm.workflow not in known
         and arm.arm not in too_slow

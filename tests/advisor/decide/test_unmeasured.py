@@ -221,12 +221,15 @@ def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bo
     assert any("--all-arms" in line for line in measure_on(found.answer)) == is_outstanding
 
 
-@pytest.mark.parametrize("lead", [0.8, None])
-def test_an_arm_for_which_no_kept_run_speaks_does_not_count(lead: float | None) -> None:
+@pytest.mark.parametrize(("lead", "counts"), [(0.8, False), (None, True)])
+def test_an_arm_counts_unless_kept_runs_show_that_it_does_not_lead(
+    lead: float | None, counts: bool
+) -> None:
     so_far = answer(unmeasured(LATE, "timed-out"))
     seen = {LATE: EarlierRuns(build_seconds=1.0, largest_lead=lead)} if lead else {}
     known = msgspec.structs.replace(HEAD.catalogue, earlier_runs={"cpu": seen})
-    assert built_answers.advised(decide_again(so_far, known)).decision.outstanding == ()
+    outstanding = built_answers.advised(decide_again(so_far, known)).decision.outstanding
+    assert outstanding == ((LATE,) if counts else ())
 
 
 def test_an_arm_whose_declared_facts_fail_a_constraint_does_not_count() -> None:

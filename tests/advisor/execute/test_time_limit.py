@@ -134,7 +134,7 @@ def test_a_repetition_at_the_end_has_two_rounds(module_context: Context) -> None
     ]
     # A visit that the machine disturbed is made again.
     made = [{(visit.shape.batch_size, visit.round) for visit in each.visits} for each in repeated]
-    assert [sorted(size for size, _ in each) for each in made] == [[1, 1, 2, 2]] * 2
+    assert [sorted(size for size, _ in each) for each in made] == [[1, 1, 2, 2]] * 3
 
 
 def certainty_of(answer: Answer) -> Decision:
