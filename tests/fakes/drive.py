@@ -23,7 +23,7 @@ store = Store(home)
 context = Context(environment=dict(os.environ), store=store, probes=probes, rubric=rubric)
 answers = Answers(
     batch_sizes="1,2",
-    budget=sys.argv[5] if len(sys.argv) > 5 else "3",
+    budget=sys.argv[5] if len(sys.argv) > 5 else "3s",
     all_arms=True,
     max_build_seconds=30.0,
     workflows=sys.argv[4],

@@ -46,7 +46,7 @@ def start(
     victim: str, home: pathlib.Path, probes: pathlib.Path, rubric: pathlib.Path
 ) -> subprocess.Popen[bytes]:
     """Start or resume a run, by the driver or by the host process of the screens."""
-    command = [FAKES / "drive.py", home, probes, rubric, "quick", "1"]
+    command = [FAKES / "drive.py", home, probes, rubric, "quick", "1s"]
     if victim == "host":
         command = [FAKES / "host.py", probes, rubric, newest_run(home)]
     with (home.parent / "errors").open("ab") as errors:

@@ -58,7 +58,7 @@ def open_subject(request):
 """
 ENDS: dict[str, tuple[str, FailureStatus | None]] = {
     "responds": ('raise ValueError("no model")', "model-refused"),
-    "exits": ("os._exit(3)", "crashed"),
+    "exits": ("os._exit(3)", "model-refused"),
     "is killed": ("os.kill(os.getpid(), signal.SIGKILL)", "crashed"),
     "crashes": ("os.kill(os.getpid(), signal.SIGSEGV)", "crashed"),
     "stops its parent": (
