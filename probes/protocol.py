@@ -6,6 +6,7 @@ object a line, each flushed. At the end it writes `response.json` (one `Outcome`
 output of the stack goes to `log`.
 
 Standard input carries one-line tokens:
+    create                      create the model, before `build`
     build                       use the device and build (sent when it is this worker's turn), then
                                 warm up
     build hold                  the same, but report `prepared` after the builds and their checks

@@ -12,7 +12,7 @@ import torch
 
 from probes.adapter import Request, UnsupportedError
 from probes.files import replace_when_complete
-from probes.stacks import pytorch
+from probes.stacks import pytorch, value_reads
 from probes.subjects.exported import batch_range
 from probes.subjects.outputs import other_types
 from probes.subjects.torch_subject import TorchSubject
@@ -26,6 +26,12 @@ FILE = "model.onnx"
 TRACED = "traced"
 #: What it raises for a model that it does not take.
 TRACING_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
+#: Of a module that only the older exporter takes, which would keep what the example led to.
+READS_VALUES = (
+    "the ONNX exporter refuses the model with dynamo=True, and its code reads values of its inputs"
+    " ({}): a traced file would give wrong outputs for other values"
+)
+USE_TENSORS = "write the branch or the number with tensors, such as torch.where"
 #: Names of inputs for the older exporter.
 NAMES = 'names = [f"input_{number}" for number in range(len(example))]\n'
 #: Which dimensions are free: the first of each input, all that the code of the model does not fix,
@@ -195,7 +201,8 @@ def _trace(
     """Export with PyTorch's older exporter, which traces one call; return whether it takes it.
 
     Where the traced call depends on a free batch, outputs for another number of rows are wrong,
-    which the check of outputs finds.
+    which the check of outputs finds. It would not find the branch that other values take, so
+    raise `UnsupportedError` for a module that reads the values of its inputs.
     """
     names = [f"input_{number}" for number in range(len(arguments))]
     axes = {name: {0: "batch"} for name, each in zip(names, arguments, strict=True) if each.ndim}
@@ -205,10 +212,13 @@ def _trace(
         directory.mkdir(parents=True, exist_ok=True)
         try:
             path = str(directory / file.name)
-            torch.onnx.export(subject.module, copies, path, dynamo=False, **more)
+            with value_reads.watch(subject.module) as reads:
+                torch.onnx.export(subject.module, copies, path, dynamo=False, **more)
         except TRACING_ERRORS:
             traceback.print_exc()
             return False
+        if reads:
+            raise UnsupportedError(READS_VALUES.format(", ".join(sorted(reads))), USE_TENSORS)
         (directory / TRACED).touch()
     return True
 

@@ -69,7 +69,7 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         y = self.layer(x)
-        return y * 2 if float(y.abs().max()) < 1e6 else y
+        return y * 2 if float(self.layer.weight.abs().max()) < 1e6 else y
 
 def build():
     return Net(), torch.ones(1, 4)
@@ -96,6 +96,47 @@ def test_the_older_exporter_is_tried_and_named(is_dynamic: bool, tmp_path: pathl
     lines = onnxruntime_session.integration(request, "CPUExecutionProvider")
     assert "dynamo=False" in lines
     assert ("dynamic_axes" in lines) == is_dynamic
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("is_dynamic", [False, True])
+@pytest.mark.parametrize(
+    "test",
+    [
+        "y.sum() > 9",
+        "x[0, 0].item() > 9",
+        "int(x.abs().max()) > 9",
+        "x.numpy().mean() > 9",
+        "x.tolist()[0][0] > 9",
+        "torch.equal(x, y)",
+        "x[x > 9].shape[0] > 3",
+        "torch.zeros_like(x).copy_(y).sum() > 9",
+    ],
+)
+def test_a_model_that_reads_values_of_its_inputs_is_not_traced(
+    test: str, is_dynamic: bool, tmp_path: pathlib.Path
+) -> None:
+    code = TRACEABLE.replace("float(self.layer.weight.abs().max()) < 1e6", test)
+    options = {"feeding": "host", "dynamic": is_dynamic}
+    request = Factories(code, batch_sizes=[1]).request("build", tmp_path, options=options)
+    subject = by_request.open_torch_subject(request)
+    export = onnx_export.for_any_shape if is_dynamic else onnx_export.for_shapes
+    with torch.no_grad(), pytest.raises((UnsupportedError, *onnx_export.EXPORT_ERRORS)):
+        export(subject, subject.inputs(1, 0), request)
+    assert not list(tmp_path.rglob(onnx_export.TRACED))
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore")
+def test_code_that_reads_sizes_is_traced(tmp_path: pathlib.Path) -> None:
+    sizes = "if float(self.layer.weight.abs().max()) < 1e6 and x.shape[1] + len(x) > 1"
+    code = TRACEABLE.replace("if float(self.layer.weight.abs().max()) < 1e6", sizes)
+    request = Factories(code, batch_sizes=[1]).request("build", tmp_path)
+    subject = by_request.open_torch_subject(request)
+    with torch.no_grad():
+        file = onnx_export.for_shapes(subject, subject.inputs(1, 0), request)
+    assert onnx_export.is_traced(file)
 
 
 @pytest.mark.stack
