@@ -10,22 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.decide.speedup_draws import (
-    Draws,
-    GradeCurve,
-    draw_grades,
-    draw_log_speedups,
-    speedup_errors,
-)
+from advisor.decide.speedup_draws import PERFORMANCE, Draws, ScoredDraws, quantile, rounded
 from advisor.domain.constraints import Priorities
-from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
+from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord
 from advisor.domain.results import EQUIVALENCE_MARGIN, Results, ScoredArm
-from advisor.domain.rubric import DecisionRule, GradeRule, Rubric
+from advisor.domain.rubric import DecisionRule, Rubric
 
 #: Numbers of further repetitions of which the least that is enough is named.
 REPETITIONS_TO_TRY = (1, 2, 4, 8, 16)
-#: The fact that the draws are about, and its criterion.
-SPEEDUP, PERFORMANCE = "speedup", "performance"
 
 
 def assess(
@@ -49,7 +41,7 @@ def assess(
     rule = rubric.decision
     candidates = candidates_of(viable, results.baseline)
     advised = choose(candidates)
-    draws = _ScoredDraws(results, {arm.arm for arm in measured}, seed)
+    draws = ScoredDraws(results, {arm.arm for arm in measured}, seed)
     lost = _lost_scores(draws, candidates, priorities, rubric)
     shares = {
         arm.arm: round(float((lost[:, column] <= rule.near).mean()), 4)
@@ -99,7 +91,7 @@ def assess(
             if arm is advised or shares[arm.arm] > rule.contending
         },
         as_good=tuple(as_good[: rule.most_named]),
-        lost_score=_rounded(high),
+        lost_score=rounded(high),
         lost_speed=draws.lost_speed(advised, own, priorities, rubric),
         speed_regret=draws.speed_regret(advised, measured, rule.certain),
         needed_repetitions=_needed_repetitions(
@@ -150,7 +142,7 @@ def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Result
 
 
 def _lost_scores(
-    draws: _ScoredDraws,
+    draws: ScoredDraws,
     candidates: Sequence[ScoredArm],
     priorities: Priorities,
     rubric: Rubric,
@@ -164,7 +156,7 @@ def _lost_scores(
 
 
 def _losses_of(
-    draws: _ScoredDraws,
+    draws: ScoredDraws,
     candidates: Sequence[ScoredArm],
     advised: ScoredArm,
     priorities: Priorities,
@@ -186,7 +178,7 @@ def _losses_of(
 def _share_and_quantile(own: Collection[Draws], rule: DecisionRule) -> tuple[float, float]:
     """Return in which share of the draws nothing is lost, and the loss that few draws exceed."""
     share = min(float((lost <= rule.near).mean()) for lost in own)
-    return share, max(_quantile(lost, rule.certain) for lost in own)
+    return share, max(quantile(lost, rule.certain) for lost in own)
 
 
 def _word(share: float, high: float, rule: DecisionRule) -> DecisionWord:
@@ -197,110 +189,8 @@ def _word(share: float, high: float, rule: DecisionRule) -> DecisionWord:
     return "OPEN"
 
 
-class _ScoredDraws:
-    """Draws of log speed-ups over the baseline, and the scores that follow from them."""
-
-    def __init__(self, results: Results, arms: Collection[str], seed: int) -> None:
-        # Ranks depend on the weights, and the draws must not.
-        names = sorted(arms)
-        self._column = {arm: column for column, arm in enumerate(names)}
-        self._errors, self._seed = speedup_errors(results, names), seed
-        self.logs = draw_log_speedups(self._errors, seed)
-
-    def scores(
-        self,
-        viable: Sequence[ScoredArm],
-        priorities: Priorities,
-        rubric: Rubric,
-        *,
-        scale: float,
-        exact: str | None,
-    ) -> Draws:
-        """Return the score of each viable arm in each draw, `(draws, arms) float64`.
-
-        `scale` and `exact` are those of `draw_log_speedups`.
-        """
-        import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
-
-        columns = [self._column[arm.arm] for arm in viable]
-        shares = priorities.shares()
-        fixed_part, moving_part = np.zeros(len(viable)), 0.0
-        for criterion in rubric.criteria:
-            rule = next((each for each in criterion.grades if each.fact == SPEEDUP), None)
-            fixed = np.array([arm.ratings[criterion.id].grade for arm in viable])
-            if rule is None:
-                fixed_part += shares[criterion.id] * fixed
-                continue
-            limited = np.array([arm.ratings[criterion.id].fact != SPEEDUP for arm in viable])
-            limits = np.where(limited, fixed, np.inf)
-            curve = GradeCurve(rule.knots, rule.between, rule.below, rule.above)
-            grades = draw_grades(self._errors, self._seed, scale, curve, exact)[:, columns]
-            moving_part += shares[criterion.id] * np.minimum(grades, limits)
-        return np.broadcast_to(fixed_part + moving_part, (len(self.logs), len(viable)))
-
-    def lost_speed(
-        self,
-        advised: ScoredArm,
-        own: Mapping[str | None, Draws],
-        priorities: Priorities,
-        rubric: Rubric,
-    ) -> float | None:
-        """Return as which share of its speed the advised arm's lost score counts.
-
-        An arm that is faster by this share would make up for it. None where performance has no
-        weight, or where another fact than the speed-up limits its grade.
-        """
-        import numpy as np  # noqa: PLC0415 - as above
-
-        weight = priorities.shares()[PERFORMANCE]
-        rule = _speed_rule(rubric)
-        if weight <= 0 or rule is None or advised.ratings[PERFORMANCE].fact != SPEEDUP:
-            return None
-        figures = np.array([math.log(figure) for figure, _ in rule.knots])
-        heights = np.array([grade for _, grade in rule.knots])
-        found = []
-        for exact, lost in own.items():
-            logs = draw_log_speedups(self._errors, self._seed, 1.0, exact)
-            logs = logs[:, self._column[advised.arm]]
-            grades = _extended(logs, figures, heights) + lost / weight
-            factors = np.exp(_extended(grades, heights, figures) - logs)
-            found.append(_quantile(factors, rubric.decision.certain) - 1)
-        return _rounded(max(found))
-
-    def speed_regret(
-        self, advised: ScoredArm, measured: Sequence[ScoredArm], certain: float
-    ) -> SpeedRegret:
-        """Return how much faster than the advised arm the fastest one is, and may be."""
-        own = self.logs[:, [self._column[advised.arm]]]
-        gains = (self.logs - own).max(axis=1)
-        fastest = max(measured, key=lambda arm: (arm.speedup, -arm.rank))
-        value = fastest.speedup / advised.speedup
-        return SpeedRegret(
-            arm=fastest.arm if fastest.arm != advised.arm else None,
-            value=_rounded(value),
-            high=_rounded(max(math.exp(_quantile(gains, certain)), value)),
-        )
-
-
-def _speed_rule(rubric: Rubric) -> GradeRule | None:
-    """Return the rule that grades the speed-up."""
-    rules = (rule for criterion in rubric.criteria for rule in criterion.grades)
-    return next((rule for rule in rules if rule.fact == SPEEDUP), None)
-
-
-def _extended(values: Draws, xs: Draws, ys: Draws) -> Draws:
-    """Interpolate linearly; the first and the last slope continue beyond the points."""
-    import numpy as np  # noqa: PLC0415 - as above
-
-    slopes = np.diff(ys) / np.diff(xs)
-    found: Draws = np.interp(values, xs, ys)
-    found += np.minimum(values - xs[0], 0.0) * slopes[0]
-    found += np.maximum(values - xs[-1], 0.0) * slopes[-1]
-    return found
-
-
 def _needed_repetitions(
-    draws: _ScoredDraws,
+    draws: ScoredDraws,
     candidates: Sequence[ScoredArm],
     advised: ScoredArm,
     processes: int,
@@ -341,14 +231,3 @@ def _processes(
         ),
         default=0,
     )
-
-
-def _quantile(values: Draws, share: float) -> float:
-    import numpy as np  # noqa: PLC0415 - as above
-
-    return float(np.quantile(values, share))
-
-
-def _rounded(value: float) -> float:
-    """Return a figure of the draws without digits that mean nothing."""
-    return round(float(value), 4)
