@@ -12,8 +12,8 @@
         run.recommendation.arm
     run.to_dataframe()
 
-Nothing is printed; a notebook shows a line of progress. Errors that the user can correct are
-`advisor.errors.UserError`.
+Nothing is printed on standard output; notebooks and terminals show the progress. Errors that
+the user can correct are `advisor.errors.UserError`.
 
 A live module is saved by `probes.live_models`, in the process of the caller and with its torch, so
 that the advisor itself never imports torch. IPython is used only where the caller runs in it; all

@@ -1,4 +1,4 @@
-"""Commands that measure: `recommend`, and `resume` for a run that was interrupted."""
+"""Commands that measure: `recommend`, `resume` and `upgrade`."""
 
 from __future__ import annotations
 

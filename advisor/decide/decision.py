@@ -1,6 +1,6 @@
 """Compute the answer of a run from its stored events, or again from its results.
 
-Reads the run and has no other effect.
+Deciding has no effect; reading the summaries of stored runs keeps answers that were missing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The answer in three lines: what to use, how certain that is, and what would change it. Pure.
 
-Every output shows these lines as they are. Further lines follow where the advised arm is not exact,
-where the best arm differs by batch size, or where the advised arm is slower than the baseline at
-one of them.
+Full outputs show these lines as they are, short ones some of them. Further lines follow where the
+advised arm is not exact, where the best arm differs by shape, or where the advised arm is slower
+than the baseline at one of them.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     unmeasured: tuple[UnmeasuredArm, ...]
     recommendation: Recommendation | None
     problem: Problem | None
-    #: The answer in a few lines of text, the same in every output.
+    #: The answer in a few lines of text, of which short outputs show some.
     headline: tuple[HeadlineLine, ...] = ()
     #: Where and when its run was measured, for a question about a GPU that is not attached.
     provenance: str = ""

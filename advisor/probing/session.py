@@ -266,13 +266,13 @@ class Session(WorkerPool):
         yield from deferred
 
     def _send_and_defer(self, arm: str, token: str, deferred: list[RunEvent]) -> Iterator[RunEvent]:
-        """Do the same; the last event goes to `deferred`, see `WorkerPool.run_until`."""
+        """Send a token and wait; the last event goes to `deferred`, see `WorkerPool.run_until`."""
         self.send(arm, token)
         yield from self.run_until(lambda: self.is_ready_or_ended(arm), deferred)
         self.busy_processes.pause(arm)
 
     def measure_energy(self, arm: str, shape: Shape, token: str) -> Iterator[RunEvent]:
-        """Do the same, and report the energy that this used."""
+        """Send a token, wait, and report the energy that this used."""
         deferred: list[RunEvent] = []
         before = self._conditions_monitor.energy_joules()
         yield from self._send_and_defer(arm, token, deferred)
