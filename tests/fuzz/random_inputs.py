@@ -1,11 +1,24 @@
-"""Change JSON trees and bytes at random places, so that most results stay nearly valid."""
+"""Random inputs: JSON trees and bytes are changed, so that most of them stay nearly valid.
+
+hypothesis draws the random numbers, so that it can shrink an input that shows a defect.
+"""
 
 from __future__ import annotations
 
 import copy
+import os
+import pathlib
 import random
+import shutil
 from collections.abc import Callable
 from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+#: So many other inputs of each test; without it a few, the same ones in every run of the tests.
+INPUTS = os.environ.get("P3_ADVISOR_FUZZ_INPUTS")
+CHANCE = st.randoms(use_true_random=False)
 
 #: Values that parsers, reports and terminals have been known to handle wrongly.
 HOSTILE: tuple[Any, ...] = (
@@ -46,6 +59,23 @@ HOSTILE: tuple[Any, ...] = (
     [None],
     {"": ""},
 )
+
+
+def inputs(few: int) -> settings:
+    """Return the settings of a test that tries a few inputs unless the environment says more."""
+    return settings(
+        max_examples=int(INPUTS or few),
+        derandomize=INPUTS is None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+
+
+def fresh(folder: pathlib.Path) -> pathlib.Path:
+    """Return an empty directory for one input of a test."""
+    shutil.rmtree(folder / "input", ignore_errors=True)
+    (folder / "input").mkdir()
+    return folder / "input"
 
 
 def mutate(tree: Any, chance: random.Random, times: int = 1) -> Any:
