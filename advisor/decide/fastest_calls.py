@@ -53,6 +53,7 @@ def reconcile(
         for cell in entry.cells
         if entry.arm == baseline and _is_disturbed(state, equal, cell.shape)
     }
+    leaders = {shape: _fastest_arm(state, measurements, baseline, shape) for shape in shapes}
     for entry in measurements:
         if entry.arm == baseline:
             yield msgspec.structs.replace(entry, cells=_scaled(entry.cells, factors))
@@ -64,6 +65,7 @@ def reconcile(
                 references[cell.shape],
                 margin,
                 is_disturbed=_is_disturbed(state, (*equal, entry.arm), cell.shape),
+                missed=_missed_factor(state, entry.arm, leaders[cell.shape], cell.shape),
                 waited=_waited(state, equal, cell.shape),
             )
             for cell in entry.cells
@@ -78,6 +80,37 @@ def reconcile(
 
 def _calls(state: RunState, arm: str, shape: Shape) -> Calls:
     return [visit.seconds for _, visit in counted_visits(state, arm, shape)]
+
+
+def _fastest_arm(
+    state: RunState,
+    measurements: Sequence[Measurement],
+    baseline: str,
+    shape: Shape,
+) -> str:
+    """Return the arm with the fastest call; the baseline where no other arm has enough calls."""
+    fastest = {
+        entry.arm: fastest_call(_calls(state, entry.arm, shape))
+        for entry in measurements
+        if entry.arm != baseline
+    }
+    known = {arm: seconds for arm, seconds in fastest.items() if seconds is not None}
+    return min(known, key=lambda arm: known[arm], default=baseline)
+
+
+def _missed_factor(state: RunState, arm: str, leader: str, shape: Shape) -> float:
+    """Return by which factor the arm would be faster, had it been in all rounds of the leader.
+
+    It joined late or left early, and the leader's fastest call of the rounds that both were in is
+    slower than that of all rounds: their machine was busier.
+    """
+    if arm == leader:
+        return 1.0
+    rounds = {(repeat, visit.round) for repeat, visit in counted_visits(state, arm, shape)}
+    led = counted_visits(state, leader, shape)
+    shared = [visit.seconds for repeat, visit in led if (repeat, visit.round) in rounds]
+    seen, best = fastest_call(shared), fastest_call([visit.seconds for _, visit in led])
+    return max(seen / best, 1.0) if seen is not None and best is not None else 1.0
 
 
 def _undisturbed_share(baseline: Cell, calls: Calls) -> float:
@@ -155,6 +188,7 @@ def _reconcile(
     margin: float,
     *,
     is_disturbed: bool,
+    missed: float,
     waited: float,
 ) -> Cell:
     fastest, reference = fastest_call(ours), fastest_call(theirs)
@@ -172,9 +206,9 @@ def _reconcile(
     share = least_share(theirs, waited) if is_disturbed else 1.0
     second = Interval(
         # Of what no undisturbed call was seen, every share from the least one on is as likely.
-        value=ratio * math.sqrt(share),
+        value=ratio * missed * math.sqrt(share),
         low=ratio * share / slower,
-        high=ratio * faster,
+        high=ratio * missed * faster,
         process_error=math.log1p(margin) / HALF_INTERVAL,
     )
     if ratio / slower <= paired.high and paired.low <= ratio * faster and not is_disturbed:
