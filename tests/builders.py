@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from advisor.ask import rubric_files
-from advisor.decide.drift import widen_by_errors
 from advisor.decide.intervals import MIN_PROCESSES
+from advisor.decide.process_variance import widen_by_errors
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERIA, Priorities

@@ -10,8 +10,9 @@ import msgspec
 
 from advisor.decide.arms import summarise_arm
 from advisor.decide.goodput import Goodput, compare_processes, estimate_goodput
-from advisor.decide.intervals import HALF_INTERVAL, process_variance
+from advisor.decide.intervals import HALF_INTERVAL
 from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
+from advisor.decide.process_variance import process_variance
 from advisor.decide.rounds import plan_of
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement, MemoryBytes

@@ -127,7 +127,8 @@ def _missing_repetitions(results: Results) -> list[str]:
 def _missing_process_intervals(results: Results) -> list[str]:
     """Return what is said where equal processes were compared too seldom.
 
-    What they differ by at one shape counts for all arms: `drift.estimate_process_variances`.
+    What they differ by at one shape counts for all arms:
+    `process_variance.estimate_process_variances`.
     """
     others = [entry for entry in results.measurements if entry.arm != results.baseline]
     cells = [cell for entry in others for cell in entry.cells]

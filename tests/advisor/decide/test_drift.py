@@ -1,12 +1,10 @@
-"""Drift of the machine, changes of speed during a race, and what differs between processes."""
+"""Drift of the machine, and changes of speed during a race."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import random
-import statistics
-from collections.abc import Sequence
 
 import builders
 import built_measurements
@@ -18,13 +16,9 @@ from advisor.decide import drift
 from advisor.decide.drift import (
     bound_by_speedups,
     correct_drift,
-    estimate_process_variances,
     typical_seconds,
 )
-from advisor.decide.intervals import interval_within_processes, t_quantile, trimmed_mean
-from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import CallSeconds, Interval, Measurement
-from probes.wire.shape import Shape
 
 
 def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds() -> None:
@@ -161,80 +155,3 @@ def test_a_stalled_call_is_long_and_far_above_the_typical_time(
     seconds: list[float], typical: float, stalls: int
 ) -> None:
     assert drift.count_stalls(seconds, typical) == stalls
-
-
-PRIOR = NoisePrior(process_deviation=0.01, weight=2)
-
-
-def test_without_any_difference_the_prior_alone_counts() -> None:
-    variances = estimate_process_variances({"compiled": {Shape(1): [(0.5, 0.5)]}}, None, PRIOR)
-    assert variances["compiled"][Shape(1)].variance == pytest.approx(2 * 0.01**2)
-    assert variances["compiled"][Shape(1)].degrees_of_freedom == 2
-
-
-def test_a_duplicate_that_differs_widens_the_intervals_of_all_arms() -> None:
-    series = {"compiled": {Shape(1): [(0.5, 0.5)]}, "same": {Shape(1): [(0.3, 0.3)]}}
-    variances = estimate_process_variances(series, "same", PRIOR)
-    assert variances["compiled"][Shape(1)].variance == pytest.approx((2 * 2e-4 + 0.09) / 3)
-
-
-def test_an_arm_that_differs_from_process_to_process_counts_more_for_itself() -> None:
-    series = {
-        "steady": {Shape(1): [(0.5,) * 4, (0.5,) * 4]},
-        "lucky": {Shape(1): [(0.5,) * 4, (0.9,) * 4]},
-    }
-    variances = estimate_process_variances(series, None, PRIOR)
-    assert variances["lucky"][Shape(1)].variance > variances["steady"][Shape(1)].variance > 2 * 2e-4
-
-
-def test_noise_of_the_rounds_is_not_counted_as_a_difference_of_processes() -> None:
-    noise = random.Random(0)
-    rounds = [tuple(noise.gauss(0.0, 0.5) for _ in range(10)) for _ in range(2)]
-    (variances,) = estimate_process_variances({"noisy": {Shape(1): rounds}}, None, PRIOR).values()
-    assert math.sqrt(variances[Shape(1)].variance) < 0.15
-
-
-def test_batch_sizes_are_estimated_apart() -> None:
-    series = {"same": {Shape(1): [(0.3, 0.3)], Shape(16): [(0.0, 0.0)]}}
-    variances = estimate_process_variances(series, "same", PRIOR)["same"]
-    assert variances[Shape(1)].variance > 100 * variances[Shape(16)].variance
-
-
-def test_three_processes_of_an_arm_count_more_than_those_of_the_others() -> None:
-    wild = [(level,) * 4 for level in (0.0, 0.3, 0.6)]
-    series = {"wild": {Shape(1): wild}, "steady": {Shape(1): [(0.5,) * 4] * 3}}
-    variances = estimate_process_variances(series, None, PRIOR)
-    assert variances["wild"][Shape(1)].degrees_of_freedom == 3
-    assert variances["wild"][Shape(1)].variance > 2 * variances["steady"][Shape(1)].variance
-
-
-def covers(levels: Sequence[float], rounds: int, noise: random.Random) -> bool:
-    """Return whether the interval of a simulated arm of speed-up 1 holds its true value.
-
-    `levels` has the log ratio of each process. A second arm and a duplicate vary alike.
-    """
-    deviation = 0.02
-
-    def measured(level: float) -> tuple[float, ...]:
-        return tuple(noise.gauss(level, deviation) for _ in range(rounds))
-
-    processes = [measured(level) for level in levels]
-    other = [measured(noise.gauss(0.0, 0.03)) for _ in levels]
-    same = [measured(noise.gauss(0.0, 0.03))]
-    series = {"arm": {Shape(1): processes}, "other": {Shape(1): other}, "same": {Shape(1): same}}
-    variance = estimate_process_variances(series, "same", PRIOR)["arm"][Shape(1)]
-    between = t_quantile(0.975, variance.degrees_of_freedom) * math.sqrt(
-        variance.variance / len(levels)
-    )
-    within = interval_within_processes(processes, 0.025)
-    half_width = math.hypot((within.high - within.low) / 2, between)
-    return abs(statistics.fmean(map(trimmed_mean, processes))) <= half_width
-
-
-@pytest.mark.parametrize("processes", [3, 5])
-def test_intervals_over_processes_nearly_have_their_nominal_coverage(processes: int) -> None:
-    noise = random.Random(3)
-    found = [
-        covers([noise.gauss(0.0, 0.03) for _ in range(processes)], 7, noise) for _ in range(600)
-    ]
-    assert statistics.fmean(found) >= 0.92

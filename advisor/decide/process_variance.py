@@ -1,0 +1,196 @@
+"""Add to the interval of each speed-up what differs between equal processes.
+
+In a run the variance is estimated from the difference of the baseline and its duplicate and from
+the arms that ran in several processes. A document of a run has only the noise floor: the 95 % bound
+of the difference between the baseline and its duplicate. Either is added in quadrature to the
+interval from the rounds within the processes.
+
+The variances are those of Kalibera and Jones, "Rigorous benchmarking in reasonable time" (ISMM
+2013), for two levels: rounds within processes, and processes.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from advisor.decide.intervals import (
+    HALF_INTERVAL,
+    MIN_PROCESSES,
+    t_quantile,
+    trimmed_mean,
+    variance_of_mean,
+    variance_of_trimmed_mean,
+)
+from advisor.domain.catalogue import NoisePrior
+from advisor.domain.measurement import Interval, Measurement
+from probes.wire.shape import Shape
+
+#: Upper end of a two-sided 95 % interval.
+PROBABILITY = 0.975
+
+#: Log speed-ups over the baseline by arm, shape and process, in the order of the rounds.
+SeriesByArm = Mapping[str, Mapping[Shape, Sequence[Sequence[float]]]]
+
+
+class ProcessVariance(NamedTuple):
+    """Variance of the log ratio of two equal processes, and its degrees of freedom."""
+
+    variance: float
+    degrees_of_freedom: float
+
+
+def estimate_process_variances(
+    series: SeriesByArm, duplicate: str | None, prior: NoisePrior
+) -> dict[str, dict[Shape, ProcessVariance]]:
+    """Return the variance between processes by arm and shape.
+
+    All arms share what the duplicate and the repeated arms show. An arm's own repetitions count in
+    addition, because some stacks differ more from process to process than others; from
+    `MIN_PROCESSES` processes on they count most.
+    """
+    differences = {
+        (arm, shape): _process_differences(processes, is_duplicate=arm == duplicate)
+        for arm, shapes in series.items()
+        for shape, processes in shapes.items()
+    }
+    prior_variance = 2 * prior.process_deviation**2
+    variances: dict[str, dict[Shape, ProcessVariance]] = {arm: {} for arm in series}
+    for (arm, shape), own_differences in differences.items():
+        found = [
+            each
+            for (other, of_shape), all_ in differences.items()
+            if of_shape == shape
+            for each in all_
+        ]
+        common = process_variance(*_split(found), prior_variance, prior.weight)
+        usable = [rounds for rounds in series[arm][shape] if len(rounds) > 1]
+        if len(usable) >= MIN_PROCESSES:
+            variances[arm][shape] = ProcessVariance(pooled_variance(usable, common), len(usable))
+            continue
+        own = [] if arm == duplicate else own_differences
+        variances[arm][shape] = ProcessVariance(
+            process_variance(*_split(own), common, prior.weight), prior.weight + len(found)
+        )
+    return variances
+
+
+def _process_differences(
+    processes: Sequence[Sequence[float]], *, is_duplicate: bool
+) -> list[tuple[float, float]]:
+    """Return differences of the size of two equal processes, with the variance of their rounds.
+
+    The duplicate differs from the baseline by one process each. The speed-ups of an arm in two
+    repetitions differ by two processes each, so their difference is divided by the square root of
+    two.
+    """
+    usable = [rounds for rounds in processes if len(rounds) > 1]
+    means = [trimmed_mean(rounds) for rounds in usable]
+    within = [variance_of_mean(rounds) for rounds in usable]
+    if is_duplicate:
+        return list(zip(means, within, strict=True))
+    return [
+        ((means[index + 1] - means[index]) / math.sqrt(2), (within[index + 1] + within[index]) / 2)
+        for index in range(len(usable) - 1)
+    ]
+
+
+def _split(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [first for first, _ in pairs], [second for _, second in pairs]
+
+
+def widen_by_variances(
+    measurement: Measurement, variances: Mapping[Shape, ProcessVariance], baseline: str
+) -> Measurement:
+    """Return the measurement with intervals that hold what a fresh process would show."""
+    if measurement.arm == baseline or not measurement.cells or not variances:
+        return measurement
+    errors = {
+        cell.shape: _error_between(variances[cell.shape], cell.processes)
+        for cell in measurement.cells
+    }
+    return widen_by_errors(measurement, errors)
+
+
+def _error_between(variance: ProcessVariance, processes: int) -> float:
+    """Return half of the 95 % interval of the mean over this number of processes."""
+    quantile = t_quantile(PROBABILITY, variance.degrees_of_freedom)
+    return quantile * math.sqrt(variance.variance / processes)
+
+
+def widen_by_errors(measurement: Measurement, errors: Mapping[Shape, float]) -> Measurement:
+    """Return the measurement with intervals widened by the log error of each shape.
+
+    One process serves all shapes, so the errors do not average out over them.
+    """
+    weights = {cell.shape: cell.weight for cell in measurement.cells}
+    counted = [(weights.get(shape, 1.0), error) for shape, error in errors.items()]
+    whole = sum(weight for weight, _ in counted)
+    overall = math.sqrt(sum(weight * error**2 for weight, error in counted) / whole)
+    return msgspec.structs.replace(
+        measurement,
+        speedup=_widen(measurement.speedup, overall),
+        cells=tuple(
+            cell
+            if cell.shape not in errors
+            else msgspec.structs.replace(cell, speedup=_widen(cell.speedup, errors[cell.shape]))
+            for cell in measurement.cells
+        ),
+    )
+
+
+def _widen(speedup: Interval, floor: float) -> Interval:
+    """Return the interval with a log difference of up to `floor` between processes.
+
+    An interval that has the difference already stays as it is.
+    """
+    if speedup.process_error is not None:
+        return speedup
+    low, high = speedup.low, speedup.high
+    return Interval(
+        value=speedup.value,
+        low=low and speedup.value * math.exp(-math.hypot(math.log(speedup.value / low), floor)),
+        high=high and speedup.value * math.exp(math.hypot(math.log(high / speedup.value), floor)),
+        process_error=floor / HALF_INTERVAL,
+    )
+
+
+def variance_between(processes: Sequence[Sequence[float]]) -> float:
+    """Return the variance of log differences between processes, never below 0.
+
+    Each process is a series of log differences by round. The unbiased estimate is the variance of
+    the processes' means less the share of it that the rounds within the processes cause.
+    """
+    within = statistics.fmean(variance_of_trimmed_mean(rounds) for rounds in processes)
+    of_means = statistics.variance(trimmed_mean(rounds) for rounds in processes)
+    return max(of_means - within, 0.0)
+
+
+def pooled_variance(processes: Sequence[Sequence[float]], common: float) -> float:
+    """Return the variance between processes of one arm, with `common`, that of all arms.
+
+    The common variance counts as one further process, so the estimate has as many degrees of
+    freedom as there are processes. docs/method.md has its coverage in simulations.
+    """
+    own = variance_between(processes)
+    return (common + (len(processes) - 1) * own) / len(processes)
+
+
+def process_variance(
+    differences: Sequence[float], within: Sequence[float], prior: float, prior_weight: float
+) -> float:
+    """Return the variance of the log ratio of two equal processes.
+
+    Each difference is between equal processes; `within` are the variances that the rounds within
+    them cause. Noise of the rounds makes some squared differences smaller than these variances and
+    others larger, so only their sum is kept from falling below 0. A few differences may be small by
+    chance, so a prior variance counts as `prior_weight` further differences.
+    """
+    excess = sum(
+        difference**2 - rounds for difference, rounds in zip(differences, within, strict=True)
+    )
+    return (prior_weight * prior + max(excess, 0.0)) / (prior_weight + len(differences))
