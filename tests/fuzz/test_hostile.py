@@ -195,7 +195,7 @@ def limited(seconds: int) -> Iterator[None]:
     """End a block that does not end by itself."""
 
     def end(*_: object) -> None:
-        raise TimeoutError
+        raise AssertionError(f"not ended after {seconds} s")
 
     before = signal.signal(signal.SIGALRM, end)
     signal.alarm(seconds)
