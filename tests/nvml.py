@@ -14,19 +14,32 @@ class NVMLError(Exception):
 
 
 class FakeNvml:
-    """A machine with one GPU; `absent` names the functions that this GPU does not support."""
+    """A machine with one GPU; `absent` names the functions that this GPU does not support.
 
-    NVML_CLOCK_SM = 1
+    The library lacks the functions that have no answer here. An exception as answer is raised.
+    """
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
     NVML_TEMPERATURE_GPU = 0
     NVMLError = NVMLError
 
     def __init__(self, absent: Iterable[str] = (), **answers: Any) -> None:
         self.absent = set(absent)
         self.answers: dict[str, Any] = {
+            "nvmlInit": None,
+            "nvmlShutdown": None,
+            "nvmlSystemGetDriverVersion": "580.65.06",
+            "nvmlSystemGetCudaDriverVersion_v2": 13000,
+            "nvmlDeviceGetCount": 1,
+            "nvmlDeviceGetHandleByIndex": int,
+            "nvmlDeviceGetHandleByUUID": str,
+            "nvmlDeviceGetUUID": UUID,
+            "nvmlDeviceGetName": "NVIDIA H200",
+            "nvmlDeviceGetCudaComputeCapability": (9, 0),
+            "nvmlDeviceGetMemoryInfo": self._memory_info,
             "nvmlDeviceGetDefaultApplicationsClock": 1980,
             "nvmlDeviceGetClockInfo": 1980,
             "nvmlDeviceGetTemperature": 40,
-            "nvmlDeviceGetPowerUsage": 200_000,
             "nvmlDeviceGetCurrentClocksThrottleReasons": 0,
             "nvmlDeviceGetTotalEnergyConsumption": 5_000_000,
             "used": 1 << 30,
@@ -36,26 +49,19 @@ class FakeNvml:
         #: Names of the functions called so far.
         self.calls: list[str] = []
 
-    def nvmlInit(self) -> None:  # noqa: N802 - the library's name
-        self._answer("nvmlInit")
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        assert uuid == UUID
-        return "the handle"
-
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> types.SimpleNamespace:  # noqa: N802
-        assert handle == "the handle"
-        used = self._answer("used")
-        return types.SimpleNamespace(total=self.answers["total"], free=0, used=used)
+    def _memory_info(self, _handle: object) -> types.SimpleNamespace:
+        used, total = self._answer("used"), self.answers["total"]
+        return types.SimpleNamespace(total=total, free=70, used=used)
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("nvmlDeviceGet"):
+        if name not in self.answers.keys() | self.absent:
             raise AttributeError(name)
-        return lambda *_: self._answer(name)
+        return lambda *arguments: self._answer(name, *arguments)
 
-    def _answer(self, name: str) -> Any:
+    def _answer(self, name: str, *arguments: object) -> Any:
         self.calls.append(name)
-        if name in self.absent:
-            raise NVMLError(f"{name}: Not Supported")
-        answer = self.answers.get(name)
-        return answer() if callable(answer) else answer
+        answer = NVMLError(f"{name} failed") if name in self.absent else self.answers[name]
+        answer = answer(*arguments) if callable(answer) else answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer

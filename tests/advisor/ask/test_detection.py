@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from fake_clock import FakeClock
-from nvml import UUID, FakeNvml
+from nvml import UUID, FakeNvml, NVMLError
 
 from advisor.ask import detection
 from advisor.ask.activity import ActivityReader, CpuSeconds, read_cpu_seconds
@@ -20,58 +20,9 @@ from advisor.domain.machine import Gpu, MachineActivity
 from advisor.errors import InterpreterError
 
 
-class NVMLError(Exception):
-    """The exception type of NVML."""
-
-
-class PartialNvml(types.ModuleType):
-    """A fake `pynvml` that has only the given functions; an exception as value is raised."""
-
-    NVMLError = NVMLError
-    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
-
-    def __init__(self, count: int = 1, **answers: Any) -> None:
-        super().__init__("pynvml")
-        self.nvmlDeviceGetHandleByIndex = int
-        #: Names of the functions called so far.
-        self.calls: list[str] = []
-        self.answers: dict[str, Any] = {
-            "nvmlInit": None,
-            "nvmlShutdown": None,
-            "nvmlDeviceGetCount": count,
-            "nvmlDeviceGetUUID": "GPU-0",
-            "nvmlDeviceGetName": "NVIDIA H200",
-            "nvmlDeviceGetCudaComputeCapability": (9, 0),
-            "nvmlDeviceGetMemoryInfo": types.SimpleNamespace(total=100, free=70),
-            "nvmlSystemGetDriverVersion": "580.65.06",
-            "nvmlSystemGetCudaDriverVersion_v2": 13000,
-            **answers,
-        }
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self.__dict__.get("answers", {}):
-            raise AttributeError(name)
-        answer = self.answers[name]
-
-        def function(*arguments: Any) -> Any:
-            self.calls.append(name)
-            value = answer(*arguments) if callable(answer) else answer
-            if isinstance(value, Exception):
-                raise value
-            return value
-
-        return function
-
-
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda library: monkeypatch.setitem(sys.modules, "pynvml", library)
-
-
-def failing(*functions: str) -> PartialNvml:
-    library = PartialNvml()
-    library.answers |= {name: NVMLError(f"{name} failed") for name in functions}
-    return library
 
 
 def process(pid: int, memory_bytes: int | None = 1 << 30) -> types.SimpleNamespace:
@@ -80,7 +31,7 @@ def process(pid: int, memory_bytes: int | None = 1 << 30) -> types.SimpleNamespa
 
 def test_clocks_limits_links_and_processes_are_read(install: Any) -> None:
     install(
-        PartialNvml(
+        FakeNvml(
             nvmlDeviceGetMaxClockInfo=lambda _handle, clock: {1: 1980, 2: 3201}[clock],
             nvmlDeviceGetEnforcedPowerLimit=500_000,
             nvmlDeviceGetPowerManagementDefaultLimit=700_000,
@@ -109,8 +60,8 @@ def test_clocks_limits_links_and_processes_are_read(install: Any) -> None:
 
 def test_a_lost_gpu_does_not_hide_the_others(install: Any) -> None:
     install(
-        PartialNvml(
-            count=3,
+        FakeNvml(
+            nvmlDeviceGetCount=3,
             nvmlDeviceGetName=lambda handle: (
                 NVMLError("GPU is lost") if handle == 1 else "NVIDIA H200"
             ),
@@ -133,8 +84,8 @@ def test_older_releases_of_the_library_return_bytes(
     encode: Callable[[str], str | bytes], install: Any
 ) -> None:
     install(
-        PartialNvml(
-            count=2,
+        FakeNvml(
+            nvmlDeviceGetCount=2,
             nvmlDeviceGetUUID=lambda handle: encode(f"GPU-{handle}"),
             nvmlDeviceGetName=lambda handle: encode(f"NVIDIA H200 No. {handle}"),
             nvmlSystemGetDriverVersion=lambda: encode("580.65.06"),
@@ -148,7 +99,7 @@ def test_older_releases_of_the_library_return_bytes(
         uuid="GPU-1",
         name="NVIDIA H200 No. 1",
         compute_capability="9.0",
-        memory_bytes=100,
+        memory_bytes=80 << 30,
         free_memory_bytes=70,
         driver="580.65.06",
         cuda_driver="13.0",
@@ -159,7 +110,7 @@ def test_older_releases_of_the_library_return_bytes(
     "fails", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo"]
 )
 def test_a_failing_library_gives_no_gpus_and_is_shut_down(fails: str, install: Any) -> None:
-    library = failing(fails)
+    library = FakeNvml(absent=[fails])
     install(library)
     found, problem = detection.detect_gpus()
     assert found == ()
@@ -168,7 +119,7 @@ def test_a_failing_library_gives_no_gpus_and_is_shut_down(fails: str, install: A
 
 
 def test_a_machine_without_gpus_has_no_gpu_problem(install: Any) -> None:
-    install(PartialNvml(count=0))
+    install(FakeNvml(nvmlDeviceGetCount=0))
     assert detection.detect_gpus() == ((), None)
 
 
@@ -402,7 +353,7 @@ def test_the_busiest_of_several_gpus_decides() -> None:
     rates = iter([types.SimpleNamespace(gpu=share, memory=3) for share in (10, 70) * 4])
     process = types.SimpleNamespace(pid=0, usedGpuMemory=1 << 30)
     nvml = FakeNvml(
-        nvmlDeviceGetUtilizationRates=lambda: next(rates),
+        nvmlDeviceGetUtilizationRates=lambda _: next(rates),
         nvmlDeviceGetComputeRunningProcesses=[process],
     )
     clock = FakeClock()
