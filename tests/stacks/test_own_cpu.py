@@ -87,7 +87,7 @@ def snapshot(python: pathlib.Path) -> dict[str, tuple[int, int]]:
 def assert_completed(entry: dict[str, Any], batch_sizes: list[int]) -> None:
     assert entry.get("engaged_share") == 1.0, entry
     assert {checked["accuracy_class"] for checked in entry["correctness"]} == {"exact"}
-    assert [cell["batch_size"] for cell in entry["cells"]] == batch_sizes
+    assert [cell["shape"]["batch_size"] for cell in entry["cells"]] == batch_sizes
     assert entry["build_seconds"]["cold"] > 0
 
 
