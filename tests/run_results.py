@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import builders
 from builders import BASELINE
 
@@ -25,9 +27,12 @@ def only_measurement(results: Results) -> Measurement:
     return measurement
 
 
-def run_with(*seconds: float, against: float = 0.4, **changes: object) -> RunState:
+def run_with(
+    *seconds: float, against: float | Sequence[float] = 0.4, **changes: object
+) -> RunState:
     """Return a run in which `compiled` takes these seconds and the baseline takes `against`."""
-    baseline = builders.process(*builders.visits([against] * len(seconds)))
+    times = [against] * len(seconds) if isinstance(against, float) else against
+    baseline = builders.process(*builders.visits(times))
     return builders.run_state(
         {BASELINE: baseline, "compiled": builders.process(*builders.visits(seconds), **changes)}
     )

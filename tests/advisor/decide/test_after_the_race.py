@@ -147,12 +147,7 @@ def test_throughput_uses_streamed_seconds_where_there_are_some() -> None:
     streaming = [
         dataclasses.replace(visit, streamed_seconds=0.05) for visit in builders.visits([0.1] * 4)
     ]
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(*builders.visits([0.4] * 4)),
-            "compiled": builders.process(*streaming),
-        }
-    )
+    state = run_with(*[0.1] * 4, visits=tuple(streaming))
     (cell,) = only_measurement(summarise(state, RACES)).cells
     assert cell.throughput.value == pytest.approx(20)
     assert cell.seconds.median == pytest.approx(0.1)
@@ -311,12 +306,6 @@ def test_stalled_calls_are_counted_in_timed_and_warmup_calls() -> None:
         dataclasses.replace(visits[1], seconds=(0.01, 0.01, 0.7)),
         *visits[2:],
     )
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(*builders.visits([0.01] * 4)),
-            "compiled": builders.process(*stalled),
-        }
-    )
-    results = summarise(state, RACES)
+    results = summarise(run_with(*[0.01] * 4, against=0.01, visits=stalled), RACES)
     assert only_measurement(results).visits.stalled_calls == 2
     assert results.visits.stalled_calls == 2

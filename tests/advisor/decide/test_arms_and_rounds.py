@@ -16,7 +16,7 @@ from run_results import RACES, WRONG, only_measurement, run_with, summarise
 from advisor.decide.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
-from advisor.domain.run_state import ProcessState
+from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.events import BlockTimed, Built, Loaded, Workload
 from probes.wire.outcome import Failure, Outcome, Phase
 from probes.wire.shape import Shape
@@ -82,15 +82,9 @@ def test_a_speedup_is_the_seconds_of_the_baseline_over_those_of_the_arm() -> Non
 @given(st.lists(st.floats(0.01, 100), min_size=4, max_size=4))
 def test_drift_over_rounds_does_not_change_the_speedup(drift: list[float]) -> None:
     seconds = [0.1, 0.11, 0.1, 0.12]
-    slowed = builders.run_state(
-        {
-            BASELINE: builders.process(*builders.visits([0.4 * factor for factor in drift])),
-            "compiled": builders.process(
-                *builders.visits(
-                    [each * factor for each, factor in zip(seconds, drift, strict=True)]
-                )
-            ),
-        }
+    slowed = run_with(
+        *(each * factor for each, factor in zip(seconds, drift, strict=True)),
+        against=[0.4 * factor for factor in drift],
     )
     steady, drifting = (
         only_measurement(summarise(state, RACES)).speedup for state in (run_with(*seconds), slowed)
@@ -114,29 +108,27 @@ def test_what_the_build_of_a_shape_keeps_is_that_of_the_race() -> None:
 
 
 def test_only_rounds_with_both_arms_are_compared() -> None:
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(*builders.visits([0.4, 0.4, 8.0])),
-            "compiled": builders.process(*builders.visits([0.1, 0.1])),
-        }
-    )
+    state = run_with(0.1, 0.1, against=[0.4, 0.4, 8.0])
     assert only_measurement(summarise(state, RACES)).speedup.value == pytest.approx(4)
 
 
+TWO_SIZES = {Shape(4): builders.race_result(4), Shape(1): builders.race_result(1)}
+
+
+def at_sizes(**seconds: dict[int, float]) -> RunState:
+    """Return a run in which each arm takes these seconds, by batch size."""
+    made = {
+        arm.replace("_", "-"): [
+            visit for size, each in by_size.items() for visit in builders.visits([each] * 3, size)
+        ]
+        for arm, by_size in seconds.items()
+    }
+    return builders.run_state({arm: builders.process(*visits) for arm, visits in made.items()})
+
+
 def test_the_overall_speedup_is_the_geometric_mean_over_batch_sizes() -> None:
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(
-                *builders.visits([0.4] * 3, 1), *builders.visits([0.9] * 3, 4)
-            ),
-            "compiled": builders.process(
-                *builders.visits([0.4] * 3, 1), *builders.visits([0.1] * 3, 4)
-            ),
-        }
-    )
-    measurement = only_measurement(
-        summarise(state, {Shape(4): builders.race_result(4), Shape(1): builders.race_result(1)})
-    )
+    state = at_sizes(pytorch_eager={1: 0.4, 4: 0.9}, compiled={1: 0.4, 4: 0.1})
+    measurement = only_measurement(summarise(state, TWO_SIZES))
     assert measurement.speedup.value == pytest.approx(3)
     assert {
         cell.shape.batch_size: cell.speedup.value for cell in measurement.cells
@@ -199,17 +191,8 @@ def test_an_arm_that_the_user_skipped_is_not_left_out_for_time() -> None:
 
 
 def test_an_arm_without_all_batch_sizes_has_no_measurement() -> None:
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(
-                *builders.visits([0.4] * 3, 1), *builders.visits([0.4] * 3, 4)
-            ),
-            "compiled": builders.process(*builders.visits([0.1] * 3, 1)),
-        }
-    )
-    results = summarise(
-        state, {Shape(1): builders.race_result(1), Shape(4): builders.race_result(4)}
-    )
+    state = at_sizes(pytorch_eager={1: 0.4, 4: 0.4}, compiled={1: 0.1})
+    results = summarise(state, TWO_SIZES)
     assert [entry.arm for entry in results.measurements] == [BASELINE]
 
 
@@ -251,9 +234,7 @@ def test_the_noise_floor_of_a_run_is_the_largest_of_its_races() -> None:
         with_duplicate(*[(1.0, 1.0), (1.0, 1.1)] * 2, batch_size=4),
     )
     state = builders.run_state({arm: builders.process(*quiet[arm], *loud[arm]) for arm in quiet})
-    results = summarise(
-        state, {Shape(4): builders.race_result(4), Shape(1): builders.race_result(1)}
-    )
+    results = summarise(state, TWO_SIZES)
     assert [race.shape.batch_size for race in results.races] == [1, 4]
     assert results.races[0].noise_floor == 0
     assert results.noise_floor == results.races[1].noise_floor

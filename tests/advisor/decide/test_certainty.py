@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import builders
 import built_measurements
@@ -19,6 +20,7 @@ from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.recommendation import Decision
 from advisor.domain.results import Results, ScoredArm
+from advisor.domain.workflow import Workflow
 from probes.wire.shape import Shape
 
 QUIET, NOISY = 0.004, 0.3
@@ -41,13 +43,19 @@ def results(*measurements: Measurement, noise: float = QUIET) -> Results:
 
 
 def assess(
-    found: Results, priorities: Priorities | None = None, seed: int = 0
+    found: Results,
+    priorities: Priorities | None = None,
+    *workflows: Workflow,
+    seed: int = 0,
+    **allowed: Any,
 ) -> tuple[ScoredArm, Decision]:
-    names = [entry.workflow for entry in found.measurements if entry.workflow != BASELINE]
-    known = builders.catalogue(*(builders.workflow(name) for name in dict.fromkeys(names)))
-    asked = builders.question(priorities=priorities or builders.priorities())
-    scored = scoring.score_arms(found, asked, known)
-    return certainty.assess(scored, scored, found, asked.priorities, known.rubric, seed=seed)
+    """Assess the arms of these workflows, and of ordinary ones."""
+    names = {entry.workflow for entry in found.measurements} - {BASELINE}
+    others = names - {workflow.id for workflow in workflows}
+    known = builders.catalogue(*workflows, *map(builders.workflow, sorted(others)))
+    weights = priorities or builders.priorities()
+    scored = scoring.score_arms(found, builders.question(priorities=weights), known)
+    return certainty.assess(scored, scored, found, weights, known.rubric, seed=seed, **allowed)
 
 
 def test_a_workflow_that_is_far_ahead_is_clear() -> None:
@@ -150,15 +158,10 @@ def test_a_decision_with_much_noise_needs_more_repetitions_than_are_worth_making
 def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
     fast = msgspec.structs.replace(measured("fast", 4.0), workflow="fast")
     easy = results(fast, measured("easy", 2.0))
-    known = builders.catalogue(
-        builders.workflow("easy"),
-        builders.workflow(
-            "fast", declared=builders.declared(lines_changed=50, vendors=1, new_shapes="refused")
-        ),
+    hard = builders.declared(lines_changed=50, vendors=1, new_shapes="refused")
+    advised, found = assess(
+        easy, builders.priorities(10, 45, 45), builders.workflow("fast", declared=hard)
     )
-    asked = builders.question(priorities=builders.priorities(10, 45, 45))
-    scored = scoring.score_arms(easy, asked, known)
-    advised, found = certainty.assess(scored, scored, easy, asked.priorities, known.rubric, seed=0)
     assert advised.arm == "easy"
     assert found.speed_regret.arm == "fast"
     assert found.speed_regret.value == pytest.approx(2.0)
@@ -208,19 +211,7 @@ def test_the_word_claims_no_more_than_the_machine_and_the_time_allowed(
     fit: bool, possible: float, word: str
 ) -> None:
     found = results(measured("fast", 5.0), measured("slow", 1.1))
-    asked = builders.question()
-    known = builders.catalogue(builders.workflow("fast"), builders.workflow("slow"))
-    scored = scoring.score_arms(found, asked, known)
-    _, made = certainty.assess(
-        scored,
-        scored,
-        found,
-        asked.priorities,
-        known.rubric,
-        seed=0,
-        fit=fit,
-        outstanding={"late": possible},
-    )
+    _, made = assess(found, fit=fit, outstanding={"late": possible})
     assert (made.word, made.fit) == (word, fit)
     assert made.outstanding == (("late",) if possible else ())
     assert made.needed_repetitions is None

@@ -10,7 +10,7 @@ import builders
 import built_measurements
 import pytest
 from builders import BASELINE
-from run_results import RACES, summarise
+from run_results import RACES, run_with, summarise
 
 from advisor.decide import drift
 from advisor.decide.drift import (
@@ -25,14 +25,8 @@ def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds(
     """Half of the rounds take twice as long, and a slow round has one fast visit of the arm."""
     baseline = [0.4, 0.4, 0.4, 0.8, 0.8, 0.8]
     arm = [0.1, 0.1, 0.2, 0.2, 0.2, 0.2]
-    state = builders.run_state(
-        {
-            BASELINE: builders.process(*builders.visits(baseline)),
-            "arm": builders.process(*builders.visits(arm)),
-        }
-    )
-    measured = {each.arm: each for each in summarise(state, RACES).measurements}
-    eager, compiled = measured[BASELINE].cells[0], measured["arm"].cells[0]
+    results = summarise(run_with(*arm, against=baseline), RACES)
+    (eager,), (compiled,) = (each.cells for each in results.measurements)
     assert eager.seconds.median == pytest.approx(0.6)
     ratio = eager.seconds.median / compiled.seconds.median
     assert ratio == pytest.approx(compiled.speedup.value)
