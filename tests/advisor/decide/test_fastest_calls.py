@@ -180,6 +180,16 @@ def test_where_no_call_was_undisturbed_all_may_have_waited(undisturbed: float, h
     assert queued.value == pytest.approx(calm.value * (math.sqrt(0.05) if holds else 1.0))
 
 
+@pytest.mark.parametrize(
+    ("fastest", "share"), [([2.5, 2.6, 2.8], 1.0), ([12.2, 14.3, 15.6], 0.1), ([40.0] * 3, 0.1)]
+)
+def test_undisturbed_calls_are_far_faster_than_the_typical_one_and_alike(
+    fastest: list[float], share: float
+) -> None:
+    visits = [[*fastest, *([80.0] * 20)]]
+    assert fastest_calls.least_share(visits, waited=0.9) == pytest.approx(share)
+
+
 def test_undisturbed_calls_in_one_visit_of_many_lower_the_interval_alone() -> None:
     all_, one = (
         only_cell(summarised(SLOWDOWNS, undisturbed=shares, unfit="busy"))[1].fastest_calls
