@@ -271,9 +271,7 @@ def join_names(names: Sequence[str], conjunction: str = "and") -> str:
 
 def write_load_lines(facts: AdvisedAnswer) -> tuple[str, ...]:
     """Return what the advised server sustains, and whether one is enough for the asked rate."""
-    serving, load = facts.answer.results.serving, facts.answer.question.load
-    served = serving.arms if serving else ()
-    arm = next((each for each in served if each.arm == facts.scored.arm), None)
+    load, arm = facts.answer.question.load, facts.answer.served.get(facts.scored.arm)
     if load is None or arm is None or arm.goodput is None:
         return ()
     sustained = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -197,7 +198,7 @@ def summarise_server(
         requests=len(requests),
         failed=sum(request.failure is not None for request in requests),
         texts_checked=sum(each.checked for one in processes for each in one.texts_sampled),
-        command=next((each.serving.command for each in processes if each.serving), ""),
+        command=next(filter(None, (started_command(each, question) for each in processes)), ""),
         batch_tokens_per_second=_batch_rate(processes, question),
         cost_per_million_tokens=price / SECONDS_PER_HOUR * MILLION / rate
         if price and rate
@@ -205,6 +206,23 @@ def summarise_server(
         joules_per_token=_joules_per_token(processes, load),
         asked=compare_with_asked_rate(interval, levels, load.rate, price),
     )
+
+
+def started_command(process: ProcessState, question: Question) -> str:
+    """Return what starts the server with its variables, without paths of the measured machine.
+
+    Empty where no server answered.
+    """
+    serving, facts, imported = process.serving, process.recipe_facts, process.imported
+    if serving is None:
+        return ""
+    known = {serving.tokenizer: question.model.name}
+    if imported is not None and imported.environment is not None:
+        known[imported.environment.interpreter] = "python"
+    words = shlex.split((facts and facts.serving_command) or serving.command)
+    variables = [f"{name}={value}" for name, value in serving.variables.items()]
+    start = ["env", *variables] if variables else []
+    return shlex.join([*start, *(known.get(word, word) for word in words)])
 
 
 def _goodput_interval(goodput: Goodput, process_error: float) -> Interval:

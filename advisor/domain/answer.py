@@ -15,6 +15,7 @@ from advisor.domain.plan import ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
 from advisor.domain.results import Evidence, Results, ScoredArm
+from advisor.domain.serving import ServedArm
 from advisor.errors import UserError
 from probes.wire.checks import Checked
 from probes.wire.outcome import FailureStatus, SkipCause
@@ -170,6 +171,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def measurements(self) -> dict[str, Measurement]:
         """The measurements by arm."""
         return {each.arm: each for each in self.results.measurements}
+
+    @property
+    def served(self) -> dict[str, ServedArm]:
+        """The servers under load by arm."""
+        serving = self.results.serving
+        return {each.arm: each for each in (serving.arms if serving else ())}
 
     @property
     def ranked(self) -> tuple[RankedArm, ...]:

@@ -15,6 +15,7 @@ from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Flip, Recommendation
 from advisor.domain.results import Adoption
 from advisor.errors import MachineUnfitError
+from advisor.report.recipes.server import REQUEST, serving_lines
 from advisor.report.recipes.snippet import shorten
 from advisor.text_format import (
     format_bound,
@@ -173,7 +174,10 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
     advised = answer.advised
     if advised is None or advised.arm == BASELINE:
         return []
-    return shorten(advised.measured.integration, most)
+    if answer.question.load is None:
+        return shorten(advised.measured.integration, most)
+    lines = serving_lines(answer, advised.arm)
+    return lines if len(lines) <= most else lines[: lines.index(REQUEST)]
 
 
 def confidence(answer: Answer) -> list[str]:
@@ -261,7 +265,8 @@ def cost_line(answer: Answer, arm: RankedArm, caches: str = "") -> str:
     if scored.arm == BASELINE:
         return EAGER_COST
     build = _build(measured, caches)
-    parts = [*_code(scored.adoption), build, *_memory(measured, answer.baseline)]
+    change = _change(scored.adoption, is_server=answer.question.load is not None)
+    parts = [change, build, *_memory(measured, answer.baseline)]
     advice = answer.recommendation
     if advice is not None and advice.arm == scored.arm and (repaid := repaid_after(advice)):
         parts.append(f"repaid after {repaid}")
@@ -296,15 +301,17 @@ def _round(requests: float | None) -> str:
     return format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
 
 
-def _code(adoption: Adoption) -> list[str]:
+def _change(adoption: Adoption, *, is_server: bool) -> str:
+    """Return what adopting an arm takes; a server is started by one command, whatever its lines."""
     lines = adoption.lines_changed
+    code = f"{lines} line{'' if lines == 1 else 's'} of code"
     steps = [
-        f"{lines} line{'' if lines == 1 else 's'} of code",
+        "one command" if is_server else code,
         *(["an export step"] if adoption.export_step else []),
         *(["an environment of its own"] if adoption.own_environment else []),
     ]
     *others, last = steps
-    return [f"{', '.join(others)} and {last}" if others else last]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _build(measured: Measurement, caches: str) -> str:

@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from packaging.utils import canonicalize_name
 
+from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.errors import NoRecipeError
 from advisor.report.explanation import find_arms
-from advisor.report.recipes.server import portable_command
 from advisor.report.recipes.snippet import compose_snippet, imported_packages
 from advisor.store.runs import Run
 from probes.wire.facts import Environment, InputFacts, StartLines
@@ -40,9 +40,8 @@ class FoundRecipe:
     coupled_rows: bool | None = None
     #: By way, how it starts faster; see `RecipeFacts`.
     starts: Mapping[str, StartLines] = dataclasses.field(default_factory=dict)
-    #: The command that serves the model with an engine, and its environment variables.
+    #: The command that serves the model with an engine; that of a server under load as it started.
     serving_command: str | None = None
-    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def choose(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, FoundRecipe]:
@@ -54,9 +53,13 @@ def choose(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, Found
     for arm in find_arms(answer, name) if has_choice else ():
         if not isinstance(arm, RankedArm):
             continue
-        lines = FoundRecipe(integration=arm.measured.integration)
+        served = answer.served.get(arm.arm)
+        lines = FoundRecipe(
+            integration=arm.measured.integration,
+            serving_command=served.command if served else None,
+        )
         found = find_recipe(run, arm.arm) if run else lines
-        if found is not None and (run or found.integration):
+        if found is not None and (run or found.integration or found.serving_command):
             return arm, found
     raise _no_recipe(answer, name)
 
@@ -109,18 +112,16 @@ def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
 
 def _find_server(question: Question, planned: Arm, process: ProcessState) -> FoundRecipe | None:
     """Return the server of an arm as it was measured, or None if it has not answered."""
-    serving, facts, imported = process.serving, process.recipe_facts, process.imported
-    if serving is None or facts is None or imported is None or imported.environment is None:
+    facts, imported = process.recipe_facts, process.imported
+    command = started_command(process, question)
+    if not command or facts is None or imported is None or imported.environment is None:
         return None
-    environment, command = imported.environment, facts.serving_command or ""
+    environment = imported.environment
     return FoundRecipe(
         requirements=tuple(pin((), imported.versions, environment, planned.extras)),
         python=f"=={environment.python}.*",
         integration=facts.integration,
-        serving_command=portable_command(
-            command, serving, environment.interpreter, question.model.name
-        ),
-        variables=serving.variables,
+        serving_command=command,
     )
 
 

@@ -22,7 +22,7 @@ from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.ranking import interval_or_range
 from advisor.report.recipes import server
-from advisor.report.recipes.calls import file_name, model_name
+from advisor.report.recipes.calls import file_name
 from advisor.report.recipes.snippet import compose_snippet, compose_starts
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
@@ -87,7 +87,8 @@ def render_dockerfile(answer: Answer, entry: RankedArm, found: FoundRecipe) -> s
     backend = f" --torch-backend {build}" if TORCH_BUILD.fullmatch(build) else ""
     if found.serving_command:
         wanted = shlex.join(found.requirements)
-        copied, command = _files(question), _command(question, found)
+        copied = _files(question)
+        command = server.user_words(found.serving_command, question.model.name)
     else:
         wanted = f"-r {SERVER_FILE}"
         copied, command = [SERVER_FILE, *_files(question)], ["python", SERVER_FILE]
@@ -106,9 +107,11 @@ ENTRYPOINT {json.dumps(command)}
 
 
 def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
-    script_header(found)  # refuses what is not pinned
-    question = answer.question
-    command = shlex.join(_command(question, found))
+    question, install = answer.question, ""
+    if found.python:
+        script_header(found)  # refuses what is not pinned
+        install = f"# uv pip install {shlex.join(found.requirements)}\n"
+    command = shlex.join(server.user_words(found.serving_command or "", question.model.name))
     title = f"{question.model.name} with {entry.arm} on {answer.device_name}, {question.dtype}."
     title = " ".join([title + _goodput(answer, entry), *caveats(answer)])
     lines = textwrap.wrap(clean(title), DOCSTRING_WIDTH)
@@ -117,37 +120,18 @@ def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str
     note = "# The weights were random: write the directory of a checkpoint instead of the name.\n"
     return f"""\
 #!/bin/sh
-{comment}{note if random else ""}# uv pip install {shlex.join(found.requirements)}
-# sh server.sh --port 8000
+{comment}{note if random else ""}{install}# sh server.sh --port 8000
 exec {command} "$@"
 """
 
 
 def _goodput(answer: Answer, entry: RankedArm) -> str:
     """Return the rate that the server sustained; empty for one that was not under load."""
-    served = answer.results.serving.arms if answer.results.serving else ()
-    goodput = next((each.goodput for each in served if each.arm == entry.arm), None)
-    load = answer.question.load
-    if goodput is None or load is None:
+    served, load = answer.served.get(entry.arm), answer.question.load
+    if served is None or served.goodput is None or load is None:
         return ""
-    rate = format_interval(goodput, unit=" requests/s", decimals=None)
+    rate = format_interval(served.goodput, unit=" requests/s", decimals=None)
     return f" Measured under load: {rate} with {load.limits}."
-
-
-def _command(question: Question, found: FoundRecipe) -> list[str]:
-    """Return the words of an engine's command, without directories of the measured machine."""
-    try:
-        words = shlex.split(found.serving_command or "")
-    except ValueError as problem:
-        raise NoRecipeError(
-            "the stored command is not a command line", "measure again"
-        ) from problem
-    name, variables = question.model.name, found.variables if question.load else {}
-    settings = [f"{each}={value}" for each, value in variables.items()]
-    return [
-        *(["env", *settings] if settings else []),
-        *(model_name(name) if word == name else word for word in words),
-    ]
 
 
 def _files(question: Question) -> list[str]:
@@ -165,14 +149,14 @@ def _files(question: Question) -> list[str]:
 def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe) -> str:
     """Return the server that was under load, or the snippet; raise `NoRecipeError` without one.
 
-    Of an answer without its run, return the lines that adopt the arm.
+    Of an answer without its run, return the command, or the lines that adopt the arm.
     """
+    if answer.question.load is not None:
+        return render_server(answer, arm, found)
     if not found.python:
         cell = snippet_cell(arm)
         shape = cell.shape if cell else answer.question.shapes[0]
         return f"{_docstring(answer, arm, shape, ONLY_LINES)}\n\n{found.integration}"
-    if answer.question.load is not None:
-        return render_server(answer, arm, found)
     return render_snippet(answer, arm, found)
 
 

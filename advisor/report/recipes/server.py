@@ -1,19 +1,31 @@
-"""A server for a PyTorch module or ONNX file: its snippet in a file for Mosec.
+"""A server for a PyTorch module or ONNX file, its snippet in a file for Mosec; commands of servers.
 
-Stacks for text have servers of their own, of which only the command is printed.
+Stacks for text have servers of their own, of which the command is printed as it was started.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import shlex
-import urllib.parse
+import textwrap
 from collections.abc import Sequence
 
+from advisor.domain.answer import Answer
 from advisor.errors import NoRecipeError
+from advisor.report.recipes.calls import model_name
 from advisor.report.recipes.snippet import EACH_CALL, indent, parse
-from probes.wire.events import Serving
+from advisor.text_format import NO_BREAK_SPACE
 from probes.wire.facts import InputFacts
+
+#: Where a server that the answer prints is reached, and how engines name port and model.
+PORT, PORT_OPTION, NAME_OPTION = 8000, "--port", "--served-model-name"
+#: Characters of a line of the shell, without the backslash.
+LINE_WIDTH = 72
+OPTION = re.compile(r"(?<= )(-\S+) (?!-)")
+#: Stands above a request.
+REQUEST = "# In another terminal:"
 
 #: What the server needs in addition to what was measured.
 REQUIREMENTS = ("mosec>=0.9.8,<0.10",)
@@ -167,19 +179,54 @@ def max_bytes(inputs: Sequence[InputFacts] | None, rows: int) -> int:
     return numbers * BYTES_OF_NUMBER + BYTES_AROUND
 
 
-def portable_command(command: str, serving: Serving, interpreter: str, model: str) -> str:
-    """Return the command without paths of the machine that measured and without its port."""
+def user_words(command: str, model: str) -> list[str]:
+    """Return the words of a stored command without its port, and without directories of `model`."""
     try:
-        words, port_number = shlex.split(command), urllib.parse.urlsplit(serving.url).port
+        words = shlex.split(command)
     except ValueError as problem:
         raise NoRecipeError(
-            "the stored server has no valid command line or address", "measure again"
+            "the stored command is not a command line", "measure again"
         ) from problem
-    replaced = {interpreter: "python", serving.tokenizer: model}
-    port = ["--port", str(port_number)]
-    kept = [
-        replaced.get(word, word)
-        for index, word in enumerate(words)
-        if port not in (words[index : index + 2], words[max(index - 1, 0) : index + 1])
+    if PORT_OPTION in words[:-1]:
+        place = words.index(PORT_OPTION)
+        del words[place : place + 2]
+    return [model_name(model) if word == model else word for word in words]
+
+
+def serving_lines(answer: Answer, arm: str) -> list[str]:
+    """Return the command with which the arm's server was started, and a request to it.
+
+    Empty for an arm that was not under load.
+    """
+    load, served = answer.question.load, answer.served.get(arm)
+    if load is None or served is None or not served.command:
+        return []
+    model, port = answer.question.model.name, str(PORT)
+    words = user_words(served.command, model)
+    named = words.index(NAME_OPTION) + 1 if NAME_OPTION in words[:-1] else None
+    request = {
+        "model": model_name(model) if named is None else words[named],
+        "prompt": "...",
+        "max_tokens": load.lengths[0].output_tokens,
+    }
+    address = f"http://127.0.0.1:{port}/v1/completions"
+    header = "Content-Type: application/json"
+    return [
+        *_fold([*words, PORT_OPTION, port]),
+        REQUEST,
+        *_fold(["curl", address, "-H", header, "-d", json.dumps(request)]),
     ]
-    return shlex.join(kept)
+
+
+def _fold(words: Sequence[str]) -> list[str]:
+    """Return a command in lines of the shell, which break between its words only."""
+    quoted = " ".join(shlex.quote(word).replace(" ", NO_BREAK_SPACE) for word in words)
+    quoted = OPTION.sub(rf"\1{NO_BREAK_SPACE}", quoted)  # stays beside its value
+    *lines, last = textwrap.wrap(
+        quoted,
+        LINE_WIDTH,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(NO_BREAK_SPACE, " ") for line in (*(f"{each} \\" for each in lines), last)]

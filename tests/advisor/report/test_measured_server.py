@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 import shlex
 import subprocess
@@ -15,13 +16,15 @@ import built_measurements
 import pytest
 from report_runs import with_results
 
+from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import RequestLengths
 from advisor.errors import NoRecipeError
 from advisor.report import found_recipe, recipe_text
-from advisor.report.recipes.server import portable_command
+from advisor.report.answer import code_lines
+from advisor.report.recipes.server import REQUEST, user_words
 from probes.wire.events import Imported, RecipeFacts, Serving
 from probes.wire.facts import Environment
 
@@ -76,32 +79,49 @@ def short(run: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("command", "portable"),
+    ("command", "words"),
     [
-        (
-            "/bin/py -m engine --port 52605 --model /runs/1/scratch/checkpoint",
-            "python -m engine --model org/model",
-        ),
-        ("engine --model /runs/1/scratch/checkpoint --port 1", "engine --model org/model --port 1"),
-        (
-            "engine serve org/model --seed 52605 --port",
-            "engine serve org/model --seed 52605 --port",
-        ),
+        ("python -m engine --port 52605 --seed 1", "python -m engine --seed 1"),
+        ("engine serve /home/me/checkpoint --port", "engine serve ./checkpoint --port"),
     ],
 )
-def test_a_command_has_no_path_of_the_machine_and_no_port(command: str, portable: str) -> None:
-    assert portable_command(command, SERVING, "/bin/py", "org/model") == portable
+def test_a_users_command_has_no_port_and_no_directory(command: str, words: str) -> None:
+    assert user_words(command, "/home/me/checkpoint") == words.split()
 
 
 def test_a_stored_command_that_is_no_command_line_is_refused() -> None:
     with pytest.raises(NoRecipeError):
-        portable_command("serve 'open", SERVING, "/bin/py", "org/model")
+        user_words("serve 'open", "org/model")
 
 
-def test_what_a_stored_run_states_about_a_server_may_be_wrong() -> None:
-    serving = dataclasses.replace(SERVING, url="http://127.0.0.1:none")
-    with pytest.raises(NoRecipeError):
-        short(measured(serving, serving_command="engine serve", integration=""))
+def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
+    """Not the lines of a batch, and as it was started: on both GPUs, with the name of requests."""
+    command = (
+        "/envs/engine/bin/python -m engine --model /runs/1/scratch/checkpoint --port 52605 "
+        "--served-model-name model --tensor-parallel-size 2"
+    )
+    run = measured(
+        dataclasses.replace(SERVING, command=command), serving_command="", integration=""
+    )
+    process = run.state().processes["compiled"][0]
+    served = built_measurements.served_arm(
+        "compiled",
+        goodput=built_measurements.interval(26.5),
+        command=started_command(process, QUESTION),
+    )
+    answer = with_results(
+        built_answers.answer(question=QUESTION), serving=built_measurements.serving(served)
+    )
+    lines = code_lines(answer)
+    start, request = "\n".join(lines).replace("\\\n", "").split(REQUEST)
+    assert shlex.split(start) == [
+        *("env", "CACHE_GIB=4; echo hacked", "python", "-m", "engine", "--model", "org/model"),
+        *("--served-model-name", "model", "--tensor-parallel-size", "2", "--port", "8000"),
+    ]
+    assert json.loads(shlex.split(request)[-1])["model"] == "model"
+    assert code_lines(answer, len(lines) - 1) == lines[: lines.index(REQUEST)]
+    entry, found = found_recipe.choose(answer, None, "compiled")
+    assert "--tensor-parallel-size 2" in recipe_text.render_short(answer, entry, found)
 
 
 def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pathlib.Path) -> None:

@@ -18,6 +18,7 @@ from advisor.errors import ExportFileError, NewerVersionError, UserError
 from advisor.report import found_recipe, recipe_text, text_report
 from advisor.report.answer import code_lines
 from advisor.report.answer_files import open_answer, read_answer
+from advisor.report.recipes.server import REQUEST
 from advisor.report.recipes.snippet import EACH_CALL
 from advisor.report.text_report import PLAIN_COMPILE
 from advisor.store.store import Store
@@ -46,9 +47,10 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     text = text_report.summarise(answer, 100)
     assert f"resume {answer.run_id}" not in text + text_report.render(answer)
     lines = [line for line in code_lines(answer) if "p3-advisor recipe" not in line]
+    is_served = answer.question.load is not None
     integration = answer.advised.measured.integration if lines and answer.advised else ""
     calls = EACH_CALL.split(integration)[-1].splitlines()
-    assert len(calls) > 6 or code_lines(answer)[-1:] == calls[-1:]
+    assert is_served or len(calls) > 6 or code_lines(answer)[-1:] == calls[-1:]
     arms = [line.split()[1] for line in text.splitlines() if "x  " in line or " to " in line]
     compiled = [each.arm for each in answer.ranked if each.scored.workflow == PLAIN_COMPILE]
     assert {BASELINE, *compiled[:1]} & {each.arm for each in answer.ranked} <= {*arms}
@@ -57,7 +59,13 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     assert all(f"    {line}" in text_report.render(answer).splitlines() for line in lines)
     if is_changed:
         code = recipe_text.render_short(answer, *found_recipe.choose(answer, None, ""))
-        assert set(lines) <= set(code.splitlines())
+        start = (
+            [line.removesuffix("\\") for line in lines[: lines.index(REQUEST)]] if is_served else []
+        )
+        assert set(" ".join(start[:-1]).split()) <= set(code.split())
+        assert is_served or set(lines) <= set(code.splitlines())
+        split = f"--tensor-parallel-size {answer.question.devices_per_model}"
+        assert (split in " ".join(start)) == (answer.question.devices_per_model > 1)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
