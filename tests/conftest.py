@@ -215,7 +215,7 @@ def fill_fake_probes(probes: pathlib.Path) -> None:
     (probes / "workflows" / "__init__.py").write_text('"""Simulated workflows."""\n')
     cells = probes / "runtime" / "cells.py"
     text = cells.read_text()
-    assert "        request.warmup_seconds,\n" in text
+    assert "request.warmup_seconds," in text
     cells.write_text(text.replace("request.warmup_seconds,", "request.warmup_seconds / 20,"))
 
 

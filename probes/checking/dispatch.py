@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import os
 import pathlib
 import time
@@ -118,6 +119,10 @@ class Cell:
     #: Whether the outputs are close and not exact.
     is_close: bool = False
 
+    def call(self, arrays: list[Any]) -> list[Any]:
+        """Return the program's outputs for numpy arrays."""
+        return next(run_program(self.workflow, self.program, [self.program.feed(arrays)]))
+
     def check(self, *, with_logprobs: bool = True) -> tuple[checks.Checked, str | None]:
         """Run the program and compare its outputs; return a reason if they are wrong.
 
@@ -152,9 +157,9 @@ class Cell:
         if isinstance(reference, stored_reference.Reference):
             if len(reference.uncompared) == len(reference.outputs[0]):
                 return 0, None
-            compare = output_check.compare_arrays(reference, self.rules)
+            compare = functools.partial(output_check.compare_arrays, reference, self.rules)
         else:
-            compare = text_correctness.compare_texts(reference, self.rules)
+            compare = functools.partial(text_correctness.compare_texts, reference, self.rules)
 
         def call() -> list[Any]:
             return next(run_program(self.workflow, self.program, self.device_inputs[:1]))

@@ -64,13 +64,6 @@ class RowScores:
 FIGURES = ("divergence", "same_top", "loss")
 
 
-def split(sequences: Any, rows: int, request: Request) -> tuple[Any, Any]:
-    """Return prompts and tokens by set, of sequences `(count, input + output tokens) int64`."""
-    sets = len(sequences) // rows
-    by_set = sequences[: sets * rows].reshape(sets, rows, -1)
-    return by_set[..., : request.input_tokens], by_set[..., request.input_tokens :]
-
-
 def count_sets(request: Request) -> int:
     """Return how many sets of the largest batch have the wanted number of tokens."""
     return -(-int(request.long_text["tokens"]) // (set_rows(request) * request.output_tokens))
@@ -90,21 +83,25 @@ def make_long_text(
 ) -> LongText:
     """Return the text with the log probabilities of the reference and the losses of eager PyTorch.
 
-    `exact` and `eager` return the log probabilities of the next token at the last `output_tokens`
-    positions of sequences: `(rows, output tokens, vocabulary) float32`.
+    `sequences` is `(count, input + output tokens) int64`, of which whole sets are used. `exact`
+    and `eager` return the log probabilities of the next token at the last `output_tokens` positions
+    of sequences: `(rows, output tokens, vocabulary) float32`.
     """
-    prompts, tokens = split(sequences, set_rows(request), request)
+    rows = set_rows(request)
+    sets = len(sequences) // rows
+    by_set = sequences[: sets * rows].reshape(sets, rows, -1)
+    prompts, tokens = np.split(by_set, [request.input_tokens], axis=-1)
     kept: dict[str, list[Any]] = {name: [] for name in ("chosen", "ids", "logprobs", *FIGURES)}
     for prompt, text in zip(prompts, tokens, strict=True):
-        rows = np.concatenate([prompt, text], axis=-1)
-        found = exact(rows)
+        whole = np.concatenate([prompt, text], axis=-1)
+        found = exact(whole)
         ids = top_token_ids(found, KEPT_TOKENS)
         reference = {
             "chosen": np.take_along_axis(found, text[..., None], -1)[..., 0],
             "ids": ids,
             "logprobs": np.take_along_axis(found, ids, -1),
         }
-        scores = score_rows(TokenLogprobs(eager(rows)), text, **reference)
+        scores = score_rows(TokenLogprobs(eager(whole)), text, **reference)
         for name, value in (reference | {name: getattr(scores, name) for name in FIGURES}).items():
             kept[name].append(value)
     stacked = {name: np.stack(values) for name, values in kept.items()}
@@ -130,21 +127,14 @@ def score_rows(scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs
         token = np.where(has_token[..., 0], found[..., 0], np.nan)
         top = np.take_along_axis(scores.ids, scores.logprobs.argmax(-1)[..., None], -1)[..., 0]
         is_incomplete = not bool(has_token.all())
+    # NaN where the arm does not report the token.
+    losses = (chosen - token).astype("float64")
     return RowScores(
         measure_divergence(logprobs.astype("float64"), own, known).mean(-1),
         (top == ids[..., 0]).mean(-1),
-        mean_of_known((chosen - token).astype("float64")),
+        np.nansum(losses, -1) / np.maximum((~np.isnan(losses)).sum(-1), 1),
         is_incomplete,
     )
-
-
-def mean_of_known(values: Any) -> Any:
-    """Return `(rows,)`: the mean of each row of `(rows, positions) float64` without NaN.
-
-    It is 0 for a row of NaN only.
-    """
-    known = ~np.isnan(values)
-    return np.where(known, values, 0.0).sum(-1) / np.maximum(known.sum(-1), 1)
 
 
 def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:

@@ -149,22 +149,21 @@ def repeat(
             return calls, f"call {calls} with the same input {difference}"
 
 
-def compare_arrays(reference: Reference, rules: Rules) -> Compare:
-
-    def compare(outputs: Sequence[Any], first: Sequence[Any]) -> str | None:
-        for index, (array, start) in enumerate(zip(outputs, first, strict=True)):
-            if index in reference.uncompared:
-                continue
-            if array.shape != start.shape:
-                return "returns another shape"
-            if (array == start).all():
-                continue
-            found = measure(sample(array), sample(start), array.shape)
-            if not found.is_finite or _is_beyond(found, reference, index, rules):
-                return f"differs by {found.worst:.2e} in output {index}"
-        return None
-
-    return compare
+def compare_arrays(
+    reference: Reference, rules: Rules, outputs: Sequence[Any], first: Sequence[Any]
+) -> str | None:
+    """Return how outputs differ from those of the first call by more than rounding."""
+    for index, (array, start) in enumerate(zip(outputs, first, strict=True)):
+        if index in reference.uncompared:
+            continue
+        if array.shape != start.shape:
+            return "returns another shape"
+        if (array == start).all():
+            continue
+        found = measure(sample(array), sample(start), array.shape)
+        if not found.is_finite or _is_beyond(found, reference, index, rules):
+            return f"differs by {found.worst:.2e} in output {index}"
+    return None
 
 
 def _is_beyond(found: Deviation, reference: Reference, index: int, rules: Rules) -> bool:

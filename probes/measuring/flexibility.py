@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
-from probes.adapter import Program
 from probes.checking import dispatch, text_correctness
 from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
 from probes.checking.dispatch import Cell
@@ -79,10 +78,10 @@ def has_dependent_rows(cell: Cell, reference: Reference, built: list[int]) -> bo
     The cell is that of eager PyTorch for the largest batch size.
     """
     inputs = reference.inputs[0]
-    known = _call(cell, inputs)
+    known = cell.call(inputs)
     is_coupled = not is_batched(known, len(inputs[0]))
     for size in (1, max(built) + 1):
-        found = _call(cell, take_rows(inputs, size))
+        found = cell.call(take_rows(inputs, size))
         is_coupled = is_coupled or bool(
             find_difference(found, take_rows(known, size), reference, cell.rules)
         )
@@ -105,12 +104,27 @@ class NewShape:
     find_fault: Callable[[list[Any]], str | None]
 
     def call(self) -> NewShapeResult:
-        """Call the program; an exception of the stack is a refusal, which is left to the caller."""
-        workflow, program = self.cell.workflow, self.cell.program
-        first, steady, outputs = time_new_shape(workflow, program, program.feed(self.inputs))
+        """Call the program; an exception of the stack is a refusal, which is left to the caller.
+
+        The first call counts without the time in which its thread waited for a processor, because
+        such a delay of a busy machine is no build.
+        """
+        program, device_inputs = self.cell.program, self.cell.program.feed(self.inputs)
+        waited = run_queue_seconds()
+        first, output = _time_call(self.cell, device_inputs)
+        waited = run_queue_seconds() - waited
+        outputs = program.collect(output)
+        seconds: list[float] = []
+        while len(seconds) < FEWEST_STEADY_CALLS or (
+            len(seconds) < MOST_STEADY_CALLS and sum(seconds) < STEADY_CALL_SECONDS
+        ):
+            seconds.append(_time_call(self.cell, device_inputs)[0])
+        steady = min(seconds)
+        first = max(first - waited, min(first, steady))
         reason = self.find_fault(outputs)
-        outcome = outcome_of(first, steady, reason)
-        return NewShapeResult(self.shape, outcome, first, steady, reason)
+        is_stalled = first > max(STALL_RATIO * steady, STALL_SECONDS)
+        outcome: NewShapeOutcome = "stalled" if is_stalled else "served"
+        return NewShapeResult(self.shape, "wrong" if reason else outcome, first, steady, reason)
 
 
 def new_shapes(cells: Mapping[Shape, Cell], request: Request, *, short: bool) -> Iterator[NewShape]:
@@ -144,7 +158,7 @@ def of_batch_size(cell: Cell, size: int) -> NewShape:
     reference, rules = cell.reference, cell.rules
     is_text = isinstance(reference, TokenReference)
     # Before the call of the new shape, which may break the program.
-    expected = [] if is_text else take_rows(_call(cell, reference.inputs[0]), size)
+    expected = [] if is_text else take_rows(cell.call(reference.inputs[0]), size)
 
     def find_fault(outputs: list[Any]) -> str | None:
         if isinstance(reference, TokenReference):
@@ -152,35 +166,6 @@ def of_batch_size(cell: Cell, size: int) -> NewShape:
         return find_difference(outputs, expected, reference, rules)
 
     return NewShape(Shape(size), cell, take_rows(reference.inputs[0], size), find_fault)
-
-
-def time_new_shape(
-    workflow: Any, program: Program, device_inputs: Any
-) -> tuple[float, float, list[Any]]:
-    """Return the seconds of the first call and of a steady one, and the first call's outputs.
-
-    The first call counts without the time in which its thread waited for a processor, because such
-    a delay of a busy machine is no build.
-    """
-    waited = run_queue_seconds()
-    first_seconds, output = _time_call(workflow, program, device_inputs)
-    waited = run_queue_seconds() - waited
-    outputs = program.collect(output)
-    steady: list[float] = []
-    while len(steady) < FEWEST_STEADY_CALLS or (
-        len(steady) < MOST_STEADY_CALLS and sum(steady) < STEADY_CALL_SECONDS
-    ):
-        steady.append(_time_call(workflow, program, device_inputs)[0])
-    fastest = min(steady)
-    return max(first_seconds - waited, min(first_seconds, fastest)), fastest, outputs
-
-
-def outcome_of(first_seconds: float, steady_seconds: float, reason: str | None) -> NewShapeOutcome:
-    """Return `wrong` with a reason, `stalled` for a slow first call, else `served`."""
-    if reason:
-        return "wrong"
-    stalled = first_seconds > max(STALL_RATIO * steady_seconds, STALL_SECONDS)
-    return "stalled" if stalled else "served"
 
 
 def find_difference(
@@ -218,16 +203,11 @@ def find_difference(
     return None
 
 
-def _call(cell: Cell, inputs: list[Any]) -> list[Any]:
-    """Return the outputs of the cell's program for numpy arrays."""
-    return next(dispatch.run_program(cell.workflow, cell.program, [cell.program.feed(inputs)]))
-
-
-def _time_call(workflow: Any, program: Program, device_inputs: Any) -> tuple[float, Any]:
+def _time_call(cell: Cell, device_inputs: Any) -> tuple[float, Any]:
     """Return the seconds of one call, to the end of its work, and its output."""
     start = perf_counter()
-    output = program(device_inputs)
-    workflow.synchronise()
+    output = cell.program(device_inputs)
+    cell.workflow.synchronise()
     return perf_counter() - start, output
 
 

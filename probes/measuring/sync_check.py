@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from time import perf_counter, sleep
 from typing import Any
 
+from probes.measuring.timing import NANOSECONDS, Calls
 from probes.wire.events import Diagnosed
 from probes.wire.shape import Shape
 
-NANOSECONDS = 1e-9
 #: Maximum number of tries. A single clean try of a call this long is enough.
 TRIES = 5
 LONG_CALL_SECONDS = 0.1
@@ -28,12 +28,7 @@ NEGLIGIBLE_READ_SHARE = 0.05
 READ_SPREAD = 2.0
 
 
-def late_share_on_device(
-    call: Callable[[Any], object],
-    device_inputs: Any,
-    synchronise: Callable[[], None],
-    device_synchronise: Callable[[], None],
-) -> float:
+def late_share_on_device(timed: Calls, device_synchronise: Callable[[], None]) -> float:
     """Return the share of a call's duration for which the device works after `synchronise`.
 
     The time that `device_synchronise` takes on an idle device is subtracted. The minimum of several
@@ -41,13 +36,13 @@ def late_share_on_device(
     """
     shares: list[float] = []
     for _ in range(TRIES):
-        synchronise()
+        timed.synchronise()
         device_synchronise()
         idle = perf_counter()
         device_synchronise()
         start = perf_counter()
-        call(device_inputs)
-        synchronise()
+        timed.call(timed.device_inputs[0])
+        timed.synchronise()
         synchronised = perf_counter()
         device_synchronise()
         end = perf_counter()
@@ -57,12 +52,7 @@ def late_share_on_device(
     return min(shares)
 
 
-def late_share_of_output(
-    call: Callable[[Any], object],
-    collect: Callable[[Any], object],
-    device_inputs: Any,
-    synchronise: Callable[[], None],
-) -> float:
+def late_share_of_output(timed: Calls, collect: Callable[[Any], object]) -> float:
     """Return the share of a call's duration for which its output is late after `synchronise`.
 
     Late work shows where no device can be synchronised: an output takes longer to read at once
@@ -74,16 +64,16 @@ def late_share_of_output(
     delayed_reads: list[float] = []
     share = 0.0
     for _ in range(TRIES):
-        synchronise()
+        timed.synchronise()
         start = perf_counter()
-        output = call(device_inputs)
-        synchronise()
+        output = timed.call(timed.device_inputs[0])
+        timed.synchronise()
         calls.append(perf_counter() - start)
         immediate_reads.append(time_read(collect, output))
         if immediate_reads[-1] <= NEGLIGIBLE_READ_SHARE * calls[-1]:
             return 0.0
-        output = call(device_inputs)
-        synchronise()
+        output = timed.call(timed.device_inputs[0])
+        timed.synchronise()
         sleep(immediate_reads[-1])
         delayed_reads.append(time_read(collect, output))
         late = max(min(immediate_reads) - READ_SPREAD * max(delayed_reads), 0.0)
@@ -120,12 +110,7 @@ KERNEL_LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaLaunchKernelExC", 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 
 
-def profile_calls(
-    call: Callable[[Any], object],
-    device_inputs: Sequence[Any],
-    synchronise: Callable[[], None],
-    shape: Shape,
-) -> Diagnosed | None:
+def profile_calls(timed: Calls, shape: Shape) -> Diagnosed | None:
     """Profile a few calls, each with other inputs; None if PyTorch is not loaded.
 
     Its profiler sees every CUDA kernel of the process.
@@ -137,14 +122,15 @@ def profile_calls(
     on_gpu = torch.cuda.is_initialized()
     if on_gpu:
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-    synchronise()
+    inputs = timed.device_inputs[:PROFILED_CALLS]
+    timed.synchronise()
     with torch.profiler.profile(activities=activities) as profile:
         start = perf_counter()
-        for value in list(device_inputs)[:PROFILED_CALLS]:
-            call(value)
-        synchronise()
+        for value in inputs:
+            timed.call(value)
+        timed.synchronise()
         wall_seconds = perf_counter() - start
-    calls = min(PROFILED_CALLS, len(device_inputs))
+    calls = len(inputs)
     events = profile.events()
     kernels = [
         event

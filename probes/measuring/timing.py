@@ -4,8 +4,6 @@ All stacks are timed with the same clock: `perf_counter_ns` on the host, around 
 wait for its end. The clocks are bound when this module is imported, which is before a model is: one
 that replaces the functions of `time` does not change what is measured.
 
-Parameters named `device_inputs` have the program's inputs, one entry for each input set, which the
-calls use in rotation.
 """
 
 from __future__ import annotations
@@ -62,13 +60,22 @@ class Block:
     first_token_calls: int = 0
 
 
-@contextlib.contextmanager
-def stopwatch() -> Iterator[Callable[[], float]]:
-    """Yield a function that, after the block, returns the seconds that the block took."""
-    start = perf_counter()
-    taken = 0.0
-    yield lambda: taken
-    taken = perf_counter() - start
+@dataclasses.dataclass(frozen=True)
+class Calls:
+    """What is timed."""
+
+    call: Callable[[Any], object]
+    #: The program's inputs, one entry for each input set, which the calls use in rotation.
+    device_inputs: Sequence[Any]
+    #: Waits for the end of the work of a call.
+    synchronise: Callable[[], None]
+
+    def time(self, value: Any) -> float:
+        """Return the seconds of one call, to the end of its work."""
+        start = perf_counter_ns()
+        self.call(value)
+        self.synchronise()
+        return (perf_counter_ns() - start) * NANOSECONDS
 
 
 def size_block(typical_seconds: float, block_seconds: float) -> Block:
@@ -86,36 +93,23 @@ def size_block(typical_seconds: float, block_seconds: float) -> Block:
 
 
 def time_block(
-    call: Callable[[Any], object],
-    device_inputs: Sequence[Any],
-    synchronise: Callable[[], None],
-    block: Block,
-    *,
-    shape: Shape,
-    round_number: int,
-    streams: bool = False,
+    timed: Calls, block: Block, *, shape: Shape, round_number: int, streams: bool = False
 ) -> BlockTimed:
     """Call `block.warmup_calls + block.calls` times and return the durations.
 
-    `device_inputs` are used in rotation, in each round from the next one on. If the device
-    `streams`, which means that it queues calls, the block is repeated without waiting between the
-    calls; the throughput is that of the repetition. Long calls that block the host are not
-    repeated.
+    The inputs are used in rotation, in each round from the next one on. If the device `streams`,
+    which means that it queues calls, the block is repeated without waiting between the calls; the
+    throughput is that of the repetition. Long calls that block the host are not repeated.
     """
-    first = round_number % len(device_inputs)
-    inputs = itertools.islice(itertools.cycle(device_inputs), first, None)
-    clock = perf_counter_ns
+    first = round_number % len(timed.device_inputs)
+    inputs = itertools.islice(itertools.cycle(timed.device_inputs), first, None)
+    clock, call, synchronise = perf_counter_ns, timed.call, timed.synchronise
     calls: list[int] = []
     enqueues: list[int] = []
-    leads: list[int] = []
     streamed_seconds: float | None = None
     with _garbage_collection_paused():
         began = clock()
-        for _ in range(block.warmup_calls):
-            start = clock()
-            call(next(inputs))
-            synchronise()
-            leads.append(clock() - start)
+        leads = [timed.time(next(inputs)) for _ in range(block.warmup_calls)]
         for _ in range(block.calls):
             value = next(inputs)
             start = clock()
@@ -140,7 +134,7 @@ def time_block(
         shape,
         round_number,
         seconds=tuple(count * NANOSECONDS for count in calls),
-        warmup_seconds=tuple(count * NANOSECONDS for count in leads),
+        warmup_seconds=tuple(leads),
         streamed_seconds=streamed_seconds,
         began=began * NANOSECONDS,
         ended=ended * NANOSECONDS,
@@ -160,13 +154,7 @@ def _garbage_collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def warm_up(
-    call: Callable[[Any], object],
-    device_inputs: Sequence[Any],
-    synchronise: Callable[[], None],
-    min_seconds: float,
-    shape: Shape,
-) -> WarmedUp:
+def warm_up(timed: Calls, min_seconds: float, shape: Shape) -> WarmedUp:
     """Call until the durations are steady, for at least `min_seconds`.
 
     The limit is ten times that, four times for long calls. A call that takes many times as long as
@@ -174,13 +162,10 @@ def warm_up(
     not use up the time.
     """
     seconds: list[float] = []
-    inputs = itertools.cycle(device_inputs)
+    inputs = itertools.cycle(timed.device_inputs)
     next_check = perf_counter() + min_seconds
     while True:
-        start = perf_counter_ns()
-        call(next(inputs))
-        synchronise()
-        seconds.append((perf_counter_ns() - start) * NANOSECONDS)
+        seconds.append(timed.time(next(inputs)))
         now = perf_counter()
         if now < next_check or len(seconds) < MIN_CALLS:
             continue
@@ -197,35 +182,19 @@ def warm_up(
         next_check = now + RECHECK_SHARE * weighted
 
 
-def time_calls(
-    call: Callable[[Any], object],
-    device_inputs: Sequence[Any],
-    synchronise: Callable[[], None],
-    count: int,
-) -> list[float]:
-    seconds = []
+def time_calls(timed: Calls, count: int) -> tuple[float, ...]:
+    inputs = itertools.cycle(timed.device_inputs)
     with _garbage_collection_paused():
-        for value in itertools.islice(itertools.cycle(device_inputs), count):
-            start = perf_counter_ns()
-            call(value)
-            synchronise()
-            seconds.append((perf_counter_ns() - start) * NANOSECONDS)
-    return seconds
+        return tuple(timed.time(next(inputs)) for _ in range(count))
 
 
-def sustain(
-    call: Callable[[Any], object],
-    device_inputs: Sequence[Any],
-    synchronise: Callable[[], None],
-    seconds: float,
-) -> tuple[int, float]:
+def sustain(timed: Calls, seconds: float) -> tuple[int, float]:
     """Call without a pause for `seconds`; return the number of calls and their total duration."""
-    inputs = itertools.cycle(device_inputs)
+    inputs = itertools.cycle(timed.device_inputs)
     calls = 0
     start = perf_counter()
     while perf_counter() - start < seconds:
-        call(next(inputs))
-        synchronise()
+        timed.time(next(inputs))
         calls += 1
     return calls, perf_counter() - start
 

@@ -222,13 +222,7 @@ def warm_up_cell(cell: Cell, job: Job) -> timing.Block:
         )
         raise FailureError(Failure("incorrect", "warmup", reason))
     times_first_token = request.task == protocol.GENERATE and warm_up_first_token(cell)
-    found = timing.warm_up(
-        cell.program,
-        cell.device_inputs,
-        cell.workflow.synchronise,
-        request.warmup_seconds,
-        cell.shape,
-    )
+    found = timing.warm_up(calls_of(cell), request.warmup_seconds, cell.shape)
     block = timing.size_block(found.typical_seconds, request.block_seconds)
     if times_first_token:
         count = min(block.calls, MAX_FIRST_TOKEN_CALLS)
@@ -251,14 +245,16 @@ def warm_up_first_token(cell: Cell) -> bool:
     return True
 
 
+def calls_of(cell: Cell) -> timing.Calls:
+    return timing.Calls(cell.program, cell.device_inputs, cell.workflow.synchronise)
+
+
 def measure_late_share(cell: Cell) -> float:
     """Return the share of a call's duration that `synchronise` does not cover."""
-    program, inputs, synchronise = cell.program, cell.device_inputs[0], cell.workflow.synchronise
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        wait = torch.cuda.synchronize
-        return sync_check.late_share_on_device(program, inputs, synchronise, wait)
-    return sync_check.late_share_of_output(program, program.collect, inputs, synchronise)
+        return sync_check.late_share_on_device(calls_of(cell), torch.cuda.synchronize)
+    return sync_check.late_share_of_output(calls_of(cell), cell.program.collect)
 
 
 def report_losses(cells: dict[Shape, Cell], job: Job) -> None:
@@ -274,11 +270,15 @@ def report_losses(cells: dict[Shape, Cell], job: Job) -> None:
             channel.send(scores)
     if request.metric:
         channel.start_phase("correctness", shape)
-        model = MeasuredModel(cells[shape])
+        file, _, name = request.metric.rpartition(":")
+
+        def call_metric() -> checks.UserMetric:
+            module = load_module("p3_advisor_metric", pathlib.Path(file))
+            return checks.UserMetric(float(getattr(module, name)(MeasuredModel(cells[shape]))))
+
         channel.send(
             attempt(
-                lambda: call_metric(request.metric, model),
-                lambda problem: checks.UserMetric(None, exception_summary(problem)),
+                call_metric, lambda problem: checks.UserMetric(None, exception_summary(problem))
             )
         )
 
@@ -295,13 +295,4 @@ class MeasuredModel:
         self._cell = cell
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        program = self._cell.program
-        return next(
-            dispatch.run_program(self._cell.workflow, program, [program.feed(list(arrays))])
-        )
-
-
-def call_metric(target: str, model: MeasuredModel) -> checks.UserMetric:
-    file, _, name = target.rpartition(":")
-    module = load_module("p3_advisor_metric", pathlib.Path(file))
-    return checks.UserMetric(float(getattr(module, name)(model)))
+        return self._cell.call(list(arrays))

@@ -10,11 +10,11 @@ import os
 import pathlib
 import select
 from collections.abc import Callable, Iterator
+from time import perf_counter
 from typing import Any
 
 from probes import protocol
 from probes.files import replace_when_complete
-from probes.measuring import timing
 from probes.wire import events
 from probes.wire.events import Event
 from probes.wire.outcome import Outcome, Phase
@@ -50,11 +50,10 @@ class Channel:
     @contextlib.contextmanager
     def stopwatch(self) -> Iterator[Callable[[], float]]:
         """Yield a function that, after the block, returns its seconds without suspensions."""
-        suspended = self._suspended_seconds()
-        taken = 0.0
-        with timing.stopwatch() as seconds:
-            yield lambda: taken
-        taken = max(seconds() - (self._suspended_seconds() - suspended), 0.0)
+        suspended, start, taken = self._suspended_seconds(), perf_counter(), 0.0
+        yield lambda: taken
+        elapsed = perf_counter() - start
+        taken = max(elapsed - (self._suspended_seconds() - suspended), 0.0)
 
     def _suspended_seconds(self) -> float:
         try:

@@ -29,19 +29,6 @@ DISK_FULL = os.strerror(errno.ENOSPC)
 MAX_REASON_LENGTH = 500
 #: Length of a reason that is followed by its cause.
 MAX_OUTER_LENGTH = 150
-#: What the user can do where the model raises an error, by cause.
-FIXES = {
-    "kernel": "choose another precision with --dtype",
-    "transformers": "use fewer --input-tokens if the model takes tokens, else give it as"
-    " file.py:factory with example inputs",
-    "onnx": "give inputs that the file takes with --inputs FILE.npz, an array for each input by its"
-    " name",
-    "inputs": "let the factory return the inputs that forward takes: keyword inputs as a dictionary"
-    " or as a third value",
-    "index": "give examples with several different rows: integers are then drawn from the values at"
-    " the same position, so that each index stays in its range",
-    "": "call the model with the example inputs in the same interpreter, and fix the error",
-}
 #: How PyTorch says that it has no kernel for a precision.
 MISSING_KERNEL = "not implemented for"
 #: How CUDA reports an index that is out of range; no later call of the process succeeds.
@@ -214,15 +201,19 @@ def model_failed(
     problem: BaseException, phase: Phase, reason: str, request: protocol.Request
 ) -> Failure:
     kind = request.subject.get("kind")
-    causes = {
-        "kernel": MISSING_KERNEL in reason,
-        "transformers": kind == "transformers",
-        "onnx": kind == "onnx",
-        "inputs": isinstance(problem, TypeError),
-        "index": DEVICE_ASSERT in reason,
-        "": True,
+    fixes = {
+        "choose another precision with --dtype": MISSING_KERNEL in reason,
+        "use fewer --input-tokens if the model takes tokens, else give it as file.py:factory with"
+        " example inputs": kind == "transformers",
+        "give inputs that the file takes with --inputs FILE.npz, an array for each input by its"
+        " name": kind == "onnx",
+        "let the factory return the inputs that forward takes: keyword inputs as a dictionary or as"
+        " a third value": isinstance(problem, TypeError),
+        "give examples with several different rows: integers are then drawn from the values at the"
+        " same position, so that each index stays in its range": DEVICE_ASSERT in reason,
+        "call the model with the example inputs in the same interpreter, and fix the error": True,
     }
-    fix = next(FIXES[cause] for cause, is_so in causes.items() if is_so)
+    fix = next(fix for fix, applies in fixes.items() if applies)
     reason = f"the model raises an error when it is called{_place_of(problem)}: {reason}"
     return Failure("model-failed", phase, reason, fix)
 

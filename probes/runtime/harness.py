@@ -82,11 +82,10 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
     if word != "build":
         return
     load_subject(job)
-    match request.role:
-        case "reference":
-            reference.run_role(job)
-        case _:
-            run_measured_role(job, hold="hold" in arguments)
+    if is_reference:
+        reference.run_role(job)
+    else:
+        run_measured_role(job, hold="hold" in arguments)
 
 
 def import_workflow(request: protocol.Request, channel: Channel) -> Any:

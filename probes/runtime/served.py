@@ -111,6 +111,39 @@ class ServedWorkflow:
             variables=server.variables,
         )
 
+    def run_closed_loop(self, concurrency: int, seconds: float) -> events.ClosedLoop:
+        """Ask for texts of the load's lengths until `seconds` have passed, each loop once at least.
+
+        A loop whose request fails ends.
+        """
+        program, start = self._programs[0], time.monotonic()
+        request, vocabulary = self._subject.request, self._subject.info.vocabulary
+
+        def ask(loop: int) -> tuple[int, str | None, float]:
+            stream = random.Random(f"{request.seed}/{concurrency}/{loop}")  # noqa: S311 - no secret
+            answered, end = 0, start
+            while answered == 0 or time.monotonic() - start < seconds:
+                input_tokens, output_tokens = stream.choice(request.load["lengths"])
+                tokens = [
+                    stream.randrange(FIRST_ORDINARY_TOKEN, vocabulary) for _ in range(input_tokens)
+                ]
+                try:
+                    program.complete(program.prompt_of(tokens), output_tokens)
+                except REQUEST_ERRORS as problem:
+                    return answered, exception_summary(problem), end
+                answered, end = answered + 1, time.monotonic()
+            return answered, None, end
+
+        with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
+            loops = list(pool.map(ask, range(concurrency)))
+        last = max(end for _, _, end in loops)
+        return events.ClosedLoop(
+            concurrency,
+            sum(answered for answered, _, _ in loops),
+            max(last - start, time.get_clock_info("monotonic").resolution),
+            next((problem for _, problem, _ in loops if problem is not None), None),
+        )
+
     def synchronise(self) -> None:
         """Return at once: an answer is complete when it has arrived."""
 
@@ -186,6 +219,30 @@ class ServedProgram:
             message = f"the server answered without a text: {start}"
             raise RuntimeError(message) from problem
 
+    def sample_texts(
+        self, cell: Cell, is_over: Callable[[], bool]
+    ) -> tuple[events.TextsSampled, str | None]:
+        """Ask for the text of one checked prompt after the other until `is_over`, which waits.
+
+        Return the count and what is wrong with a text, after which no further one is asked for.
+        Requests that fail do not count: the load generator sees how the server treats its own.
+        """
+        prompts: list[str] = cell.device_inputs[0]
+        reference: Any = cell.reference
+        checked = unanswered = 0
+        reason: str | None = None
+        while reason is None and not is_over():
+            row = (checked + unanswered) % len(prompts)
+            try:
+                text = self.complete(prompts[row])
+            except REQUEST_ERRORS:
+                unanswered += 1
+                continue
+            checked += 1
+            (tokens,) = self.collect([text])
+            reason = text_correctness.find_fault(tokens, reference, 1, cell.rules, row)
+        return events.TextsSampled(checked), reason
+
 
 def free_port() -> int:
     with socket.socket() as listener:
@@ -231,67 +288,3 @@ def post(url: str, body: dict[str, Any], seconds: float) -> Any:
         reason = problem.read(2000).decode("utf-8", "replace")
         message = f"the server refused a request with status {problem.code}: {reason}"
         raise RuntimeError(message) from problem
-
-
-def run_closed_loop(
-    program: ServedProgram,
-    request: Request,
-    vocabulary: int,
-    concurrency: int,
-    seconds: float,
-) -> events.ClosedLoop:
-    """Ask for texts of the load's lengths until `seconds` have passed, each loop once at least.
-
-    A loop whose request fails ends.
-    """
-    start = time.monotonic()
-
-    def ask(loop: int) -> tuple[int, str | None, float]:
-        stream = random.Random(f"{request.seed}/{concurrency}/{loop}")  # noqa: S311 - no secret
-        answered, end = 0, start
-        while answered == 0 or time.monotonic() - start < seconds:
-            input_tokens, output_tokens = stream.choice(request.load["lengths"])
-            tokens = [
-                stream.randrange(FIRST_ORDINARY_TOKEN, vocabulary) for _ in range(input_tokens)
-            ]
-            try:
-                program.complete(program.prompt_of(tokens), output_tokens)
-            except REQUEST_ERRORS as problem:
-                return answered, exception_summary(problem), end
-            answered, end = answered + 1, time.monotonic()
-        return answered, None, end
-
-    with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
-        loops = list(pool.map(ask, range(concurrency)))
-    last = max(end for _, _, end in loops)
-    problems = [problem for _, problem, _ in loops if problem is not None]
-    return events.ClosedLoop(
-        concurrency,
-        sum(answered for answered, _, _ in loops),
-        max(last - start, time.get_clock_info("monotonic").resolution),
-        next(iter(problems), None),
-    )
-
-
-def sample_texts(cell: Cell, is_over: Callable[[], bool]) -> tuple[events.TextsSampled, str | None]:
-    """Ask for the text of one checked prompt after the other until `is_over`, which waits.
-
-    Return the count and what is wrong with a text, after which no further one is asked for.
-    Requests that fail do not count: the load generator sees how the server treats its own.
-    """
-    program: ServedProgram = cell.program
-    prompts: list[str] = cell.device_inputs[0]
-    reference: Any = cell.reference
-    checked = unanswered = 0
-    reason: str | None = None
-    while reason is None and not is_over():
-        row = (checked + unanswered) % len(prompts)
-        try:
-            text = program.complete(prompts[row])
-        except REQUEST_ERRORS:
-            unanswered += 1
-            continue
-        checked += 1
-        (tokens,) = program.collect([text])
-        reason = text_correctness.find_fault(tokens, reference, 1, cell.rules, row)
-    return events.TextsSampled(checked), reason

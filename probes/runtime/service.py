@@ -11,7 +11,7 @@ from typing import Any
 from probes import protocol
 from probes.checking.dispatch import Cell
 from probes.measuring import flexibility, sync_check, timing
-from probes.runtime.cells import Job, nondeterministic
+from probes.runtime.cells import Job, calls_of, nondeterministic
 from probes.runtime.failures import FailureError, attempt, exception_summary
 from probes.wire import events
 from probes.wire.outcome import Failure
@@ -67,57 +67,38 @@ class Service:
         self.is_checked = False
         cell, block = self.cells[shape], self.blocks[shape]
         host_seconds = timing.time_host(self.launch)
+        calls, streams = calls_of(cell), self.job.request.device == "cuda"
         timed = timing.time_block(
-            cell.program,
-            cell.device_inputs,
-            self.job.workflow.synchronise,
-            block,
-            shape=shape,
-            round_number=round_number,
-            streams=self.job.request.device == "cuda",
+            calls, block, shape=shape, round_number=round_number, streams=streams
         )
         # Other work may have slowed the calls of the warm-up, or of this visit.
         typical = max(min(timed.seconds), statistics.median(timed.seconds) / MAX_BLOCK_GROWTH)
         sized = timing.size_block(typical, self.job.request.block_seconds)
         self.blocks[shape] = dataclasses.replace(sized, first_token_calls=block.first_token_calls)
         first_token: Any = getattr(cell.program, "first_token", None)
-        first_tokens = timing.time_calls(
-            first_token, cell.device_inputs, self.job.workflow.synchronise, block.first_token_calls
-        )
+        calls = dataclasses.replace(calls, call=first_token)
+        first_tokens = timing.time_calls(calls, block.first_token_calls)
         self.job.channel.send(
-            dataclasses.replace(
-                timed, host_seconds=host_seconds, first_token_seconds=tuple(first_tokens)
-            )
+            dataclasses.replace(timed, host_seconds=host_seconds, first_token_seconds=first_tokens)
         )
 
     def sustain(self, shape: Shape, seconds: float) -> None:
         self.job.channel.start_phase("sustain", shape)
-        cell = self.cells[shape]
-        calls, taken = timing.sustain(
-            cell.program, cell.device_inputs, self.job.workflow.synchronise, seconds
-        )
+        calls, taken = timing.sustain(calls_of(self.cells[shape]), seconds)
         self.job.channel.send(events.Sustained(shape, calls, taken))
 
     def probe_server(self, concurrency: int, seconds: float) -> None:
-        from probes.runtime import served  # noqa: PLC0415 - most workers serve nothing
-
-        program = self.cells[max(self.cells)].program
-        vocabulary = self.job.workflow.address().vocabulary
         self.job.channel.start_phase("sustain")
-        self.job.channel.send(
-            served.run_closed_loop(program, self.job.request, vocabulary, concurrency, seconds)
-        )
+        self.job.channel.send(self.job.workflow.run_closed_loop(concurrency, seconds))
 
     def sample_texts(self, seconds: float) -> None:
         """Check a text every so many seconds until the next token arrives, which is `enough`.
 
         Raise `FailureError` for a wrong one after that token: the server has to serve the load.
         """
-        from probes.runtime import served  # noqa: PLC0415 - as above
-
-        cell = self.cells[max(self.cells)]
-        self.job.channel.start_phase("sustain")
-        sampled, reason = served.sample_texts(cell, lambda: self.job.channel.has_token(seconds))
+        cell, channel = self.cells[max(self.cells)], self.job.channel
+        channel.start_phase("sustain")
+        sampled, reason = cell.program.sample_texts(cell, lambda: channel.has_token(seconds))
         self.job.channel.read_token()
         self.job.channel.send(sampled)
         if reason is not None:
@@ -136,12 +117,10 @@ class Service:
             if shape not in profiled:
                 continue
             self.job.channel.start_phase("diagnose", shape)
-            found = sync_check.profile_calls(
-                cell.program,
-                cell.device_inputs[:1] if generates else cell.device_inputs,
-                self.job.workflow.synchronise,
-                shape,
-            )
+            calls = calls_of(cell)
+            if generates:
+                calls = dataclasses.replace(calls, device_inputs=cell.device_inputs[:1])
+            found = sync_check.profile_calls(calls, shape)
             if found is not None:
                 self.job.channel.send(found)
 

@@ -72,25 +72,15 @@ def run_role(request: Request, channel: Channel) -> None:
         if options["allowed"] is not None:
             channel.send(events.Compared(name, *compare(snippet, arrays, request)))
     channel.start_phase("warmup")
-    warm = timing.warm_up(
-        lambda _: snippet.call(), [None], snippet.synchronise, request.warmup_seconds, shape
-    )
+    calls = timing.Calls(lambda _: snippet.call(), [None], snippet.synchronise)
+    warm = timing.warm_up(calls, request.warmup_seconds, shape)
     block = timing.size_block(warm.typical_seconds, request.block_seconds)
     # Without this, garbage collection would walk all objects of the stack before each block.
     gc.collect()
     gc.freeze()
     channel.send(events.Ready())
     while (token := channel.read_token())[0] == "visit":
-        channel.send(
-            timing.time_block(
-                lambda _: snippet.call(),
-                [None],
-                snippet.synchronise,
-                block,
-                shape=shape,
-                round_number=int(token[2]),
-            )
-        )
+        channel.send(timing.time_block(calls, block, shape=shape, round_number=int(token[2])))
 
 
 class Snippet:

@@ -10,6 +10,7 @@ import torch
 
 from probes.adapter import Engagement, Program
 from probes.measuring.sync_check import profile_calls
+from probes.measuring.timing import Calls
 from probes.stacks import pytorch
 from probes.wire.shape import Shape
 
@@ -129,7 +130,7 @@ class KernelLaunches(NamedTuple):
 
 def count_launches(call: Callable[[], object]) -> KernelLaunches:
     """Profile one call until the device is done."""
-    found = profile_calls(lambda _: call(), [None], pytorch.synchronise, Shape(1))
+    found = profile_calls(Calls(lambda _: call(), [None], pytorch.synchronise), Shape(1))
     assert found is not None  # noqa: S101 - for mypy; PyTorch is loaded
     counts = (found.kernels_per_call, found.launches_per_call, found.graph_launches_per_call)
     return KernelLaunches(*(round(each or 0) for each in counts))

@@ -14,7 +14,7 @@ from probes.adapter import Request, UnsupportedError
 from probes.files import replace_when_complete
 from probes.stacks import pytorch, value_reads
 from probes.subjects.exported import batch_range
-from probes.subjects.outputs import other_types
+from probes.subjects.outputs import types_in
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
@@ -83,21 +83,18 @@ def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
     """
     if request.subject["kind"] == "onnx":
         return "", "model"
+    before, exported, more = "", "model, inputs", ""
     # The exporter with `dynamo=True` refuses some models.
-    is_traced = any(pathlib.Path(request.scratch_directory).glob(f"*/{TRACED}"))
-    arguments = {
-        (False, False): "model, inputs",
-        (False, True): "torch.export.export(model, example, dynamic_shapes=shapes, strict=False)",
-        (True, False): "model, inputs",
-        (True, True): "model, example",
-    }[is_traced, is_free]
-    names = 'input_names=names, dynamic_axes=dict.fromkeys(names, {0: "batch"})'
-    call = f'torch.onnx.export({arguments}, dynamo=True).save("model.onnx", external_data=True)'
-    before = EXPORT_LINES if is_free else ""
-    if is_traced:
-        before = f"{EXAMPLE_LINES}{NAMES}" if is_free else ""
-        more = f", {names}" if is_free else ""
-        call = f'torch.onnx.export({arguments}, "model.onnx", dynamo=False{more})'
+    if any(pathlib.Path(request.scratch_directory).glob(f"*/{TRACED}")):
+        if is_free:
+            before, exported = f"{EXAMPLE_LINES}{NAMES}", "model, example"
+            more = ', input_names=names, dynamic_axes=dict.fromkeys(names, {0: "batch"})'
+        call = f'torch.onnx.export({exported}, "model.onnx", dynamo=False{more})'
+    else:
+        if is_free:
+            before = EXPORT_LINES
+            exported = "torch.export.export(model, example, dynamic_shapes=shapes, strict=False)"
+        call = f'torch.onnx.export({exported}, dynamo=True).save("model.onnx", external_data=True)'
     return f"{before}with torch.no_grad():\n    {call}\n", '"model.onnx"'
 
 
@@ -145,7 +142,8 @@ def _export(
     device = next((parameter.device for parameter in parameters), tensors[0].device)
     arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
     # Before the export: it returns free sizes as tensors.
-    if types := other_types(subject.module(*(tensor.clone() for tensor in arguments))):
+    output = subject.module(*(tensor.clone() for tensor in arguments))
+    if types := types_in(output, lambda each: each is None or isinstance(each, torch.Tensor)):
         message = (
             f"besides tensors the model returns values of the type {', '.join(sorted(types))},"
             " which an ONNX file cannot return"

@@ -7,6 +7,7 @@ import pathlib
 import statistics
 import time
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import torch
@@ -23,15 +24,10 @@ GRAPH_REGION = "## Call CompiledFxGraph"
 
 
 def versions(*packages: str) -> dict[str, str]:
-    from importlib import metadata  # noqa: PLC0415
-
-    found = {
-        "torch": torch.__version__,
-        **{package: metadata.version(package) for package in packages},
-    }
-    if torch.version.cuda:
-        found["cuda"] = torch.version.cuda
-    return found
+    """Return the versions of PyTorch and of packages, of which a CPU has no Triton."""
+    cuda = {"cuda": torch.version.cuda} if torch.version.cuda else {}
+    used = [package for package in packages if cuda or package != "triton"]
+    return {"torch": torch.__version__, **{name: metadata.version(name) for name in used}, **cuda}
 
 
 def apply_settings(request: Request) -> dict[str, str]:

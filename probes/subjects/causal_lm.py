@@ -162,7 +162,9 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
         raise ModelError(reason, "leave --task generate out, or name a causal language model")
     with replace_when_complete(folder) as partial:
         shutil.rmtree(partial, ignore_errors=True)
-        model, adjusted = make_model(model_class, config, request)
+        model, missing = transformers_model.make_model(model_class, config, request)
+        if subject["weights"] == "random":
+            suppress_eos(model)
         model.save_pretrained(partial)
         write_tokenizer(partial, config)
         rewrite(partial / "config.json", with_legacy_keys)
@@ -175,22 +177,8 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
                 "do_sample": False,
             },
         )
+        adjusted = transformers_model.describe_missing(missing)
         checkpoint.write_info(partial, checkpoint_info(model, adjusted))
-
-
-def make_model(model_class: Any, config: Any, request: Request) -> tuple[Any, dict[str, str]]:
-    """Return the model with random weights or those that the request names, and what they lack."""
-    source = request.subject["weights"]
-    if source != "random":
-        model, missing = transformers_model.open_weights(model_class, config, request)
-        return model, transformers_model.describe_missing(missing)
-    dtype = None if request.dtype == "native" else getattr(torch, request.dtype)
-    with torch.device(request.device):
-        model = model_class._from_config(  # noqa: SLF001 - no public function takes any class
-            config, dtype=dtype
-        )
-    suppress_eos(model)
-    return model, {}
 
 
 def suppress_eos(model: Any) -> None:

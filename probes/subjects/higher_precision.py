@@ -87,14 +87,6 @@ def copy_module(module: Any) -> Any:
     return copy.deepcopy(module, memo)
 
 
-def candidates(dtypes: list[torch.dtype], own: torch.dtype) -> list[Precision]:
-    """Return the precisions to try, the best first; the last is the module's own."""
-    return [
-        *(Precision(dtype, own, redirects) for dtype in dtypes for redirects in (False, True)),
-        Precision(None, own),
-    ]
-
-
 @contextlib.contextmanager
 def keep_limits(own: torch.dtype, higher: torch.dtype) -> Iterator[None]:
     """Let `torch` use the limits of `own` for values in `higher`.
@@ -152,30 +144,30 @@ def time_limit(seconds: float) -> Iterator[None]:
         watched.remove()
 
 
-def limit_seconds(own_seconds: float, option: Precision) -> float:
+def limit_seconds(own_seconds: float) -> float:
     """Return how long a call may take where one in the module's own precision takes so long."""
-    return math.inf if option.dtype is None else max(MOST_SECONDS, MOST_TIMES * own_seconds)
+    return max(MOST_SECONDS, MOST_TIMES * own_seconds)
 
 
-def find(options: list[Precision], takes: Callable[[Precision], None]) -> Precision:
-    """Return the first precision for which `takes` raises none of `REFUSALS`, else the last.
+def find(
+    dtypes: list[torch.dtype], own: torch.dtype, takes: Callable[[Precision], None]
+) -> Precision:
+    """Return the first precision for which `takes` raises none of `REFUSALS`, else the `own`.
 
     A lack of memory is one of them: a lower precision needs less. One that is too slow is not tried
     with redirected casts.
     """
-    slow: set[torch.dtype | None] = set()
-    for option in options[:-1]:
-        if option.dtype in slow:
-            continue
-        try:
-            takes(option)
-        except TooSlowError:
-            slow.add(option.dtype)
-        except REFUSALS:
-            continue
-        else:
+    for dtype in dtypes:
+        for redirects_casts in (False, True):
+            option = Precision(dtype, own, redirects_casts)
+            try:
+                takes(option)
+            except TooSlowError:
+                break
+            except REFUSALS:
+                continue
             return option
-    return options[-1]
+    return Precision(None, own)
 
 
 class RedirectedCasts(TorchDispatchMode):
@@ -229,20 +221,18 @@ EXPONENT_BITS = 0x7FF0000000000000
 def step(values: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
     """Return float64 `values` moved up or down, at random, by one unit in their last place.
 
-    `unit` is the precision's `torch.finfo(...).eps`: the distance of 1.0 to the next value. Zeros
-    stay zeros: their next value is too small to matter.
+    `unit` is the precision's `torch.finfo(...).eps`: the distance of 1.0 to the next value. Both
+    parts of complex values move. Integers stay, and so do zeros: their next value is too small to
+    matter.
     """
+    if values.is_complex():
+        return torch.view_as_complex(step(torch.view_as_real(values), unit, generator))
+    if not values.is_floating_point():
+        return values
     # Without its sign and its mantissa, a value is the power of two below it.
     powers = (values.view(torch.int64) & EXPONENT_BITS).view(torch.float64)
     up = torch.empty_like(values, dtype=torch.bool).bernoulli_(0.5, generator=generator)
     return values + unit * torch.where(up, powers, -powers)
-
-
-def step_any(values: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
-    """Return `step` of float64 values, and of both parts of complex ones; integers stay."""
-    if values.is_complex():
-        return torch.view_as_complex(step(torch.view_as_real(values), unit, generator))
-    return step(values, unit, generator) if values.is_floating_point() else values
 
 
 def unit_of(values: torch.Tensor) -> float:

@@ -93,19 +93,16 @@ def unseen_types(output: Any) -> set[str]:
     """Return the types of the values of an output that `collect` drops, but for None and flags."""
     if is_cut(output):
         return {f"values in more than {MAX_DEPTH} containers"}
-    if output is None or isinstance(output, bool):
-        return set()
+    return types_in(
+        output, lambda value: value is None or isinstance(value, bool) or bool(collect(value))
+    )
+
+
+def types_in(output: Any, is_left_out: Callable[[Any], bool]) -> set[str]:
+    """Return the types of the values in an output and its containers but for some."""
     if isinstance(output, (Mapping, tuple, list)) or dataclasses.is_dataclass(output):
-        return {name for value in _parts(output) for name in unseen_types(value)}
-    return set() if collect(output) else {type(output).__name__}
-
-
-def other_types(output: Any) -> set[str]:
-    """Return the types of the values in `output` that are neither tensors nor None."""
-    if isinstance(output, (dict, tuple, list)) or dataclasses.is_dataclass(output):
-        return {name for value in _parts(output) for name in other_types(value)}
-    is_known = output is None or isinstance(output, torch.Tensor)
-    return set() if is_known else {type(output).__name__}
+        return {name for value in _parts(output) for name in types_in(value, is_left_out)}
+    return set() if is_left_out(output) else {type(output).__name__}
 
 
 #: Names of the layers that return a figure for each class, in transformers and torchvision.

@@ -219,8 +219,7 @@ class TorchSubject:
         fits = self.parameters <= MAX_FLOAT64_PARAMETERS and not quick
         higher = [torch.float64, torch.float32] if fits else [torch.float32]
         self._precision = found = higher_precision.find(
-            higher_precision.candidates(higher, self._own),
-            lambda option: self._try_precision(option, input_sets[0]),
+            higher, self._own, lambda option: self._try_precision(option, input_sets[0])
         )
         name = self.dtype if found.dtype is None else str(found.dtype).removeprefix("torch.")
         return name, self._outputs_in(found, input_sets)
@@ -256,7 +255,7 @@ class TorchSubject:
         # For example, the grouped matrix products of mixtures of experts have no float64 kernels.
         started = time.monotonic()
         own = self.run(inputs)
-        limit = higher_precision.limit_seconds(time.monotonic() - started, option)
+        limit = higher_precision.limit_seconds(time.monotonic() - started)
         with higher_precision.time_limit(limit):
             exact = next(self._outputs_in(option, [inputs]))
         self._precision = option
@@ -301,7 +300,7 @@ class TorchSubject:
         least_unit = 0.0 if dtype else self._observed.unit
 
         def step(tensor: torch.Tensor, unit: float) -> torch.Tensor:
-            moved = higher_precision.step_any(
+            moved = higher_precision.step(
                 higher_precision.cast(tensor, torch.float64), max(unit, least_unit), generator
             )
             return higher_precision.cast(moved, dtype) if dtype else moved.to(tensor.dtype)

@@ -56,23 +56,14 @@ def create(request: Request) -> LoadedModel:
     subject = request.subject
     config = open_config(subject, request)
     model_class = find_class(config, subject)
-    dtype = None if request.dtype == "native" else getattr(torch, request.dtype)
-    random = subject["weights"] == "random"
-    missing: tuple[str, ...] = ()
-    if random:
-        with torch.device(request.device):
-            model = model_class._from_config(  # noqa: SLF001 - no public function takes any class
-                config, dtype=dtype
-            )
-    else:
-        model, missing = open_weights(model_class, config, request)
+    model, missing = make_model(model_class, config, request)
     source = None if subject.get("config") else subject["name"]
     arguments = arguments_of(model, config, request.input_tokens, model.dtype, source)
     text = set(arguments) <= {TOKENS, DECODER_TOKENS}
     return LoadedModel(
         module=Forward(model, tuple(arguments)),
         arguments=tuple(arguments.values()),
-        shares_weights=random or bool(missing),
+        shares_weights=subject["weights"] == "random" or bool(missing),
         names=tuple(arguments),
         unit="tokens" if text else "samples",
         units_per_sample=request.input_tokens if text else 1,
@@ -144,22 +135,25 @@ def describe_missing(missing: tuple[str, ...]) -> dict[str, str]:
     return {"the weights": f"lack {len(missing)}, such as {missing[0]}, made at random instead"}
 
 
-def open_weights(model_class: Any, config: Any, request: Request) -> tuple[Any, tuple[str, ...]]:
-    """Load trained weights, from safetensors only unless the request allows pickles.
+def make_model(model_class: Any, config: Any, request: Request) -> tuple[Any, tuple[str, ...]]:
+    """Return the model with random weights, or with the trained ones that the request names.
 
-    Also return the names of those that are missing, which transformers makes at random.
+    Those are read from safetensors only, unless the request allows pickles. Also return the names
+    of those that are missing, which transformers makes at random.
     """
-    source = (
-        request.subject["name"]
-        if request.subject["weights"] == "hub"
-        else request.subject["weights"]
-    )
+    weights = request.subject["weights"]
+    dtype = None if request.dtype == "native" else getattr(torch, request.dtype)
+    if weights == "random":
+        with torch.device(request.device):
+            # No public function takes any class.
+            return model_class._from_config(config, dtype=dtype), ()  # noqa: SLF001
+    source = request.subject["name"] if weights == "hub" else weights
     try:
         model, loading = model_class.from_pretrained(
             source,
             output_loading_info=True,
             config=config,
-            dtype="auto" if request.dtype == "native" else getattr(torch, request.dtype),
+            dtype=dtype or "auto",
             use_safetensors=None if request.allow_pickle else True,
             trust_remote_code=request.trust_remote_code,
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-import torch
 from torch._inductor import aoti_compile_and_package, aoti_load_package
 
 from probes.adapter import Engagement, Request, StartLines
@@ -14,13 +14,10 @@ from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
+versions = functools.partial(pytorch.versions, "triton")
 settings = pytorch.apply_settings
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions(*(["triton"] if torch.version.cuda else []))
 
 
 def build(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -14,16 +15,13 @@ from probes.subjects.by_request import open_by_task
 
 TASKS = (FORWARD, GENERATE)
 
+versions = functools.partial(pytorch.versions, "triton")
 settings = pytorch.apply_settings
 open_subject = open_by_task
 synchronise = pytorch.synchronise
 
 #: Modes that capture compiled code as CUDA graphs; they give no error when they cannot.
 CAPTURING_MODES = {"reduce-overhead", "max-autotune"}
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions(*(["triton"] if torch.version.cuda else []))
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-import torch
 import transformers
 from torch._dynamo.utils import counters
 
@@ -15,13 +15,10 @@ from probes.subjects.causal_lm import CausalLm, open_causal_lm
 
 TASKS = (GENERATE,)
 
+versions = functools.partial(pytorch.versions, "transformers", "triton")
 settings = pytorch.apply_settings
 open_subject = open_causal_lm
 synchronise = pytorch.synchronise
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions("transformers", *(["triton"] if torch.version.cuda else []))
 
 
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextProgram:

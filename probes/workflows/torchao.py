@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from probes.subjects.by_request import open_by_task
 
 TASKS = (FORWARD, GENERATE)
 
+versions = functools.partial(pytorch.versions, "torchao", "triton")
 settings = pytorch.apply_settings
 open_subject = open_by_task
 synchronise = pytorch.synchronise
@@ -36,10 +38,6 @@ PACKING = "tile_packed_to_4d"
 REFUSALS = (AssertionError, NotImplementedError, ValueError)
 #: Names of the profiler regions that Dynamo and Inductor open around a call into compiled code.
 COMPILED_REGIONS = (pytorch.COMPILED_REGION, pytorch.GRAPH_REGION)
-
-
-def versions() -> dict[str, str]:
-    return pytorch.versions("torchao", *(["triton"] if torch.version.cuda else []))
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:

@@ -171,12 +171,12 @@ def test_a_burst_of_load_does_not_show_in_short_calls(
 
     def timed(*_: Any) -> tuple[float, Any]:
         made.append(next(times))
-        return made[-1], np.zeros(1)
+        return made[-1], np.zeros((3, 8))
 
     monkeypatch.setattr(flexibility, "_time_call", timed)
     monkeypatch.setattr(flexibility, "run_queue_seconds", lambda: 0.0)
-    first, steady, _ = flexibility.time_new_shape(WORKFLOW, Program(), [])
-    assert (first, steady) == (1.0, fastest)
+    result = try_size(3)
+    assert (result.first_call_seconds, result.steady_seconds) == (1.0, fastest)
     assert len(made) == 1 + calls
 
 
@@ -190,11 +190,12 @@ def test_a_first_call_that_waits_for_a_processor_is_no_stall(
     """The first call takes 0.4 seconds with the wait, and the others 0.01."""
     times = itertools.chain([0.4], itertools.repeat(0.01))
     waits = iter((1.0, 1.0 + waited))
-    monkeypatch.setattr(flexibility, "_time_call", lambda *_: (next(times), np.zeros(1)))
+    real = flexibility._time_call
+    monkeypatch.setattr(flexibility, "_time_call", lambda *called: (next(times), real(*called)[1]))
     monkeypatch.setattr(flexibility, "run_queue_seconds", lambda: next(waits))
-    first, steady, _ = flexibility.time_new_shape(WORKFLOW, Program(), [])
-    assert first == pytest.approx(seconds)
-    assert flexibility.outcome_of(first, steady, None) == outcome
+    result = try_size(3)
+    assert result.first_call_seconds == pytest.approx(seconds)
+    assert result.outcome == outcome
 
 
 @pytest.mark.parametrize("built", [1, 2, 3, 4, 31, 32, 128])

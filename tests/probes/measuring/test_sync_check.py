@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 from fake_clock import FakeClock, no_synchronize, replace_clocks
 
 from probes.measuring import sync_check, timing
+from probes.measuring.timing import Calls
 
 
 @pytest.fixture
@@ -20,6 +22,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     replace_clocks(monkeypatch, sync_check, clock)
     monkeypatch.setattr(sync_check, "run_queue_seconds", lambda: clock.run_queue_seconds)
     return clock
+
+
+def late_share_of_output(call: Callable[[str], object], read: Callable[[object], object]) -> float:
+    return sync_check.late_share_of_output(Calls(call, ["input"], no_synchronize), read)
 
 
 def test_work_on_the_device_after_synchronise_is_detected(clock: FakeClock) -> None:
@@ -33,10 +39,10 @@ def test_work_on_the_device_after_synchronise_is_detected(clock: FakeClock) -> N
         clock.advance(sum(working))
         working.clear()
 
-    assert sync_check.late_share_on_device(
-        start, "input", no_synchronize, wait_for_device
-    ) == pytest.approx(0.5)
-    assert sync_check.late_share_on_device(start, "input", wait_for_device, wait_for_device) == 0.0
+    calls = Calls(start, ["input"], no_synchronize)
+    assert sync_check.late_share_on_device(calls, wait_for_device) == pytest.approx(0.5)
+    calls = Calls(start, ["input"], wait_for_device)
+    assert sync_check.late_share_on_device(calls, wait_for_device) == 0.0
 
 
 def test_an_output_that_is_slower_to_read_at_once_than_later_was_late(clock: FakeClock) -> None:
@@ -50,17 +56,13 @@ def test_an_output_that_is_slower_to_read_at_once_than_later_was_late(clock: Fak
         clock.advance(max(done[-1] - clock.perf_counter(), 0.0) + 0.05)
 
     # An immediate read takes 0.35 s, a later one 0.05, and a factor of two may be chance.
-    assert sync_check.late_share_of_output(start, read, "input", no_synchronize) == pytest.approx(
-        0.25 / 0.35
-    )
+    assert late_share_of_output(start, read) == pytest.approx(0.25 / 0.35)
 
 
 def test_an_output_that_is_always_slow_to_read_was_not_late(
     clock: FakeClock,
 ) -> None:
-    late = sync_check.late_share_of_output(
-        lambda _: clock.advance(0.1), lambda _: clock.advance(0.4), "input", no_synchronize
-    )
+    late = late_share_of_output(lambda _: clock.advance(0.1), lambda _: clock.advance(0.4))
     assert late == pytest.approx(0.0)
 
 
@@ -75,11 +77,8 @@ def test_reads_that_vary_by_more_than_a_call_are_no_late_work(
     clock: FakeClock, seconds: list[float]
 ) -> None:
     immediate_and_later = itertools.cycle(seconds)
-    late = sync_check.late_share_of_output(
-        lambda _: clock.advance(0.09),
-        lambda _: clock.advance(next(immediate_and_later)),
-        "input",
-        no_synchronize,
+    late = late_share_of_output(
+        lambda _: clock.advance(0.09), lambda _: clock.advance(next(immediate_and_later))
     )
     assert late == 0.0
 
@@ -92,9 +91,8 @@ def test_run_queue_delay_is_no_late_work(clock: FakeClock) -> None:
         clock.run_queue_seconds += waited
         clock.advance(0.1 + waited)
 
-    assert sync_check.late_share_of_output(
-        lambda _: clock.advance(0.09), read_after_a_wait, "input", no_synchronize
-    ) == pytest.approx(0.0)
+    late = late_share_of_output(lambda _: clock.advance(0.09), read_after_a_wait)
+    assert late == pytest.approx(0.0)
 
 
 def test_the_run_queue_delay_of_a_thread_is_read() -> None:
@@ -131,15 +129,15 @@ def test_a_long_clean_call_is_tried_once(clock: FakeClock, seconds: float, tries
         called.append(device_inputs)
         clock.advance(seconds)
 
-    assert sync_check.late_share_on_device(call, "input", no_synchronize, no_synchronize) == 0.0
+    calls = Calls(call, ["input"], no_synchronize)
+    assert sync_check.late_share_on_device(calls, no_synchronize) == 0.0
     assert len(called) == tries
 
 
 def test_one_stall_of_the_machine_does_not_make_a_long_call_late(clock: FakeClock) -> None:
     waits = iter([0.0, 0.0, 0.1, *[0.0] * 20])
-    late = sync_check.late_share_on_device(
-        lambda _: clock.advance(0.6), "input", no_synchronize, lambda: clock.advance(next(waits))
-    )
+    calls = Calls(lambda _: clock.advance(0.6), ["input"], no_synchronize)
+    late = sync_check.late_share_on_device(calls, lambda: clock.advance(next(waits)))
     assert late == 0.0
 
 

@@ -12,7 +12,7 @@ import pytest
 from fake_clock import FakeClock, no_op, no_synchronize, replace_clocks
 
 from probes.measuring import timing
-from probes.measuring.timing import Block
+from probes.measuring.timing import Block, Calls
 from probes.wire.events import BlockTimed, WarmedUp
 from probes.wire.shape import Shape
 
@@ -63,8 +63,9 @@ def time_block(
     *,
     streams: bool = False,
 ) -> BlockTimed:
+    calls = Calls(call, inputs, wait)
     return timing.time_block(
-        call, inputs, wait, block, shape=Shape(1), round_number=round_number, streams=streams
+        calls, block, shape=Shape(1), round_number=round_number, streams=streams
     )
 
 
@@ -74,7 +75,7 @@ def warm_up(
     call: Callable[[Any], object] = no_op,
     inputs: Sequence[str] = ("input",),
 ) -> WarmedUp:
-    return timing.warm_up(call, inputs, wait, min_seconds, Shape(1))
+    return timing.warm_up(Calls(call, inputs, wait), min_seconds, Shape(1))
 
 
 def test_a_duration_includes_the_call_and_the_wait_for_its_end(clock: FakeClock) -> None:
@@ -203,7 +204,7 @@ def test_the_warm_up_uses_all_inputs(clock: FakeClock) -> None:
 
 
 def test_sustained_calls_fill_their_time(clock: FakeClock) -> None:
-    calls, seconds = timing.sustain(no_op, "ab", lambda: clock.advance(0.3), 1.0)
+    calls, seconds = timing.sustain(Calls(no_op, "ab", lambda: clock.advance(0.3)), 1.0)
     assert calls == 4
     assert seconds == pytest.approx(1.2)
 

@@ -69,7 +69,8 @@ def warm_up(
     for seed in range(traces):
         stack = Stack(trace, seconds, seed)
         replace_clocks(monkeypatch, timing, stack)
-        result = timing.warm_up(stack, ["input"], lambda: None, MIN_SECONDS, Shape(1))
+        calls = timing.Calls(stack, ["input"], lambda: None)
+        result = timing.warm_up(calls, MIN_SECONDS, Shape(1))
         found.append((abs(result.typical_seconds / seconds - 1), result.steady))
     return found
 

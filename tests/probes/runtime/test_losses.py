@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from probes.checking.dispatch import Cell
 from probes.runtime.cells import Job, report_losses
 from probes.runtime.failures import exception_summary
 from probes.wire.checks import UserMetric
@@ -46,8 +47,9 @@ def ask(directory: pathlib.Path, function: str) -> list[Any]:
         batch_sizes=[1, 4], long_text={}, metric=f"{file}:{function}"
     )
     workflow = types.SimpleNamespace(synchronise=lambda: None)
-    cells: Any = {
-        shape: types.SimpleNamespace(program=Doubling(), workflow=workflow, shape=shape)
+    unused: Any = None
+    cells = {
+        shape: Cell(workflow, shape, Doubling(), [], unused, unused)
         for shape in (Shape(1), Shape(4))
     }
     report_losses(cells, Job(request, channel, workflow))

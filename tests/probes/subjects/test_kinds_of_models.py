@@ -338,9 +338,7 @@ def test_a_model_that_is_slow_in_float64_is_its_own_reference(
 ) -> None:
     """Rounding in the precision in which it computes is right, even if its weights have more."""
     assert make_case(function, tmp_path).reference.name == "float64"
-    monkeypatch.setattr(
-        "probes.subjects.higher_precision.limit_seconds", lambda _seconds, _option: 0.0
-    )
+    monkeypatch.setattr("probes.subjects.higher_precision.limit_seconds", lambda _seconds: 0.0)
     case = make_case(function, tmp_path)
     assert case.reference.name == "float32"
     generator = np.random.default_rng(0)
