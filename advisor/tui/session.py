@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -11,10 +12,10 @@ from collections.abc import Callable
 from typing import Literal
 
 from advisor.decide.decision import evaluate
-from advisor.domain.answer import Answer
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.event_folding import fold
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_events import LoggedEvent, WorkerReported
+from advisor.domain.run_events import LoggedEvent, ProvisionalAnswer, WorkerReported
 from advisor.domain.run_state import Header, RunState
 from advisor.report import progress_lines
 from advisor.store.runs import Run
@@ -50,6 +51,8 @@ class RunSession:
         self.is_replay = is_replay
         self.is_pause_requested = False
         self.provisional: Answer | None = None
+        #: The arm that is shown as the answer so far.
+        self.leader: RankedArm | None = None
         self._ranked_seq, self._ranked_at = 0, -RANKING_INTERVAL_SECONDS
 
     @classmethod
@@ -156,9 +159,36 @@ class RunSession:
 
     def set_provisional(self, answer: Answer) -> None:
         self.provisional = answer
+        self.leader = choose_leader(answer, self.leader.arm if self.leader else "")
 
     def decide(self) -> Answer:
         return evaluate(self.follower.header, self.follower.state)
+
+
+def choose_leader(answer: Answer, before: str) -> RankedArm | None:
+    """Return the arm to show as the answer so far: `before` while it is about as good as the best.
+
+    On a busy machine another one of equal arms is the best after each round.
+    """
+    viable = [arm for arm in answer.ranked if not (arm.scored.failures or arm.scored.unproven)]
+    shown = next((arm for arm in viable if arm.arm == before), None)
+    best = answer.advised or (viable[0] if viable else None)
+    if shown is None or best is None:
+        return best
+    if answer.recommendation is None:
+        is_as_good = bounds(best)[0] <= bounds(shown)[1]
+    else:
+        decision = answer.recommendation.decision
+        # An open decision allows all of its contenders.
+        equals = decision.contenders if decision.word == "OPEN" else decision.as_good
+        is_as_good = shown.arm in equals
+    return shown if is_as_good else best
+
+
+def bounds(arm: RankedArm) -> tuple[float, float]:
+    """Return the ends of the interval of a speed-up, of which none is known at first."""
+    low, high = arm.speedup.low, arm.speedup.high
+    return (0.0 if low is None else low, math.inf if high is None else high)
 
 
 class EventFileTail:
@@ -222,7 +252,8 @@ class RunFollower:
         for event in events:
             run_event = event.run_event
             line = progress_lines.render_event(event)
-            if line is not None:
+            # The answer so far has a place of its own.
+            if line is not None and not isinstance(run_event, ProvisionalAnswer):
                 self.timeline.append(f"{format_duration(event.at)}  {printable(line, 600)}")
             arm = getattr(run_event, "arm", None)
             if arm is None:

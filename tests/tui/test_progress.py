@@ -9,10 +9,11 @@ import msgspec
 import pytest
 from report_runs import advice_of, with_advice, with_results, without_advice
 
-from advisor.domain.answer import Problem
+from advisor.domain.answer import Answer, Problem
 from advisor.domain.event_folding import fold
-from advisor.domain.measurement import VisitCounts
+from advisor.domain.measurement import Interval, VisitCounts
 from advisor.domain.plan import Plan
+from advisor.domain.recommendation import DecisionWord
 from advisor.domain.run_events import (
     EndCause,
     LoadMeasured,
@@ -24,6 +25,7 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
+from advisor.errors import MachineUnfitError
 from advisor.text_format import MISSING
 from advisor.tui.progress import (
     ProcessRow,
@@ -34,6 +36,7 @@ from advisor.tui.progress import (
 )
 from advisor.tui.screens.live import describe_leader
 from advisor.tui.screens.live_table import BAR_WIDTH, EMPTY, FULL, draw_load, process_cells
+from advisor.tui.session import choose_leader
 from probes.wire.events import Built, Ready, Serving
 from probes.wire.shape import Shape
 
@@ -151,10 +154,45 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
     decision = msgspec.structs.replace(advice_of(made).decision, as_good=("exported",))
     disturbed = with_advice(made, decision=decision)
     disturbed = with_results(disturbed, visits=VisitCounts(made=10, discarded=0, unfit=3))
-    shown = describe_leader(disturbed).plain
+    shown = describe_leader(disturbed, disturbed.advised).plain
     assert all(each in shown for each in (str(decision.word), "exported", "3 of 10 visits"))
-    busy = Problem(name="machine-unfit", what="too busy", next_step="wait", exit_code=4)
-    assert "No answer: too busy" in describe_leader(without_advice(made, busy)).plain
+    busy = Problem(name=MachineUnfitError.name, what="too busy", next_step="wait", exit_code=4)
+    unknown = without_advice(disturbed, busy)
+    shown = describe_leader(unknown, choose_leader(unknown, "")).plain
+    assert all(each in shown for each in ("OPEN", unknown.ranked[0].arm, "between", "3 of 10"))
+    none = Problem(name="nothing-viable", what="nothing is viable", next_step="", exit_code=1)
+    assert none.what in describe_leader(without_advice(made, none), None).plain
+
+
+def test_the_answer_so_far_stays_while_it_is_about_as_good() -> None:
+    made = built_answers.answer()
+    advice = advice_of(made)
+    other = next(arm.arm for arm in made.ranked if arm.arm != advice.arm)
+
+    def leader(answer: Answer, before: str) -> str:
+        return builders.known(choose_leader(answer, before)).arm
+
+    def decided(word: DecisionWord, *as_good: str) -> Answer:
+        contenders = {advice.arm: 0.9, other: 0.1}
+        decision = msgspec.structs.replace(
+            advice.decision, word=word, as_good=as_good, contenders=contenders
+        )
+        return with_advice(made, decision=decision)
+
+    assert leader(decided("LIKELY"), "") == advice.arm
+    assert leader(decided("LIKELY"), other) == advice.arm
+    assert leader(decided("LIKELY", other), other) == other
+    assert leader(decided("OPEN"), other) == other
+    assert leader(decided("OPEN"), "gone") == advice.arm
+    busy = Problem(name=MachineUnfitError.name, what="busy", next_step="wait", exit_code=4)
+    undecided = without_advice(made, busy)
+    wide = Interval(value=1.5, low=0.1, high=90.0)
+    measurements = tuple(
+        msgspec.structs.replace(each, speedup=wide) if each.arm == other else each
+        for each in undecided.results.measurements
+    )
+    assert leader(with_results(undecided, measurements=measurements), other) == other
+    assert leader(undecided, other) == undecided.ranked[0].arm
 
 
 def resumed(*events: RunEvent, **changes: object) -> RunState:

@@ -11,12 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
+from advisor.decide.faster_arm import describe_range
 from advisor.decide.trust import find_disturbances, find_unfitness, is_unfit
-from advisor.domain.answer import Answer
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.plan import REFERENCE
 from advisor.errors import UserError
-from advisor.report.answer import headline
-from advisor.report.ranking import interval_or_range
+from advisor.report.answer import has_unfit_problem, headline
+from advisor.text_format import format_interval
 from advisor.tui import text
 from advisor.tui.progress import (
     ProcessRow,
@@ -106,6 +107,9 @@ measurements."""
         """Offer to pause and to skip only while a process works on the run."""
         return self._is_controlled or action not in {"pause", "skip"}
 
+    def refusal_of(self, action: str) -> str:  # noqa: ARG002 - the same for all
+        return NOT_CONTROLLED_MESSAGE
+
     def draw(self) -> None:
         session = self.app.run_controller.session
         # A closed screen has no widgets, but a drawing may still be scheduled.
@@ -122,7 +126,7 @@ measurements."""
         self._draw_table(session, rows)
         load = follower.header.question.load
         if load is None:
-            self._draw_leader(session.provisional)
+            self._draw_leader(session)
         else:
             drawn = draw_load(follower.state, load, active_arm)
             self.query_one("#leader", Static).update(drawn)
@@ -202,9 +206,9 @@ measurements."""
             {row.arm: STYLES[row.status] for row in rows},
         )
 
-    def _draw_leader(self, answer: Answer | None) -> None:
+    def _draw_leader(self, session: RunSession) -> None:
         """Show the answer so far if it is another one: new lines lay out the whole screen."""
-        lines = describe_leader(answer)
+        lines = describe_leader(session.provisional, session.leader)
         if lines != self._leader:
             self._leader = lines
             self.query_one("#leader", Static).update(lines)
@@ -249,21 +253,28 @@ measurements."""
         self.toggle_class("-log")
 
 
-def describe_leader(answer: Answer | None) -> Text:
-    """Return the answer that the run would have now, and what makes it unsure."""
+def describe_leader(answer: Answer | None, leader: RankedArm | None) -> Text:
+    """Return the answer that the run would have now, and what makes it unsure.
+
+    `leader` is the arm to show, the advised one or one that is about as good.
+    """
     if answer is None or not answer.scores:
         return Text("No answer before the second round.", "dim")
-    advice, advised = answer.recommendation, answer.advised
-    if advice is None or advised is None:
+    advice = answer.recommendation
+    if leader is None or (advice is None and not has_unfit_problem(answer)):
         return Text(text.printable(headline(answer)))
-    line = text.styled("So far (provisional): ", "dim")
-    if advice.decision.word is not None:
-        line += Text(f"{advice.decision.word} ", "bold")
-    unfit = is_unfit(answer.results)
-    is_known = not unfit or advised.speedup.low is not None
-    speed = interval_or_range(advised.speedup, unfit=unfit) if is_known else ""
-    line += Text.assemble((text.printable(advice.arm, 60), "bold"), f"  {speed}")
-    equals = ", ".join(text.printable(each, 60) for each in advice.decision.as_good)
+    decision = advice.decision if advice else None
+    word = decision.word if decision else "OPEN"
+    unfit = is_unfit(answer.results) or decision is None
+    speed = describe_range(leader.speedup) if unfit else format_interval(leader.speedup)
+    line = Text.assemble(
+        ("So far (provisional): ", "dim"),
+        (f"{word} " if word else "", "bold"),
+        (text.printable(leader.arm, 60), "bold"),
+        f"  {speed}",
+    )
+    as_good = dict.fromkeys((advice.arm, *advice.decision.as_good) if advice else ())
+    equals = ", ".join(text.printable(each, 60) for each in as_good if each != leader.arm)
     disturbances = find_unfitness(answer.results) or find_disturbances(answer.results)
     doubts = [*([f"about as good: {equals}"] if equals else []), *disturbances[:1]]
     return line + Text(f"\n{'; '.join(doubts)}" if doubts else "", "dim")
