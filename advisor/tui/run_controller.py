@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -263,16 +264,32 @@ class RunController:
         self._app.ask(quit_dialog(f"Run {name[-4:]} {state}."), on_answer)
 
     def exit_message(self) -> str:
-        """Return a line for the shell: how to come back to a run, or the last answer."""
+        """Return lines for the shell: the last answer, and the command that shows or resumes it.
+
+        Empty where no run was shown.
+        """
+        session, answer = self.session, self._answer
         if self._left_run:
-            return f"The run goes on. p3-advisor ask --open {self._left_run} shows it."
-        if self.session is not None and not self.session.is_finished and not self.session.is_replay:
-            return f"The run was stopped. p3-advisor resume {self.session.follower.header.run_id}"
-        answer = self._answer
-        if answer is None:
+            return f"The run goes on. Show it: p3-advisor ask --open {self._left_run}"
+        if session is not None and not session.is_replay:
+            run = session.follower.run
+            if run.is_active():
+                return f"The run goes on. Show it: p3-advisor ask --open {self._name_of(run)}"
+            if not session.is_finished:
+                return f"The run was stopped. Resume it: p3-advisor resume {self._name_of(run)}"
+            if answer is None:
+                return f"The run has ended. Show it: p3-advisor show {self._name_of(run)}"
+        if answer is None or answer.run is None:
             return ""
-        shown = f"p3-advisor show {answer.document.run_id}"
-        return f"{text.printable(headline(answer.document), MAX_ANSWER)} {shown}"
+        advice = answer.document.recommendation
+        word = f"{advice.decision.word}. " if advice and advice.decision.word else ""
+        told = text.printable(headline(answer.document), MAX_ANSWER)
+        return f"{word}{told}\nShow it: p3-advisor show {self._name_of(answer.run)}"
+
+    def _name_of(self, run: Run) -> str:
+        """Return a run as commands take it: its id, or its directory outside the store."""
+        is_stored = self._app.context.store.run_directory(run.directory.name) == run.directory
+        return run.directory.name if is_stored else shlex.quote(str(run.directory))
 
     def detach(self) -> None:
         """Let the run continue without this program."""
