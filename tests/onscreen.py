@@ -20,7 +20,9 @@ from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
+from advisor.tui.questions import ChoiceDialog
 from advisor.tui.screens.home import HomeScreen
+from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.session import HostProcess
 
@@ -88,6 +90,14 @@ async def go_to_step(pilot: Pilot[int], index: int) -> SetupScreen:
 
 def _has_left_step(setup: SetupScreen, index: int) -> bool:
     return setup.step_index != index
+
+
+async def start_run(pilot: Pilot[int]) -> LiveScreen:
+    """Start a run with the present answers, and agree to its plan."""
+    await pilot.press("ctrl+r")
+    await wait_for_screen(pilot, ChoiceDialog)
+    await pilot.press("y")
+    return await wait_for_screen(pilot, LiveScreen)
 
 
 async def settle(pilot: Pilot[int]) -> str:

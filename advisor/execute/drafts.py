@@ -17,6 +17,7 @@ from advisor.ask.resolve import max_load_seconds, resolve, worker_interpreter
 from advisor.ask.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.decide import performance_portability
+from advisor.decide.decision import NOT_REACHED
 from advisor.decide.rounds import plan_of
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
@@ -137,12 +138,20 @@ def require_sandbox() -> None:
 
 
 def arms_to_retry(answer: Answer) -> tuple[str, ...]:
-    """Return the arms that failed, as values of the option `--workflows`."""
+    """Return the arms that failed, as values of the option `--workflows`.
+
+    The same number of requests would exclude an arm again whose build it cannot repay.
+    """
     return tuple(
         str(ArmName(arm.workflow, arm.option))
         for arm in answer.unmeasured
-        if arm.option is not None and arm.status != "excluded"
+        if arm.option is not None and arm.status != "excluded" and arm.skip_cause != "build-limit"
     )
+
+
+def needs_more_time(answer: Answer) -> bool:
+    """Return whether the run ended before it reached one of its arms."""
+    return any(arm.skip_cause in NOT_REACHED for arm in answer.unmeasured)
 
 
 def arms_of_interpreter(answer: Answer, state: RunState) -> tuple[str, ...]:
@@ -177,12 +186,15 @@ def propose_again(
     context: Context,
     budget: Budget | None = None,
     python: str = "",
+    *,
+    all_arms: bool = False,
 ) -> DraftRun:
     """Draft a run of the same question, limited to `workflows`, on this machine as it is now.
 
     `budget` and the interpreter `python` replace those of the question; another interpreter has to
-    measure all these arms. Raise `GpuNotAttachedError` if the GPU of the question
-    is not attached, and `RunIsImportedError` for a run of others.
+    measure all these arms, as has a run with `all_arms`, which has no time limit. Raise
+    `GpuNotAttachedError` if the GPU of the question is not attached, and `RunIsImportedError` for a
+    run of others.
     """
     refuse_imported(header)
     question, catalogue = header.question, header.catalogue
@@ -197,6 +209,6 @@ def propose_again(
         workflows=workflows,
         budget=budget or question.budget,
         python=here.software.executable,
-        all_arms=question.all_arms or bool(python),
+        all_arms=all_arms or question.all_arms or bool(python),
     )
     return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue))

@@ -22,6 +22,7 @@ from advisor.execute.drafts import (
     arms_to_retry,
     create,
     further_budget,
+    needs_more_time,
     propose,
     propose_again,
     undecided_workflows,
@@ -49,17 +50,16 @@ def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
     return absent_gpu.draft_or_answer(app.answers, app.context, lambda: draft(app))
 
 
-def start_from_answers(app: AdvisorApp) -> None:
+def start_from_answers(app: AdvisorApp, question: str) -> None:
     """Start a run with the current answers, or show the answer for a GPU that is absent."""
-    _start(app, lambda: draft_or_answer(app))
+    _start(app, lambda: draft_or_answer(app), question)
 
 
-def _start(
-    app: AdvisorApp, make_draft: Callable[[], DraftRun | Answer], question: str = ""
-) -> None:
+def _start(app: AdvisorApp, make_draft: Callable[[], DraftRun | Answer], question: str) -> None:
     """Create a run from a draft and start it; show the answer for a GPU that is absent.
 
-    The user has to agree to a `question`, and to times of a busy machine.
+    The user has to agree to a `question`, which is empty where the plan is shown already, and to
+    times of a busy machine.
     """
     if app.run_controller.refuse_if_busy():
         return
@@ -147,10 +147,14 @@ def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:
     They are measured in a new run, because times of two runs must not be ranked together.
     """
     run, failed = answer.run, arms_to_retry(answer.document)
-    if run is not None and failed:
-        arms = "arm that has" if len(failed) == 1 else f"{len(failed)} arms that have"
-        question = f"Measure the {arms} no result again, in a new run?"
-        _start(app, lambda: propose_again(run.header(), failed, app.context), question)
+    if run is None or not failed:
+        return
+    is_late = needs_more_time(answer.document)
+    arms = "arm that has" if len(failed) == 1 else f"{len(failed)} arms that have"
+    limit = " without a time limit, which this one reached" if is_late else ""
+    question = f"Measure the {arms} no result again, in a new run{limit}?"
+    context, header = app.context, run.header()
+    _start(app, lambda: propose_again(header, failed, context, all_arms=is_late), question)
 
 
 def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:

@@ -238,9 +238,13 @@ class AdvisorApp(App[int]):
     # Runs
 
     def action_start_now(self) -> None:
+        self.start_now()
+
+    def start_now(self, *, shows_plan: bool = False) -> None:
+        """Start a run; the user agrees to its plan first, unless the screen shows it already."""
         from advisor.tui import actions  # noqa: PLC0415 - see the class
 
-        actions.start_from_answers(self)
+        actions.start_from_answers(self, "" if shows_plan else "Start this run?")
 
     def action_show_run(self) -> None:
         """Show the run that is going on."""
@@ -256,6 +260,7 @@ class AdvisorApp(App[int]):
     ) -> None:
         """Ask a question, unless the same one is asked already."""
         if getattr(self.screen, "question", None) != dialog.question:
+            self.clear_notifications()  # they would cover the question
             self.push_screen(dialog, on_reply)
 
     def ask_to_run(

@@ -134,7 +134,7 @@ def start_dialog(
 
     `work` is what would be measured. On a machine without problems the start keeps `wait_seconds`.
     """
-    replies = [Reply[float | None]("y", "Start", wait_seconds)]
+    replies = [Reply[float | None]("y,enter", "Start", wait_seconds)]
     details = [work]
     if problems:
         busy = f"This machine is busy: {'; '.join(PROBLEMS[problem] for problem in problems)}."

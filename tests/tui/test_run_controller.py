@@ -13,6 +13,7 @@ import pytest
 from onscreen import (
     async_test,
     running_app,
+    start_run,
     wait_for,
     wait_for_screen,
     wait_for_text,
@@ -66,8 +67,7 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
     answers = Answers(gpu="cpu", workflows=arm, batch_sizes="1", budget="1s", all_arms=True)
     app = AdvisorApp(LaunchOptions(answers=answers), tui_context, start_host=fake_host)
     async with running_app(app) as pilot:
-        await pilot.press("ctrl+r")
-        live = await wait_for_screen(pilot, LiveScreen)
+        live = await start_run(pilot)
         await pilot.press("s")
         await wait_for_text(pilot, "cannot be skipped")
         await wait_for(pilot, sleep_processes)
@@ -121,8 +121,7 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
     )
     app = AdvisorApp(LaunchOptions(answers=answers), tui_context, start_host=fake_host)
     async with running_app(app) as pilot:
-        await pilot.press("ctrl+r")
-        await wait_for_screen(pilot, LiveScreen)
+        await start_run(pilot)
         session = builders.known(app.run_controller.session)
         await wait_for(pilot, sleep_processes)
         escaped = sleep_processes()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 
 import builders
+import msgspec
 import pytest
 from onscreen import (
     SMALLEST,
@@ -12,15 +14,18 @@ from onscreen import (
     asking_app,
     async_test,
     check_screen_at,
+    go_to_step,
     running_app,
     settle,
     wait_for_screen,
+    wait_for_text,
 )
 from textual.pilot import Pilot
 
 from advisor.context import Context
+from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.machine import QuietProblem
-from advisor.execute.drafts import further_budget, undecided_workflows
+from advisor.execute.drafts import arms_to_retry, further_budget, undecided_workflows
 from advisor.store.runs import Run
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
@@ -75,6 +80,57 @@ async def test_a_busy_machine_is_named_and_a_run_waits_or_starts_at_once_or_not_
         await wait_for_screen(pilot, LiveScreen)
     other = next(each for each in context.store.history() if each.run_id != entry.run_id)
     assert wait_seconds(context, other.run_id) == 0.0
+
+
+@async_test
+async def test_a_run_starts_after_its_time_is_shown_and_not_without_an_answer(
+    context: Context, waiting_host: StartHost
+) -> None:
+    async with running_app(quick_app(context, waiting_host)) as pilot:
+        await start(pilot)
+        assert "At most" in await check_screen_at(pilot, SMALLEST)
+        await pilot.press("escape")
+        await wait_for_screen(pilot, SetupScreen)
+        assert context.store.history() == []
+        await pilot.resize_terminal(80, 24)
+        await go_to_step(pilot, 3)
+        await wait_for_text(pilot, "At most")
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, LiveScreen)
+
+
+@async_test
+async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
+    context: Context, recorded: Run, waiting_host: StartHost
+) -> None:
+    stored = context.store.run_directory(recorded.directory.name)
+    shutil.copytree(recorded.directory, stored)
+    app = AdvisorApp(LaunchOptions(open=str(stored)), context, start_host=waiting_host)
+    async with running_app(app) as pilot:
+        results = await wait_for_screen(pilot, ResultsScreen)
+        document = results.original.document
+        skipped = UnmeasuredArm(
+            arm="quick",
+            workflow="quick",
+            title="Quick",
+            option="",
+            status="skipped",
+            reason="not built",
+            skip_cause="out-of-time",
+        )
+        changed = msgspec.structs.replace(document, unmeasured=(skipped,))
+        results.original = dataclasses.replace(results.original, document=changed)
+        await pilot.press("f")
+        await wait_for_screen(pilot, ChoiceDialog)
+        shown = " ".join((await check_screen_at(pilot, (120, 40))).split())
+        assert "without a time limit" in shown
+        await pilot.press("y")
+        await wait_for_screen(pilot, LiveScreen)
+        question = builders.known(app.run_controller.session).follower.header.question
+    assert question.all_arms
+    assert question.workflows == ("quick",)
+    useless = msgspec.structs.replace(skipped, skip_cause="build-limit")
+    assert arms_to_retry(msgspec.structs.replace(document, unmeasured=(useless,))) == ()
 
 
 def wait_seconds(context: Context, run_id: str) -> float:

@@ -75,12 +75,8 @@ class Terminal(contextlib.AbstractContextManager["Terminal"]):
         """Start measuring, also on a machine that the screens report as busy."""
         since = len(self.out)
         self.press(CTRL_R)
-        end = time.monotonic() + TIMEOUT_SECONDS
-        while b"elapsed" not in self.out[since:] and b"Start now" not in self.out[since:]:
-            assert time.monotonic() < end, self.out[-2000:]
-            assert self._read(), self.out[-2000:]
-        if b"Start now" in self.out[since:]:
-            self.press(b"s")
+        self.wait_for(b"Do not start", since)
+        self.press(b"s" if b"Start now" in self.out[since:] else b"y")
         self.wait_for(b"elapsed", since)
 
     def wait(self) -> int:

@@ -143,7 +143,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         if self.step_index == LAST_STEP and not self._plan_step().is_ready:
             self.notify("the plan is not ready", timeout=2, markup=False)
         elif self._store_answers():
-            self.app.action_start_now()
+            self.app.start_now(shows_plan=self.step_index == LAST_STEP)
 
     def action_preset(self) -> None:
         if isinstance(self.step, PrioritiesStep):
