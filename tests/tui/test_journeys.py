@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import builders
@@ -15,11 +16,13 @@ from onscreen import (
     running_app,
     screen_text,
     settle,
+    start_run,
     wait_for,
     wait_for_screen,
     wait_for_text,
 )
 from recorded_runs import make_run
+from report_runs import advice_of
 from textual.widgets import Input
 
 from advisor.ask.answers import Answers
@@ -32,7 +35,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
-from advisor.tui.screens.home import HomeScreen
+from advisor.tui.screens.home import HomeScreen, list_examples
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.steps.form import Choice
@@ -152,8 +155,7 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
 ) -> None:
     app = asking_app(context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60s")
     async with running_app(app) as pilot:
-        await pilot.press("ctrl+r")
-        await wait_for_screen(pilot, LiveScreen)
+        await start_run(pilot)
         session = builders.known(app.run_controller.session)
         await pilot.press("escape")
         await wait_for_screen(pilot, HomeScreen)
@@ -268,4 +270,37 @@ async def test_details_scroll_at_once_and_q_means_quit_with_the_answer(context: 
         await pilot.press("q")
         await wait_for(pilot, lambda: app.return_value == 0)
     assert answer.headline(results.original.document) in app.exit_message()
-    assert app.exit_message().endswith(f"p3-advisor show {run.directory.name}")
+    first, last = app.exit_message().splitlines()
+    assert first.startswith(str(advice_of(results.original.document).decision.word))
+    assert last.endswith(f"p3-advisor show {run.directory.name}")
+
+
+@async_test
+async def test_the_shell_says_that_a_run_of_another_program_goes_on_and_that_one_was_stopped(
+    context: Context,
+) -> None:
+    run = make_run(context.store, finished=False)
+    for is_active, command in ((True, "ask --open"), (False, "resume")):
+        app = AdvisorApp(LaunchOptions(open=run.directory.name), context)
+        with run.writer() if is_active else contextlib.nullcontext():
+            async with running_app(app) as pilot:
+                await wait_for_screen(pilot, LiveScreen if is_active else ResultsScreen)
+                await pilot.press("q")
+            assert app.exit_message().endswith(f"p3-advisor {command} {run.directory.name}")
+
+
+@async_test
+async def test_a_key_that_is_not_possible_says_why(context: Context) -> None:
+    (example,) = list_examples()
+    shipped = Context(environment=context.environment, store=context.store)
+    app = AdvisorApp(LaunchOptions(open=str(example)), shipped)
+    async with running_app(app) as pilot:
+        results = await wait_for_screen(pilot, ResultsScreen)
+        for key, action in (("m", "measure_again"), ("v", "verify"), ("u", "undo")):
+            assert action not in key_hints(pilot)
+            await pilot.press(key)
+            await pilot.pause()
+            (notice,) = app._notifications
+            assert results.refusal_of(action) in notice.message
+            app.clear_notifications()
+    assert app.exit_message() == "", "no run was made"

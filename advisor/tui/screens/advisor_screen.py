@@ -112,6 +112,17 @@ class AdvisorScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         return not self.is_mounted or self.offers(action)
 
+    def refusal_of(self, action: str) -> str:  # noqa: ARG002 - screens know more of theirs
+        """Return why an action that is not offered is not possible now."""
+        return "not possible here"
+
+    def on_key(self, event: events.Key) -> None:
+        """Say why a key of this screen has no effect now."""
+        bindings = self._bindings.key_to_bindings.get(event.key, [])
+        if bindings and not any(self.offers(each.action) for each in bindings):
+            what = bindings[0].tooltip or bindings[0].description.lower()
+            self.notify(f"{what}: {self.refusal_of(bindings[0].action)}", markup=False)
+
     def copy(self, command: str) -> None:
         """Copy a command to the clipboard of the terminal (OSC 52)."""
         self.app.copy_to_clipboard(command)

@@ -143,6 +143,9 @@ the stopped run under the cursor. H lists all stored runs."""
     def offers(self, action: str) -> bool:
         return self.can_resume() if action == "resume" else action != "back"
 
+    def refusal_of(self, action: str) -> str:
+        return "only a stopped run can be resumed" if action == "resume" else "q quits"
+
     def on_data_table_row_highlighted(self) -> None:
         self.refresh_bindings()
 

@@ -160,6 +160,13 @@ time between tokens, in milliseconds, at the first batch size."""
             return document.finished and bool(arms_to_retry(document))
         return action != "resume" or not document.finished
 
+    def refusal_of(self, action: str) -> str:
+        if action == "undo":
+            return "they are not changed"
+        if self.original.run is None or self.original.document.imported:
+            return "possible for runs of this machine only; n asks a new question"
+        return "every arm has a result" if action == "retry" else "the run has finished"
+
     def describe_focus(self) -> str:
         """Return what the row under the cursor is, while the ranking has the focus."""
         arm = self.query_one(Table).key_at_cursor()
