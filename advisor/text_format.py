@@ -135,30 +135,34 @@ def format_share_of_draws(share: float) -> str:
     return f"{math.floor(percent + ROUNDING):d} %"
 
 
-def format_weight(weight: float, now: float) -> str | None:
-    """Format a weight in percent with the fewest decimals that tell it from the present one.
+def format_weights(low: float, high: float, now: float) -> str | None:
+    """Format the weights in percent at which an arm is advised: `less than 37 %`, `10 to 37 %`.
 
-    A weight that is rounded to 0 or 100 would not be a bound either. None if two decimals are not
-    enough.
+    They are on one side of the present one. Bounds are rounded inwards, so that every weight that
+    is named is one of them, with the fewest decimals that tell them from the present weight. Bounds
+    next to the present weight are `any less` or `any more`. None for a range that is too narrow.
     """
+    is_less = high <= now
+    near, far, end = (high, low, 0.0) if is_less else (low, high, 100.0)
+    side = "less" if is_less else "more"
+    first, last = now, far
     for decimals in range(WEIGHT_DECIMALS + 1):
-        text = f"{weight:.{decimals}f}"
-        if float(text) not in {round(now, decimals), now, 0.0, 100.0}:
-            return text
-    return None
-
-
-def format_bound(weight: float, now: float, side: str) -> str:
-    """Format a weight in percent as a bound on one side of the present one: `less than 37 %`.
-
-    `side` is `less` or `more`. A bound next to the present weight is `any less`.
-    """
-    text = format_weight(weight, now)
-    if text is None and abs(weight - now) < 1:
-        return f"any {side}"
-    least = 10**-WEIGHT_DECIMALS
-    text = text or f"{least if side == 'less' else 100 - least:g}"
-    return f"{side} than {text} %"
+        scale = 10**decimals
+        least = math.ceil(low * scale - ROUNDING) / scale
+        most = math.floor(high * scale + ROUNDING) / scale
+        first, last = (most, least) if is_less else (least, most)
+        is_bound = round(first, decimals) not in {round(now, decimals), now, 0.0, 100.0}
+        if is_bound and far == end:
+            return f"{side} than {first:.{decimals}f} %"
+        if is_bound and least < most:
+            return f"{min(first, last):.{decimals}f} to {max(first, last):.{decimals}f} %"
+    is_next = abs(near - now) < 1
+    if far == end:
+        return f"any {side}" if is_next else f"{end:g} %"
+    is_wide = abs(last - now) > 10**-WEIGHT_DECIMALS
+    return (
+        f"any {side}, {'down' if is_less else 'up'} to {last:g} %" if is_next and is_wide else None
+    )
 
 
 def format_fact(value: float | str | bool | None) -> str:  # noqa: FBT001 - facts have any type

@@ -6,13 +6,13 @@ import math
 
 from advisor.decide.further_lines import CLEARLY_FASTER, AdvisedAnswer, join_names
 from advisor.decide.recommend import find_errors
-from advisor.decide.sensitivity import SAME_SCORE, grades_of
+from advisor.decide.sensitivity import SAME_SCORE, describe_flips, grades_of
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Interval
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import ScoredArm
-from advisor.text_format import format_number, format_weight
+from advisor.text_format import format_number
 
 
 def flip_in_certainty(answer: Answer) -> Flip | None:
@@ -113,26 +113,20 @@ def _is_as_good_sibling(facts: AdvisedAnswer, arm: ScoredArm) -> bool:
 
 
 def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
-    """Return from which weight of performance an arm leads all others, as the flips have it."""
+    """Return the weights of performance at which an arm is advised, as the flips have them."""
     if faster.score >= facts.scored.score:
         return f"scores only {faster.score - facts.scored.score:.2f} points more"
-    flip, now = _flip_to(facts, faster), facts.answer.question.priorities.performance
+    flip = _flip_to(facts, faster)
     if flip is None:
-        return "does not lead at any weight of performance"
-    shown = format_weight(flip.weight, now) or f"{now:g}"
-    return f"leads if performance weighs more than {shown} %"
+        return "is advised at no weight of performance"
+    weights = dict(describe_flips(facts.advice, facts.answer.question.priorities))
+    return f"is advised if {weights[flip]}"
 
 
 def _flip_to(facts: AdvisedAnswer, faster: ScoredArm) -> Flip | None:
-    """Return the weight of performance above which an arm with a lower score leads all others."""
+    """Return the weight of performance above which an arm with a lower score is advised."""
     if faster.score >= facts.scored.score:
         return None
-    # Arms of equal grades lead together.
-    theirs = grades_of(faster)
-    found = (
-        flip
-        for flip in facts.advice.flips
-        if (flip.criterion, flip.when) == ("performance", "more")
-        and grades_of(facts.arms[flip.to]) == theirs
-    )
-    return next(found, None)
+    wanted = ("performance", "more", faster.arm)
+    flips = (flip for flip, _ in describe_flips(facts.advice, facts.answer.question.priorities))
+    return next((flip for flip in flips if (flip.criterion, flip.when, flip.to) == wanted), None)

@@ -28,13 +28,13 @@ from advisor.decide.further_lines import (
     join_names,
     write_load_lines,
 )
+from advisor.decide.sensitivity import describe_flips
 from advisor.decide.trust import describe_unfitness, is_unfit
 from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
 from advisor.domain.measurement import Interval
 from advisor.domain.recommendation import ChosenFor
 from advisor.errors import MachineUnfitError
 from advisor.text_format import (
-    format_bound,
     format_share,
     format_share_of_draws,
 )
@@ -222,14 +222,12 @@ def _bounds(speedup: Interval) -> str:
 
 def _change(facts: AdvisedAnswer) -> str:
     priorities = facts.answer.question.priorities
-    shares = priorities.describe()
-    flips = [flip for flip in facts.advice.flips if flip.to != facts.scored.arm]
-    if not flips:
-        return f"Your weights: {shares}. No weighting of the three Ps gives another one the lead."
-    nearest = min(flips, key=lambda flip: abs(flip.weight - getattr(priorities, flip.criterion)))
-    now = getattr(priorities, nearest.criterion)
-    bound = format_bound(nearest.weight, now, nearest.when)
-    return (
-        f"Your weights: {shares}. {facts.titles[nearest.to]} leads if {nearest.criterion} weighs "
-        f"{bound} of the three Ps (now {now:g} %)."
-    )
+    shares = f"Your weights: {priorities.describe()}."
+    changes = [
+        (abs(flip.weight - getattr(priorities, flip.criterion)), facts.titles[flip.to], weights)
+        for flip, weights in describe_flips(facts.advice, priorities)
+    ]
+    if not changes:
+        return f"{shares} No other weight of one of the three Ps changes the answer."
+    _, title, weights = min(changes)
+    return f"{shares} The answer changes to {title} if {weights}."

@@ -88,7 +88,7 @@ def recommend(
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
-        flips=find_flips([arm for arm in viable if not arm.unproven], question.priorities),
+        flips=find_flips(winner, [arm for arm in viable if not arm.unproven], question.priorities),
         simplex=sensitivity.leading_shares(viable, question.priorities),
         break_even=_break_even(answer, winner),
         first_to_serve=costs.first_to_serve(candidates, question.requests),

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from advisor.domain.constraints import FURTHER_CRITERIA, PILLARS, Constraint, Priorities
-from advisor.domain.recommendation import ConstraintEffect, Flip, Side
+from advisor.domain.recommendation import ConstraintEffect, Flip, Recommendation, Side
 from advisor.domain.results import ScoredArm
+from advisor.text_format import format_weights
 
 #: A point of the weight simplex: the shares of performance and productivity; portability has the
 #: rest.
@@ -141,37 +142,58 @@ SAME_SCORE = 1e-9
 ENDS: Mapping[Side, float] = {"less": 0.0, "more": 100.0}
 
 
-def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Flip, ...]:
-    """Return, for each of the three Ps, the weights at which the lead changes, nearest first.
+def find_flips(
+    advised: ScoredArm, arms: Sequence[ScoredArm], priorities: Priorities
+) -> tuple[Flip, ...]:
+    """Return, for each of the three Ps, the weights at which the choice changes, nearest first.
 
-    Along each path the scores are straight lines, so the lead changes only where two of them cross.
+    `arms` are those that may be chosen. Along each path their points are straight lines, so the
+    choice changes only where two of them cross.
     """
     flips: list[Flip] = []
-    # Of arms with the same grades, only the first one can lead.
-    leading = list(
-        reversed({tuple(grades_of(arm).values()): arm for arm in reversed(viable)}.values())
-    )
-    grades = {arm.arm: grades_of(arm) for arm in leading}
-    at_start = priorities.weigh_all(grades)
+    at_start = _points(arms, priorities)
     for pillar in PILLARS:
         now, found = getattr(priorities, pillar), []
         for side, weight in ENDS.items():
-            at_end = priorities.with_weight(pillar, weight).weigh_all(grades)
+            at_end = _points(arms, priorities.with_weight(pillar, weight))
             found += [
                 Flip(criterion=pillar, weight=now + position * (weight - now), to=arm, when=side)
-                for position, arm in _follow_lead(leading, at_start, at_end)
+                for position, arm in _follow_lead(advised.arm, arms, at_start, at_end)
             ]
         flips += sorted(found, key=lambda flip: abs(flip.weight - now))
     return tuple(flips)
 
 
+def describe_flips(advice: Recommendation, priorities: Priorities) -> list[tuple[Flip, str]]:
+    """Return the flips with the weights at which each holds, in words.
+
+    Those between which no weight can be written are left out.
+    """
+    described = []
+    for flip in advice.flips:
+        now = getattr(priorities, flip.criterion)
+        if weights := format_weights(*advice.bounds_of(flip), now):
+            described.append(
+                (flip, f"{flip.criterion} weighs {weights} of the three Ps (now {now:g} %)")
+            )
+    return described
+
+
+def _points(arms: Sequence[ScoredArm], priorities: Priorities) -> dict[str, float]:
+    """Return what the choice compares: the score at these weights, and the bonus."""
+    return {arm.arm: priorities.weigh(grades_of(arm)) + arm.bonus for arm in arms}
+
+
 def _follow_lead(
-    viable: Sequence[ScoredArm], at_start: Mapping[str, float], at_end: Mapping[str, float]
+    leader: str,
+    viable: Sequence[ScoredArm],
+    at_start: Mapping[str, float],
+    at_end: Mapping[str, float],
 ) -> list[tuple[float, str]]:
     """Return where the lead changes between two ends, from 0 to 1, and the arm that takes it."""
     rises = {name: at_end[name] - at_start[name] for name in at_end}
     changes: list[tuple[float, str]] = []
-    leader, position = leader_of(viable, at_start), 0.0
+    position = 0.0
     while True:
         # A score that rises no faster than the leader's can never overtake it.
         crossings = {

@@ -50,13 +50,6 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True):
         """Return the score: the weighted mean of the grades."""
         return sum(share * grades[name] for name, share in self.shares().items())
 
-    def weigh_all(self, grades: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        """Return the score of each arm from its grades."""
-        shares = self.shares().items()
-        return {
-            arm: sum(share * own[name] for name, share in shares) for arm, own in grades.items()
-        }
-
     def with_weight(self, pillar: str, weight: float) -> Priorities:
         """Return the priorities with one pillar at `weight`.
 

@@ -23,7 +23,7 @@ Side = Literal["less", "more"]
 
 
 class Flip(msgspec.Struct, frozen=True, kw_only=True):
-    """The weight of one of the three Ps at which another arm takes the lead.
+    """The weight of one of the three Ps at which the answer changes to another arm.
 
     The other two Ps keep their proportion.
     """
@@ -31,8 +31,8 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
     criterion: str
     weight: float
     to: str
-    #: Whether `to` leads below or above `weight`; the present weight can equal `weight` when two
-    #: arms tie.
+    #: Whether `to` is advised below or above `weight`; the present weight can equal `weight` when
+    #: two arms tie.
     when: Side
 
 
@@ -169,3 +169,14 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     guideline: GuidelineOpinion | None = None
     reasons: tuple[str, ...]
     next_steps: tuple[str, ...]
+
+    def bounds_of(self, flip: Flip) -> tuple[float, float]:
+        """Return the weights from which and up to which the arm of a flip is advised."""
+        side = [
+            other.weight
+            for other in self.flips
+            if (other.criterion, other.when) == (flip.criterion, flip.when)
+        ]
+        if flip.when == "less":
+            return max((each for each in side if each < flip.weight), default=0.0), flip.weight
+        return flip.weight, min((each for each in side if each > flip.weight), default=100.0)

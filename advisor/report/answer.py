@@ -7,18 +7,18 @@ import textwrap
 
 from advisor.decide.diagnosis import ADVICE, TITLES
 from advisor.decide.faster_arm import flip_in_certainty
+from advisor.decide.sensitivity import describe_flips
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import BASELINE
-from advisor.domain.recommendation import Flip, Recommendation
+from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Adoption
 from advisor.errors import MachineUnfitError
 from advisor.report.recipes.server import REQUEST, serving_lines
 from advisor.report.recipes.snippet import shorten
 from advisor.text_format import (
-    format_bound,
     format_mebibytes,
     format_number,
     format_seconds,
@@ -225,31 +225,14 @@ def _describe_trust(advice: Recommendation) -> str:
 
 
 def flip_lines(answer: Answer) -> list[str]:
-    """Return a sentence for each weight at which the highest score passes to another arm."""
-    advice, priorities = answer.recommendation, answer.question.priorities
+    """Return a sentence for each weight at which the answer changes to another arm."""
+    advice = answer.recommendation
     if advice is None:
         return []
-    titles = answer.titles
     return [
-        _flip_line(
-            flip,
-            titles.get(flip.to, flip.to),
-            getattr(priorities, flip.criterion),
-            is_answer=flip.to == advice.arm,
-        )
-        for flip in advice.flips
+        f"The answer changes to {answer.titles.get(flip.to, flip.to)} if {weights}."
+        for flip, weights in describe_flips(advice, answer.question.priorities)
     ]
-
-
-def _flip_line(flip: Flip, title: str, present: float, *, is_answer: bool) -> str:
-    """Return the sentence of a flip; an answer may score a little less than its equals."""
-    change = (
-        f"{title} alone has the highest score" if is_answer else f"The answer changes to {title}"
-    )
-    return (
-        f"{change} if {flip.criterion} weighs "
-        f"{format_bound(flip.weight, present, flip.when)} (now {present:g} %)."
-    )
 
 
 EAGER_COST = "no build and no change of the code"

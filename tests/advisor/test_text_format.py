@@ -98,17 +98,24 @@ def test_a_fact_is_a_number_a_text_or_yes_or_no(
 
 
 @pytest.mark.parametrize(
-    ("weight", "side", "text"),
+    ("low", "high", "text"),
     [
-        (37.2, "less", "less than 37 %"),
-        (39.8, "less", "less than 39.8 %"),
-        (39.96, "less", "less than 39.96 %"),
-        (39.9999, "less", "any less"),
-        (40.3, "more", "more than 40.3 %"),
-        (0.2, "less", "less than 0.2 %"),
-        (0.0001, "less", "less than 0.01 %"),
-        (99.9999, "more", "more than 99.99 %"),
+        (0, 37.2, "less than 37 %"),
+        (0, 39.8, "less than 39 %"),
+        (0, 40, "any less"),
+        (0, 0.25, "less than 0.2 %"),
+        (0, 0.0001, "0 %"),
+        (40.3, 100, "more than 41 %"),
+        (40.96, 100, "more than 41 %"),
+        (99.9999, 100, "100 %"),
+        (10.2, 37.2, "11 to 37 %"),
+        (36.4, 36.9, "36.4 to 36.9 %"),
+        (36.401, 36.402, None),
+        (10.2, 40, "any less, down to 10.2 %"),
+        (40, 60.8, "any more, up to 60.8 %"),
     ],
 )
-def test_a_bound_never_reads_like_the_present_weight(weight: float, side: str, text: str) -> None:
-    assert text_format.format_bound(weight, 40.0, side) == text
+def test_weights_are_written_so_that_all_of_them_are_within_the_bounds(
+    low: float, high: float, text: str | None
+) -> None:
+    assert text_format.format_weights(low, high, 40.0) == text

@@ -21,7 +21,7 @@ from advisor.tui.answer import RunAnswer
 from advisor.tui.table import Column, Row
 from advisor.tui.widgets import Weights
 
-NO_FLIP = "No weighting of the three Ps changes the answer."
+NO_FLIP = "No other weight of one of the three Ps changes the answer."
 #: Panes by id; their numbers are the keys that show them.
 PANES = {
     "why": "Why",

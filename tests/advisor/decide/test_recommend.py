@@ -75,11 +75,8 @@ def advise(
 
 
 def flips_of(field: Field, priorities: Priorities, pillar: str) -> list[Flip]:
-    return [
-        flip
-        for flip in find_flips(decide(field, priorities), priorities)
-        if flip.criterion == pillar
-    ]
+    arms = decide(field, priorities)
+    return [flip for flip in find_flips(arms[0], arms, priorities) if flip.criterion == pillar]
 
 
 def leader(field: Field, priorities: Priorities, pillar: str, weight: float) -> str:
@@ -171,8 +168,8 @@ def test_an_arm_that_leads_at_a_single_point_is_no_flip() -> None:
     field = [((3, 1, 2, 2, 2), 1.0), ((2, 2, 2, 2, 2), 9.0), ((1, 3, 2, 2, 2), 1.0)]
     for performance in range(51, 100):
         priorities = builders.priorities(performance, 100 - performance, 0)
-        flips = find_flips(decide(field, priorities), priorities)
-        assert {flip.to for flip in flips} == {"arm2"}
+        arms = decide(field, priorities)
+        assert {flip.to for flip in find_flips(arms[0], arms, priorities)} == {"arm2"}
 
 
 @given(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
 import random
+import re
 from collections.abc import Sequence
 
 import builders
@@ -12,13 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.decide import scoring, sensitivity
+from advisor.decide.certainty import candidates_of, choose
+from advisor.decide.decision import decide_again, with_preferences
 from advisor.decide.scoring import find_failures
+from advisor.domain.answer import Answer
 from advisor.domain.constraints import CRITERIA, Constraint, Priorities
 from advisor.domain.results import ScoredArm
 
 tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
 fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)
 PRIORITIES = builders.priorities()
+EVIDENCE = sorted((pathlib.Path(__file__).parents[2] / "stacks" / "evidence").glob("*.json"))
+SIDES = {"less": [0.0], "more": [100.0]}
 
 
 def arms_of(
@@ -121,3 +128,32 @@ def test_a_constraint_that_excludes_no_leader_keeps_an_answer_that_does_not_lead
     simplest = arms[1].arm
     (effect,) = sensitivity.constraint_effects(arms, required, simplest)
     assert effect.without == simplest
+
+
+def weights_named_in(words: str) -> list[float]:
+    """Return weights of which the words of a flip say that the answer is another one at them."""
+    named, _, now = words.partition(" of the three Ps (now ")
+    numbers = [float(number) for number in re.findall(r"[\d.]+", named)]
+    side = next((word for word in SIDES if f" {word}" in named), "")
+    is_next = "any" in named
+    numbers += [float(now.split()[0]) + (-0.01 if side == "less" else 0.01)] if is_next else []
+    numbers += SIDES[side] if side and ("than" in named or len(numbers) == 1) else []
+    return [*numbers, sum(numbers) / len(numbers)]
+
+
+@pytest.mark.parametrize("file", EVIDENCE, ids=lambda file: file.stem)
+def test_an_answer_changes_at_every_weight_of_which_a_flip_says_so(file: pathlib.Path) -> None:
+    catalogue = builders.shipped_catalogue()
+    answer = decide_again(msgspec.json.decode(file.read_bytes(), type=Answer), catalogue)
+    advice, priorities = answer.recommendation, answer.question.priorities
+    for flip, words in sensitivity.describe_flips(advice, priorities) if advice else ():
+        for weight in weights_named_in(words):
+            question = with_preferences(
+                answer.question, priorities.with_weight(flip.criterion, weight), None
+            )
+            scored = scoring.score_arms(
+                answer.results, question, catalogue.for_question(question), answer.evidence
+            )
+            viable = [arm for arm in scored if not arm.failures]
+            chosen = choose(candidates_of(viable, answer.results.baseline))
+            assert chosen.arm == flip.to, f"{words}: {weight}"

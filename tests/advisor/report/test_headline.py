@@ -63,18 +63,6 @@ def test_every_output_begins_with_all_lines_of_the_headline(
     assert places == sorted(places)
 
 
-def test_a_lead_that_passes_to_the_answer_is_no_change_of_the_answer() -> None:
-    made = built_answers.answer()
-    answer, rival = advice_of(made).arm, advice_of(made).runner_up
-    assert rival is not None
-    flips = tuple(
-        Flip(criterion="performance", weight=50.0, when="more", to=arm) for arm in (answer, rival)
-    )
-    to_answer, to_rival = flip_lines(with_advice(made, flips=flips))
-    assert made.titles[answer] in to_answer
-    assert ("answer changes" in to_answer, "answer changes" in to_rival) == (False, True)
-
-
 def test_texts_name_arms_by_their_titles() -> None:
     made = built_answers.answer()
     runner_up = builders.known(advice_of(made).runner_up)
