@@ -86,15 +86,19 @@ def decide_again(
         if priority or preset
         else None
     )
-    constraints = parse_constraints(require) if require else None
-    output_format, store = choose_output_format(json=json), open_store()
+    output_format = choose_output_format(json=json)
     answer = answer_files.open_answer(
         run,
-        store,
+        open_store(),
         priorities=priorities,
-        constraints=constraints,
+        constraints=parse_constraints(require) if require else None,
         rubric=pathlib.Path(rubric) if rubric else None,
     )
+    name = run if answer_files.is_file(run) else answer.run_id
+    given = {"priority": priority, "preset": preset, "require": require, "rubric": rubric}
+    options = [word for key, value in given.items() if value for word in (f"--{key}", value)]
+    command = shlex.join(["p3-advisor", "decide", name, *options, "--json"])
+    answer = msgspec.structs.replace(answer, rerun_command=command)
     print_answer(answer, output_format, full=full)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -161,7 +162,10 @@ def _where_more_is(answer: Answer) -> list[str]:
     if not shown.endswith(AS_DOCUMENT):
         return [_footer(answer)]
     command, count = shown.removesuffix(AS_DOCUMENT), len(answer.ranked)
-    recipe = command.replace(" show ", " recipe ", 1)
+    _, verb, name, *_ = shlex.split(command)
+    # Without other weights, the recipe of a run is that of the arm that it advised.
+    arm = ["--workflow", answer.advised.arm] if answer.advised and verb == "decide" else []
+    recipe = shlex.join(["p3-advisor", "recipe", name, *arm])
     # What the lines of code above it need.
     code = answer.advised.measured.integration if answer.advised else ""
     model = CHECKPOINT if CHECKPOINT in code else "model"

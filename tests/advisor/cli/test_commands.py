@@ -139,6 +139,25 @@ def test_commands_print_the_short_answer_and_in_full_the_whole(run_program: RunP
     assert refused.returncode == NoRecipeError.exit_code, refused.stderr
 
 
+def test_after_deciding_again_the_printed_commands_are_about_the_arm_that_is_advised(
+    run_program: RunProgram,
+) -> None:
+    file = str(pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json")
+    weights = ["--priority", "performance=10,productivity=60,portability=30"]
+    decided = run_program("decide", file, *weights).stdout
+    advised = json.loads(run_program("decide", file, *weights, "--json").stdout)
+    arm = advised["recommendation"]["arm"]
+    assert arm != json.loads(run_program("show", file, "--json").stdout)["recommendation"]["arm"]
+    recipe, full = (
+        shlex.split(line.partition("p3-advisor ")[2])
+        for line in decided.splitlines()
+        if "p3-advisor recipe" in line or "--full" in line
+    )
+    assert run_program(*recipe).stdout == run_program("recipe", file, "--workflow", arm).stdout
+    assert decided.startswith(run_program(*full).stdout.splitlines()[0])
+    assert shlex.split(advised["rerun_command"])[1:] == ["decide", file, *weights, "--json"]
+
+
 def test_the_printed_command_repeats_an_answer_that_is_not_stored(
     home: pathlib.Path, run_program: RunProgram
 ) -> None:
