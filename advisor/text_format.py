@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ NO_INTERVAL = "(no interval)"
 #: A space at which no line ends.
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 UNIT_AFTER_NUMBER = re.compile(r"(?<=\d) (?=(?:%|s|ms|MiB|GiB)(?!\w))|(?<=\bTrust) (?=[A-D]\b)")
+#: Where a sentence or a clause ends.
+CLAUSE_END = re.compile(r"[.;,](?= )")
 SIGNIFICANT_DIGITS = 4
 #: Most decimal places of a weight in percent.
 WEIGHT_DECIMALS = 2
@@ -33,6 +36,19 @@ ROUNDING = 1e-6
 def keep_units(text: str) -> str:
     """Return the text with each unit on the line of its number, and the letter of the trust."""
     return UNIT_AFTER_NUMBER.sub(NO_BREAK_SPACE, text)
+
+
+def shorten_text(text: str, most: int) -> str:
+    """Return the whole sentences and clauses of the first line within `most` characters.
+
+    Of a longer clause its words, and `...`.
+    """
+    line = " ".join((text.strip() or text).splitlines()[0].split())
+    if len(line) <= most:
+        return line.rstrip(".")
+    places = (found.start() for found in CLAUSE_END.finditer(line[: most + 1]))
+    clauses = [line[:end] for end in places if line.count("(", 0, end) == line.count(")", 0, end)]
+    return clauses[-1] if clauses else textwrap.shorten(line, most, placeholder=" ...")
 
 
 def format_number(

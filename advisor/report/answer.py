@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 
 from advisor.decide.diagnosis import ADVICE, TITLES
 from advisor.decide.faster_arm import flip_in_certainty
@@ -23,6 +22,7 @@ from advisor.text_format import (
     format_number,
     format_seconds,
     format_share,
+    shorten_text,
 )
 from probes.wire.shape import Shape
 
@@ -145,9 +145,10 @@ def _graph_breaks(answer: Answer) -> list[str]:
         found = arm.measured.facts.get("graph_breaks")
         # A file from another machine could have anything here.
         if found and isinstance(found, dict):
-            reason = textwrap.shorten(next(iter(found)), MOST_REASON_CHARACTERS, placeholder=" ...")
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            first = f"The graph of {arm.scored.title} breaks at {reason.rstrip('.')}{more}"
+            reason = shorten_text(next(iter(found)), MOST_REASON_CHARACTERS)
+            left = len(found) - 1
+            more = f"; {left} more break{'s' if left > 1 else ''}" if left else ""
+            first = f"The graph of {arm.scored.title} breaks at {reason}{more}"
             return [f"{first}; p3-advisor improve tries what mends it."]
     return []
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.plan import ArmName
 from advisor.report.formatting import Section
-from advisor.text_format import format_milliseconds, format_seconds, format_share
+from advisor.text_format import format_milliseconds, format_seconds, format_share, shorten_text
 from probes.wire.events import NewShapeResult
 
 PARTLY_USED = "Used for less than half of the work, the rest ran as without it"
@@ -84,6 +83,7 @@ def partly_used(answer: Answer) -> list[Section]:
 SUMMARY_ARMS = 3
 #: Length of a stack's message; the JSON document has all of it.
 MOST_CHARACTERS = 90
+UNKNOWN = "no reason is known"
 #: Outcomes, the best first.
 OUTCOMES = ("skipped", "served", "eager", "stalled", "wrong", "refused")
 
@@ -103,9 +103,9 @@ def _outcome(result: NewShapeResult) -> str:
         case "eager":
             return f"served by eager code, {result.reason}"
         case "wrong":
-            return f"wrong outputs, {_shorten(result.reason)}"
+            return f"wrong outputs, {shorten_text(result.reason or UNKNOWN, MOST_CHARACTERS)}"
         case "refused":
-            return f"refused, {_shorten(result.reason)}"
+            return f"refused, {shorten_text(result.reason or UNKNOWN, MOST_CHARACTERS)}"
         case "skipped":
             return f"not tried, {result.reason}"
 
@@ -116,12 +116,6 @@ def _served_in(result: NewShapeResult) -> str:
     if result.steady_seconds is None:
         return f"served, first call {first}"
     return f"served in {format_milliseconds(result.steady_seconds)} ms, first call {first}"
-
-
-def _shorten(reason: str | None) -> str:
-    """Return the start of a message of a stack, which may be a trace of many lines."""
-    lines = (reason or "no reason is known").strip().splitlines()
-    return textwrap.shorten(lines[0], MOST_CHARACTERS, placeholder=" ...")
 
 
 def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult]]]:

@@ -193,7 +193,7 @@ def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
                 part.format(name=name, short=short, place=place, text=text)
                 for part in (each.reason, each.fix)
             )
-            return Failure("unsupported", phase, reason[:MAX_REASON_LENGTH], fix)
+            return Failure("unsupported", phase, _sentences_of(reason, MAX_REASON_LENGTH), fix)
     return None
 
 
@@ -258,8 +258,9 @@ def _with_cause(reason: str, problem: BaseException) -> str:
     """Return the reason, and the first of the exceptions that led to it unless it is quoted."""
     cause = _first_cause(problem)
     if cause is problem or first_reason(str(cause)) in reason:
-        return reason[:MAX_REASON_LENGTH]
-    return f"{_sentences_of(reason)}; cause: {_type_and_reason(cause)}"[:MAX_REASON_LENGTH]
+        return _sentences_of(reason, MAX_REASON_LENGTH)
+    outer = _sentences_of(reason, MAX_OUTER_LENGTH)
+    return _sentences_of(f"{outer}; cause: {_type_and_reason(cause)}", MAX_REASON_LENGTH)
 
 
 def _first_cause(problem: BaseException) -> BaseException:
@@ -274,15 +275,13 @@ def _first_cause(problem: BaseException) -> BaseException:
     return cause
 
 
-def _sentences_of(reason: str) -> str:
-    """Return the whole sentences at the beginning of a long reason, which is followed by a cause.
+def _sentences_of(reason: str, most: int) -> str:
+    """Return the whole sentences at the beginning of a reason with more than `most` characters.
 
     What stacks advise for all exceptions of a kind comes after them.
     """
-    if len(reason) <= MAX_OUTER_LENGTH:
-        return reason
-    beginning = reason[:MAX_OUTER_LENGTH]
-    return beginning.rpartition(". ")[0] or beginning
+    beginning = reason[:most]
+    return reason if len(reason) <= most else beginning.rpartition(". ")[0] or beginning
 
 
 def first_reason(message: str) -> str:

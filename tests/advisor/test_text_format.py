@@ -119,3 +119,20 @@ def test_weights_are_written_so_that_all_of_them_are_within_the_bounds(
     low: float, high: float, text: str | None
 ) -> None:
     assert text_format.format_weights(low, high, 40.0) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("a reason.", "a reason"),
+        (
+            "branching (e.g. `if x:`). Dynamo does not support tracing it.",
+            "branching (e.g. `if x:`)",
+        ),
+        ("the first; the second, which is very long", "the first; the second"),
+        ("(e.g. one, two) three four fives six", "(e.g. one, two) three four ..."),
+        ("one line\nanother", "one line"),
+    ],
+)
+def test_a_reason_ends_where_a_sentence_or_a_clause_does(text: str, short: str) -> None:
+    assert text_format.shorten_text(text, 32) == short
