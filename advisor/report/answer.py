@@ -248,7 +248,11 @@ def cost_line(answer: Answer, arm: RankedArm, caches: str = "") -> str:
     scored, measured = arm
     if scored.arm == BASELINE:
         return EAGER_COST
-    build = _build(measured, caches)
+    # The lines of an export write their file each time, while a warm build has found it.
+    warm = None if scored.adoption.export_step else measured.build_seconds.warm
+    build = f"build {format_seconds(measured.build_seconds.cold)} s"
+    if warm is not None:
+        build += f", {format_seconds(warm)} s from caches{caches}"
     change = _change(scored.adoption, is_server=answer.question.load is not None)
     parts = [change, build, *_memory(measured, answer.baseline)]
     advice = answer.recommendation
@@ -296,13 +300,6 @@ def _change(adoption: Adoption, *, is_server: bool) -> str:
     ]
     *others, last = steps
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _build(measured: Measurement, caches: str) -> str:
-    build, warm = measured.build_seconds, ""
-    if build.warm is not None:
-        warm = f", {format_seconds(build.warm)} s from caches{caches}"
-    return f"build {format_seconds(build.cold)} s{warm}"
 
 
 def _memory(measured: Measurement, baseline: Measurement | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -93,8 +93,7 @@ def verify(
     check = check_now(read, header.catalogue.presets.quiet)
     cell, settings = prepared.cell, prepared.settings
     pair = run_pair(prepared.snippet, prepared.baseline, settings)
-    typical = [(statistics.median(own), statistics.median(other)) for own, other in pair.rounds]
-    reached = reached_speedup(pair)
+    typical, reached = typical_seconds(pair), reached_speedup(pair)
     result = classify(cell.speedup, reached, tolerance)
     return Verification(
         schema=SCHEMA,
@@ -110,8 +109,8 @@ def verify(
         speedup=cell.speedup,
         speedup_reached=reached,
         seconds=cell.seconds.median,
-        seconds_reached=_median(own for own, _ in typical),
-        baseline_seconds=_median(other for _, other in typical),
+        seconds_reached=typical[0] if typical else None,
+        baseline_seconds=typical[1] if typical else None,
         changed_versions=changed_versions(prepared.found.requirements, pair.versions),
         load_check=check,
     )
@@ -210,19 +209,23 @@ def compose(
     )
 
 
-def _median(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return statistics.median(found) if found else None
+def typical_seconds(pair: Pair) -> tuple[float, float] | None:
+    """Return the seconds of a typical call of both snippets; None for calls that were not timed."""
+    if not pair.rounds:
+        return None
+    own, other = (
+        statistics.median(map(statistics.median, calls)) for calls in zip(*pair.rounds, strict=True)
+    )
+    return own, other
 
 
 def reached_speedup(pair: Pair) -> Interval | None:
-    if not pair.rounds:
+    seconds = typical_seconds(pair)
+    if seconds is None:
         return None
-    own, other = zip(*pair.rounds, strict=True)
-    typical = statistics.median(
-        statistics.median(others) / statistics.median(calls) for calls, others in pair.rounds
-    )
-    fastest = min(map(min, other)) / min(map(min, own))
+    typical = seconds[1] / seconds[0]
+    own, other = (min(map(min, calls)) for calls in zip(*pair.rounds, strict=True))
+    fastest = other / own
     return Interval(value=typical, low=min(typical, fastest), high=max(typical, fastest))
 
 
@@ -262,24 +265,23 @@ def render(found: Verification) -> str:
     baseline, result = found.baseline, RESULT_TEXTS[found.result]
     lines = [f"{found.arm}, run {found.run_id}, {found.shape.description}: {result}."]
     if found.speedup_reached is not None:
-        own, other, measured = map(
-            format_milliseconds, (found.seconds_reached, found.baseline_seconds, found.seconds)
+        own, other = map(format_milliseconds, (found.seconds_reached, found.baseline_seconds))
+        lines.append(
+            f"  {found.speedup_reached.value:.2f}x as fast as {baseline}: {own} ms a call instead "
+            f"of {other} ms; the run measured {format_interval(found.speedup)}"
         )
-        low, high = bounds(found.speedup_reached)
-        reached = f"{found.speedup_reached.value:.2f}x"
-        if high > low * (1 + found.tolerance):
-            reached = f"{low:.2f}x to {high:.2f}x, by the fastest and the typical calls,"
-        lines += [
-            f"  {reached} as fast as {baseline}; measured {format_interval(found.speedup)}",
-            f"  a call takes {own} ms, of {baseline} {other} ms; measured {measured} ms",
-        ]
     agree = f"agree with those of {baseline}"
     compared = agree if found.compared else "not compared: they differ from call to call"
     lines.append(f"  outputs: {found.problem or compared}")
     changed = ", ".join(f"{name} is now {now}" for name, now in found.changed_versions.items())
-    check = found.load_check
+    check, unsteady = found.load_check, ""
+    if found.speedup_reached is not None:
+        low, high = bounds(found.speedup_reached)
+        fastest = low if high == found.speedup_reached.value else high
+        unsteady = f"{fastest:.2f}x" if high > low * (1 + found.tolerance) else ""
     busy = "; ".join(describe_problem(each, check.load) for each in check.problems)
     further = {
+        "the times of the calls vary; the fastest ones of both give ": unsteady,
         "changed since: ": changed,
         "the machine was busy before, so the speed is uncertain: ": busy,
     }

@@ -41,6 +41,12 @@ def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) ->
     assert "(eager " in line
 
 
+def test_a_build_from_caches_is_named_where_the_printed_lines_use_them(answer: Answer) -> None:
+    for arm, keeps in (("onnxruntime-cpu/int8", False), ("torchao/int8-dynamic", True)):
+        assert builders.known(arm_of(answer, arm).measured.build_seconds.warm) > 0
+        assert ("from caches" in cost_line(answer, arm_of(answer, arm))) == keeps
+
+
 def test_a_baseline_that_is_a_server_costs_its_build(answer: Answer) -> None:
     server = "onnxruntime-cpu/host"
     line = cost_line(with_results(answer, baseline=server), arm_of(answer, server))

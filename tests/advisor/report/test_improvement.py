@@ -145,7 +145,7 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     assert not improvement.render_breaks(built_answers.answer())
     short = " ".join(text_report.summarise(with_breaks(*BREAKS), 80).split())
     assert "breaks at net.py:12: Dynamo does not" in short
-    assert "and 2 more;" in short
+    assert "; 2 more breaks;" in short
 
 
 def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,14 @@ def test_a_change_of_speed_of_the_machine_cancels(verify: Verify) -> None:
     assert verify(machine=Machine(rounds)).result == "holds"
 
 
+def test_the_times_of_a_line_have_the_ratio_of_the_line(verify: Verify) -> None:
+    found = verify(machine=Machine(((0.1, 0.2), (0.1, 0.3), (0.3, 0.6))))
+    assert "3.00x as fast as pytorch-eager: 100 ms a call instead of 300 ms;" in (
+        line := verification.render(found).splitlines()[1]
+    )
+    assert line.count("x as fast") == 1
+
+
 @pytest.mark.parametrize(("typical", "result"), [(18.0, "holds"), (1.0, "slower")])
 def test_the_fastest_calls_decide_too_where_most_were_disturbed(
     typical: float, result: str, verify: Verify
