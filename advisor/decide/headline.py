@@ -28,7 +28,7 @@ from advisor.decide.further_lines import (
     join_names,
     write_load_lines,
 )
-from advisor.decide.sensitivity import describe_flips
+from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import describe_unfitness, is_unfit
 from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
 from advisor.domain.measurement import Interval
@@ -222,12 +222,6 @@ def _bounds(speedup: Interval) -> str:
 
 def _change(facts: AdvisedAnswer) -> str:
     priorities = facts.answer.question.priorities
-    shares = f"Your weights: {priorities.describe()}."
-    changes = [
-        (abs(flip.weight - getattr(priorities, flip.criterion)), facts.titles[flip.to], weights)
-        for flip, weights in describe_flips(facts.advice, priorities)
-    ]
-    if not changes:
-        return f"{shares} No other weight of one of the three Ps changes the answer."
-    _, title, weights = min(changes)
-    return f"{shares} The answer changes to {title} if {weights}."
+    changes = describe_changes(facts.advice, priorities, facts.titles)
+    none = (0.0, "No other weight of one of the three Ps changes the answer.")
+    return f"Your weights: {priorities.describe()}. {min(changes, default=none)[1]}"

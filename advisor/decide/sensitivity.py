@@ -165,18 +165,27 @@ def find_flips(
 
 
 def describe_flips(advice: Recommendation, priorities: Priorities) -> list[tuple[Flip, str]]:
-    """Return the flips with the weights at which each holds, in words.
+    """Return the flips with the weights at which each holds, such as `portability weighs 0 %`.
 
     Those between which no weight can be written are left out.
     """
-    described = []
-    for flip in advice.flips:
-        now = getattr(priorities, flip.criterion)
-        if weights := format_weights(*advice.bounds_of(flip), now):
-            described.append(
-                (flip, f"{flip.criterion} weighs {weights} of the three Ps (now {now:g} %)")
-            )
-    return described
+    weights = [
+        (flip, format_weights(*advice.bounds_of(flip), getattr(priorities, flip.criterion)))
+        for flip in advice.flips
+    ]
+    return [(flip, f"{flip.criterion} weighs {each}") for flip, each in weights if each]
+
+
+def describe_changes(
+    advice: Recommendation, priorities: Priorities, titles: Mapping[str, str]
+) -> list[tuple[float, str]]:
+    """Return how far each flip is from the present weight, and a sentence about it."""
+    changes = []
+    for flip, weights in describe_flips(advice, priorities):
+        now, title = getattr(priorities, flip.criterion), titles.get(flip.to, flip.to)
+        change = f"The answer changes to {title} if {weights} of the three Ps (now {now:g} %)."
+        changes.append((abs(flip.weight - now), change))
+    return changes
 
 
 def _points(arms: Sequence[ScoredArm], priorities: Priorities) -> dict[str, float]:

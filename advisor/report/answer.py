@@ -6,7 +6,7 @@ import math
 
 from advisor.decide.diagnosis import ADVICE, TITLES
 from advisor.decide.faster_arm import flip_in_certainty
-from advisor.decide.sensitivity import describe_flips
+from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
@@ -227,13 +227,9 @@ def _describe_trust(advice: Recommendation) -> str:
 
 def flip_lines(answer: Answer) -> list[str]:
     """Return a sentence for each weight at which the answer changes to another arm."""
-    advice = answer.recommendation
-    if advice is None:
-        return []
-    return [
-        f"The answer changes to {answer.titles.get(flip.to, flip.to)} if {weights}."
-        for flip, weights in describe_flips(advice, answer.question.priorities)
-    ]
+    advice, priorities = answer.recommendation, answer.question.priorities
+    changes = describe_changes(advice, priorities, answer.titles) if advice else []
+    return [sentence for _, sentence in changes]
 
 
 EAGER_COST = "no build and no change of the code"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -56,6 +57,8 @@ NARROWEST, WIDEST = 60, 100
 AS_DOCUMENT = " --json"
 #: The workflow that a reader expects beside any other.
 PLAIN_COMPILE = "torch-compile-inductor"
+#: An arm that is so many times as fast as the advised one is always shown.
+CLEARLY_FASTER = 1.2
 #: Rank, arm and speed-up are always shown.
 FEWEST_COLUMNS = 2
 
@@ -141,12 +144,17 @@ def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
 
 
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
-    """Return the best arms, among them the advised one, `torch.compile` and the baseline."""
-    ranked = answer.ranked
+    """Return the best arms, among them the advised one, `torch.compile` and the baseline.
+
+    Arms that are clearly faster than the advised one are there whatever `most` is, unless it is 0.
+    """
+    ranked, advised = answer.ranked, answer.advised
     compiled = next((arm.arm for arm in ranked if arm.scored.workflow == PLAIN_COMPILE), "")
-    advised = answer.advised.arm if answer.advised else ""
-    wanted = (advised, compiled, answer.results.baseline)
-    first = sorted(ranked, key=lambda arm: arm.arm not in wanted)[:most]
+    least = CLEARLY_FASTER * advised.speedup.value if advised else math.inf
+    kept = [arm for arm in ranked if arm == advised or arm.speedup.value >= least]
+    wanted = (compiled, answer.results.baseline)
+    order = sorted(ranked, key=lambda arm: (arm not in kept, arm.arm not in wanted))
+    first = order[: max(most, len(kept)) if most else 0]
     return [arm for arm in ranked if arm in first]
 
 

@@ -130,13 +130,12 @@ def test_a_constraint_that_excludes_no_leader_keeps_an_answer_that_does_not_lead
     assert effect.without == simplest
 
 
-def weights_named_in(words: str) -> list[float]:
+def weights_named_in(named: str, now: float) -> list[float]:
     """Return weights of which the words of a flip say that the answer is another one at them."""
-    named, _, now = words.partition(" of the three Ps (now ")
     numbers = [float(number) for number in re.findall(r"[\d.]+", named)]
     side = next((word for word in SIDES if f" {word}" in named), "")
     is_next = "any" in named
-    numbers += [float(now.split()[0]) + (-0.01 if side == "less" else 0.01)] if is_next else []
+    numbers += [now + (-0.01 if side == "less" else 0.01)] if is_next else []
     numbers += SIDES[side] if side and ("than" in named or len(numbers) == 1) else []
     return [*numbers, sum(numbers) / len(numbers)]
 
@@ -147,7 +146,7 @@ def test_an_answer_changes_at_every_weight_of_which_a_flip_says_so(file: pathlib
     answer = decide_again(msgspec.json.decode(file.read_bytes(), type=Answer), catalogue)
     advice, priorities = answer.recommendation, answer.question.priorities
     for flip, words in sensitivity.describe_flips(advice, priorities) if advice else ():
-        for weight in weights_named_in(words):
+        for weight in weights_named_in(words, getattr(priorities, flip.criterion)):
             question = with_preferences(
                 answer.question, priorities.with_weight(flip.criterion, weight), None
             )

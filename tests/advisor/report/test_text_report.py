@@ -317,8 +317,12 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(file: pathlib.Path) ->
             assert any(f"Cost: {cost}. Trust" in text for cost in costs)
             assert re.search("Trust (A|[B-D]: [^.]+)", text)
             assert answer.headline[1].text in text
+            faster = 1.2 * answer.advised.speedup.value
+            assert all(
+                f" {each.arm} " in text for each in answer.ranked if each.speedup.value >= faster
+            )
         for flip in flip_lines(answer)[:1]:
-            condition = flip.partition(" if ")[2].partition(" (")[0]
+            condition = flip.partition(" if ")[2].partition(" of")[0]
             assert text.count(condition) <= 1, "a fact is said once"
 
 
