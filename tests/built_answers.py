@@ -118,7 +118,6 @@ def answer(**changes: Any) -> Answer:
         {Shape(1): builders.race_result(1, best="compiled", eliminated={builders.BASELINE: 4})},
         dtype="float32",
     )
-    assert state.plan is not None
     unmeasured = (
         *list_planned(head, state, measured, None),
         *list_excluded(head, state.plan),

@@ -19,7 +19,6 @@ import msgspec
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.decide.rounds import plan_of
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import WorkerEnded, WorkerReported
 from advisor.execute.drafts import prepare
@@ -33,7 +32,7 @@ def run_arms(answers: Answers, folder: pathlib.Path) -> bool:
     """Build and check the arms of the workflow, print the events; return whether none failed."""
     context = Context(environment=os.environ, store=Store(folder))
     run = prepare(answers, context)
-    plan, failed = plan_of(run.state()), False
+    plan, failed = run.state().plan, False
     arms = [arm for arm in plan.arms if arm != plan.baseline and not arm.duplicate_of]
     with Session(run_config_of(run, run.header(), context)) as session:
         for event in itertools.chain(

@@ -18,7 +18,6 @@ import builders
 import sessions
 
 from advisor.decide.decision import evaluate
-from advisor.decide.rounds import plan_of
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -241,7 +240,7 @@ def simulate_run(
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
     recorder = new_recorder(arms)
     races = race_context(session, recorder, question, functools.partial(evaluate, header))
-    started = [(arm, 0) for arm in plan_of(recorder.state).arms]
+    started = [(arm, 0) for arm in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
     sessions.exhaust(racing.race_shapes(races, functools.partial(has_answer, header)))
     sessions.exhaust(recorder.record_each(session.stop()))

@@ -168,7 +168,7 @@ def _summarise_cell(
     dtype: str,
 ) -> Cell:
     timed = [visit for _, visit in counted_visits(state, arm.id, shape)]
-    baseline = state.plan.baseline.id if state.plan else arm.id
+    baseline = state.plan.baseline.id
     speedup = ratio_interval(interval_within_processes(series, TAIL))
     baseline_visits = [visit for _, visit in counted_visits(state, baseline, shape)]
     visits = correct_drift(timed, baseline_visits, speedup.value)

@@ -16,7 +16,7 @@ from advisor.decide import performance_portability, scoring, trained_loss
 from advisor.decide.headline import write_headline
 from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
-from advisor.decide.rounds import can_go_on, counted_visits, find_failure, plan_of
+from advisor.decide.rounds import can_go_on, counted_visits, find_failure
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_excluded, list_planned, potential_at
@@ -130,7 +130,7 @@ def evaluate(
     workers may differ so far; see `recommend`.
     """
     results = summarise_run(header, state)
-    excluded = list_excluded(header, plan_of(state))
+    excluded = list_excluded(header, state.plan)
     question = header.question
     if not (state.starts or state.finished):  # starts come last
         others = tuple(each for each in question.constraints if each.criterion != START)

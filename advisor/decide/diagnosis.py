@@ -261,7 +261,7 @@ def device_peaks(state: RunState, dtype: Dtype) -> Peaks | None:
 
 def _exact_rates(state: RunState) -> Iterator[float]:
     """Yield the operations a second of the exact native arms, by arm and batch size."""
-    for arm in state.plan.arms if state.plan else ():
+    for arm in state.plan.arms:
         if not is_valid(state, arm.id):
             continue
         for shape in _exact_shapes(state, arm):

@@ -76,7 +76,7 @@ def compare_with_baseline(
     if that of eager PyTorch is as slow.
     """
     baseline = _baseline_results(state)
-    is_eager = state.plan is not None and state.plan.baseline.id == BASELINE
+    is_eager = state.plan.baseline.id == BASELINE
     gains = speedup.low is not None and speedup.low >= CLEAR_SPEEDUP
     compared = []
     for shape, each in sorted(results.items()):
@@ -94,8 +94,6 @@ def _without_loading(result: NewShapeResult, eager: NewShapeResult) -> NewShapeR
 
 
 def _baseline_results(state: RunState) -> Mapping[Shape, NewShapeResult]:
-    if state.plan is None:
-        return {}
     processes = state.processes[state.plan.baseline.id]
     tried = [results for results in map(results_of, processes) if results]
     return tried[-1] if tried else {}

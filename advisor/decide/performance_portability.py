@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from advisor.decide.race import results_by_shape
-from advisor.decide.rounds import is_valid, plan_of
+from advisor.decide.rounds import is_valid
 from advisor.decide.summary import summarise
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
@@ -244,7 +244,7 @@ def refused_workflows(state: RunState) -> tuple[str, ...]:
 
     They are unsupported there, or all their arms have failed.
     """
-    plan = plan_of(state)
+    plan = state.plan
     unsupported = [entry.workflow for entry in plan.excluded if entry.status == "unsupported"]
     has_completed: dict[str, list[bool]] = {}
     for arm in plan.arms:

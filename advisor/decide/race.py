@@ -22,7 +22,6 @@ from advisor.decide.rounds import (
     failed_arms,
     log_median_seconds,
     mean_log_speedups,
-    plan_of,
     visits_by_round,
 )
 from advisor.domain.question import Question
@@ -189,7 +188,7 @@ def replay_race(state: RunState, shape: Shape, question: Question, index: int = 
     `index` selects the group; the default is the last one. The same arms, seed and records give
     the same result as in the run.
     """
-    plan, groups = plan_of(state), state.groups[shape]
+    plan, groups = state.plan, state.groups[shape]
     group, rounds = groups[index], _rounds_of(groups[index], groups)
     duplicates = {arm.id for arm in plan.arms if arm.duplicate_of}
     race = Race(

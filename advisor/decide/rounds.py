@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from advisor.decide.intervals import t_quantile, trimmed_mean
-from advisor.domain.plan import REFERENCE, Plan
+from advisor.domain.plan import REFERENCE
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import ProcessState, RunState, varying_sibling
 from advisor.errors import (
@@ -90,8 +90,6 @@ def invalidates(process: ProcessState) -> bool:
 
 def mean_log_speedups(state: RunState, shape: Shape) -> dict[str, float]:
     """Return the mean log speed-up over the baseline of every valid arm in the race."""
-    if state.plan is None:
-        return {}
     rounds = visits_by_round(state, shape)
     series = {
         arm.id: paired_log_speedups(rounds, state.plan.baseline.id, arm.id)
@@ -217,7 +215,7 @@ def controls(state: RunState) -> set[str]:
 
     Speedups refer to the baseline; the duplicate gives the noise floor.
     """
-    plan = plan_of(state)
+    plan = state.plan
     return {plan.baseline.id, *(arm.id for arm in plan.arms if arm.duplicate_of)}
 
 
@@ -248,20 +246,12 @@ def next_process_number(state: RunState, arm: str) -> int:
     return len(state.processes.get(arm, ()))
 
 
-def plan_of(state: RunState) -> Plan:
-    """Return the plan, which is the first event of every stored run."""
-    if state.plan is None:
-        message = "the run has no plan"
-        raise ValueError(message)
-    return state.plan
-
-
 def find_failure(state: RunState) -> UserError | None:
     """Return the error of a reference or a baseline that failed before the races, if one did."""
     failures = [process.failure for process in state.processes.get(REFERENCE, ())][-1:]
     if not has_reference(state) and any(each and each.status != "skipped" for each in failures):
         return baseline_error(state, REFERENCE)
-    baseline = plan_of(state).baseline.id
+    baseline = state.plan.baseline.id
     return baseline_error(state, baseline) if baseline in failed_arms(state) else None
 
 

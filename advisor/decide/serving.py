@@ -14,7 +14,6 @@ from advisor.decide.goodput import Goodput, compare_processes, estimate_goodput
 from advisor.decide.intervals import HALF_INTERVAL
 from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
 from advisor.decide.process_variance import process_variance
-from advisor.decide.rounds import plan_of
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement, MemoryBytes
 from advisor.domain.plan import Arm, Plan
@@ -51,7 +50,7 @@ def add_servers(
     limits there, it is the arm with the least goodput.
     """
     load, plan = question.load, state.plan
-    if load is None or plan is None:
+    if load is None:
         return results
     found = {
         arm.id: goodput
@@ -269,7 +268,7 @@ def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules,
     It cannot where its interval is below another one, or where another goodput is far above all
     that the arm can reach.
     """
-    others = [each.id for each in plan_of(state).arms if each.id != arm]
+    others = [each.id for each in state.plan.arms if each.id != arm]
     goodputs = [
         goodput_of_arm(state, each, load, seed)
         for each in others

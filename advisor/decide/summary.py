@@ -16,7 +16,6 @@ from advisor.decide.process_variance import estimate_process_variances, widen_by
 from advisor.decide.rounds import (
     is_valid,
     paired_log_speedups,
-    plan_of,
     race_log_speedups,
     visits_by_round,
 )
@@ -46,7 +45,7 @@ def summarise(
     Changes of less than `EQUIVALENCE_MARGIN` are ignored. `noise` is what equal processes are known
     to differ by. Without `weights` all shapes have the same.
     """
-    plan = plan_of(state)
+    plan = state.plan
     baseline = plan.baseline.id
     series = {
         arm.id: _series_by_shape(state, races, baseline, arm.id)
@@ -116,7 +115,7 @@ def _comparable_arms(plan: Plan, log_speedups: LogSpeedups) -> Iterator[Arm]:
 
 def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
     """Yield the arms without a measurement whose last build was ended or left out for time."""
-    for arm in plan_of(state).arms:
+    for arm in state.plan.arms:
         processes = state.processes.get(arm.id)
         last = processes[-1] if processes else ProcessState()
         is_measured = is_valid(state, arm.id) or arm.duplicate_of is not None

@@ -56,7 +56,7 @@ def list_planned(
     workflows = {workflow.id: workflow for workflow in header.catalogue.workflows}
     return tuple(
         _planned(arm, workflows[arm.workflow], header, state, results, final_problem)
-        for arm in (state.plan.arms if state.plan else ())
+        for arm in state.plan.arms
         if arm.duplicate_of is None and arm.id not in measured
     )
 

@@ -126,10 +126,10 @@ def _mark_lost(processes: tuple[ProcessState, ...]) -> tuple[ProcessState, ...]:
     return tuple(msgspec.structs.replace(each, is_lost=each.outcome is None) for each in processes)
 
 
-def _plan_after(plan: Plan | None, run_event: Planned | ArmsAdded) -> Plan:
+def _plan_after(plan: Plan, run_event: Planned | ArmsAdded) -> Plan:
     if isinstance(run_event, Planned):
         return run_event.plan
-    if plan is None:
+    if not plan.arms:
         message = "arms are added to a run without a plan"
         raise ValueError(message)
     return msgspec.structs.replace(plan, arms=(*plan.arms, *run_event.added))
@@ -137,7 +137,7 @@ def _plan_after(plan: Plan | None, run_event: Planned | ArmsAdded) -> Plan:
 
 def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
     shape = run_event.shape
-    if state.plan is not None and state.plan.baseline.id not in run_event.arms:
+    if state.plan.baseline.id not in run_event.arms:
         message = f"the baseline is not among the arms of the race at {shape.description}"
         raise ValueError(message)
     raced = [

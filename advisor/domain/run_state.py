@@ -118,7 +118,8 @@ class RaceGroup(msgspec.Struct, frozen=True, kw_only=True):
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """What the events of a run have shown so far."""
 
-    plan: Plan | None = None
+    #: Empty until the first event, `Planned`; a stored run is refused without it.
+    plan: Plan = Plan(arms=(), excluded=())
     #: By arm, its processes in the order of their start.
     processes: dict[str, tuple[ProcessState, ...]] = {}
     #: By shape, the groups of arms that raced; there are several if memory does not hold all
@@ -156,7 +157,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 def varying_sibling(state: RunState, arm: str) -> str | None:
     """Return another arm that runs the same artefact and whose outputs vary; None without one."""
-    arms = {each.id: each for each in state.plan.arms} if state.plan else {}
+    arms = {each.id: each for each in state.plan.arms}
     own = arms.get(arm)
     if own is None or not own.artefact:
         return None

@@ -11,7 +11,7 @@ import msgspec
 
 from advisor.decide.costs import Cost
 from advisor.decide.performance_portability import is_same_work
-from advisor.decide.rounds import controls, is_valid, plan_of
+from advisor.decide.rounds import controls, is_valid
 from advisor.domain.plan import Arm, ArmName
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
@@ -64,7 +64,7 @@ def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | N
     After these seconds a built arm would have served all requests, even if the calls of `arm` took
     no time. None for the controls, and if no number of requests is given or no arm is built.
     """
-    plan = plan_of(state)
+    plan = state.plan
     incumbents = [other.id for other in plan.arms if other.id != arm and is_valid(state, other.id)]
     built = [
         next(process for process in state.processes[incumbent] if process.ready)

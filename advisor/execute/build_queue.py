@@ -13,7 +13,6 @@ from advisor.decide.rounds import (
     arms_built_before,
     controls,
     next_process_number,
-    plan_of,
     raced_arms,
 )
 from advisor.decide.unmeasured import Potential, potential_of
@@ -45,7 +44,7 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     out_of_memory = remaining.oom_beside_others(state)
 
     raced = raced_arms(state)
-    known = {arm.workflow for arm in plan_of(state).arms if arm.id in raced}
+    known = {arm.workflow for arm in state.plan.arms if arm.id in raced}
     first: dict[str, str] = {}
     for each in sorted(arms, key=_promise):
         first[each.workflow] = each.id
@@ -124,19 +123,19 @@ class BuildQueue:
         return None
 
     def _is_baseline_next(self) -> bool:
-        return self.waiting[0] == plan_of(self.recorder.state).baseline
+        return self.waiting[0] == self.recorder.state.plan.baseline
 
     def _is_measured(self) -> bool:
         """Return whether the baseline has made its first calls, so that its memory is known."""
         state = self.recorder.state
-        processes = state.processes.get(plan_of(state).baseline.id, ())
+        processes = state.processes.get(state.plan.baseline.id, ())
         return not processes or len(processes[-1].built) == len(self.question.shapes)
 
     def _expected_seconds_left(self, arm: Arm) -> float | None:
         """Return how long this build and those that run or wait are expected to take."""
         running = [
             each
-            for each in plan_of(self.recorder.state).arms
+            for each in self.recorder.state.plan.arms
             if each.id in self.building or each in self.started
             if self.session.is_running(each.id) and not self.session.is_prepared(each.id)
         ]

@@ -12,7 +12,6 @@ from advisor.decide.rounds import (
     controls,
     has_reference,
     next_process_number,
-    plan_of,
 )
 from advisor.domain.catalogue import BuildPresets
 from advisor.domain.plan import REFERENCE, Arm
@@ -59,7 +58,7 @@ def build_group(
     at_once, presets = context.builds_at_once, header.catalogue.presets.builds
     early = arms
     if not recorder.state.groups:
-        early = early_arms(arms, presets.early_seconds, plan_of(recorder.state).baseline, at_once)
+        early = early_arms(arms, presets.early_seconds, recorder.state.plan.baseline, at_once)
     if not builds.running:
         yield from _prepare(context, _arms_to_import(context, arms, early))
     unbuilt = [
@@ -139,7 +138,7 @@ def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[Logge
     """End the builds for which no time is left, and report the arms that were not reached."""
     reason = f"not built: the time for builds, a part of the {context.seconds:g} s, was over"
     failure = Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
-    plan, session = plan_of(context.state), context.session
+    plan, session = context.state.plan, context.session
     yield from drop_unbuilt(context, builds, {arm.id: failure for arm in plan.arms})
     if not session.is_running(plan.baseline.id):
         yield from context.recorder.record_each(session.drop(REFERENCE, failure))
@@ -207,7 +206,7 @@ def _start_reference(context: RaceContext) -> Iterator[RunEvent]:
     state = context.state
     is_quick = any(_slow_references(state))
     yield from context.session.start_reference(
-        plan_of(state).baseline,
+        state.plan.baseline,
         next_process_number(state, REFERENCE),
         math.inf if is_quick else REFERENCE_SHARE * context.seconds,
         quick=is_quick,
@@ -253,7 +252,7 @@ def _build_in_turn(context: RaceContext, arms: Sequence[Arm]) -> Iterator[Logged
     for the next group.
     """
     session, recorder = context.session, context.recorder
-    baseline = plan_of(recorder.state).baseline
+    baseline = recorder.state.plan.baseline
     for arm in arms:
         if arm != baseline and is_over(context):
             return
@@ -283,7 +282,7 @@ def _build_side_by_side(
     when the baseline has warmed up. `early` arms come first.
     """
     session, recorder = context.session, context.recorder
-    baseline = plan_of(recorder.state).baseline
+    baseline = recorder.state.plan.baseline
     starts_at_once = context.question.device != "cpu" and _fits_beside_reference(
         context, builds, TIMES_BEFORE_FIRST_CALLS
     )
@@ -320,7 +319,7 @@ def _build_side_by_side(
     for arm, failure in queue.skipped:
         number = next_process_number(recorder.state, arm.id)
         yield from recorder.record_each(session.drop(arm.id, failure, number))
-    for arm in plan_of(recorder.state).arms:
+    for arm in recorder.state.plan.arms:
         if session.is_prepared(arm.id):
             yield from recorder.record_each(session.build(arm.id))
     if not recorder.state.groups and not session.is_running(baseline.id):

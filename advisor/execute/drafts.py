@@ -18,7 +18,6 @@ from advisor.ask.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.decide import performance_portability
 from advisor.decide.decision import NOT_REACHED
-from advisor.decide.rounds import plan_of
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
@@ -158,7 +157,7 @@ def arms_of_interpreter(answer: Answer, state: RunState) -> tuple[str, ...]:
     """Return the measured arms without an environment of their own, for `--workflows`."""
     return tuple(
         str(arm.name)
-        for arm in plan_of(state).arms
+        for arm in state.plan.arms
         if arm.id in answer.measurements and not (arm.python or arm.duplicate_of)
     )
 

@@ -17,7 +17,7 @@ import msgspec
 from advisor.ask.activity import ActivityReader
 from advisor.context import Context
 from advisor.decide.decision import evaluate
-from advisor.decide.rounds import find_failure, plan_of
+from advisor.decide.rounds import find_failure
 from advisor.domain.catalogue import QuietLimits
 from advisor.domain.machine import Machine, MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.question import Question
@@ -171,7 +171,7 @@ def _race_and_measure_further(
 
     Arms for which the run finds a need race too.
     """
-    arms = plan_of(races.state).arms
+    arms = races.state.plan.arms
     repeated = repetitions.likely_arms(arms) if races.question.budget.repeats else ()
     builds = SideBySideBuilds(races.session, min(races.builds_at_once, len(arms)), repeated)
     while True:
@@ -208,7 +208,7 @@ def _race_groups(
         if (
             not waiting
             or not has_progress
-            or not session.is_running(plan_of(recorder.state).baseline.id)
+            or not session.is_running(recorder.state.plan.baseline.id)
         ):
             return
         answer = evaluate(header, recorder.state)

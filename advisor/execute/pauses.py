@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.decide.rounds import controls, failed_arms, plan_of, raced_arms
+from advisor.decide.rounds import controls, failed_arms, raced_arms
 from advisor.domain.catalogue import BuildPresets
 from advisor.domain.plan import REFERENCE
 from advisor.execute.recorder import RaceContext
@@ -22,7 +22,7 @@ def is_over(context: RaceContext) -> bool:
     another workflow than the baseline's is built, if there is any.
     """
     state = context.state
-    plan = plan_of(state)
+    plan = state.plan
     arms = {arm.id for arm in plan.arms if arm.id not in controls(state)}
     others = {arm.id for arm in plan.arms if arm.workflow != plan.baseline.workflow}
     rivals = others - failed_arms(state) or arms
@@ -38,17 +38,17 @@ def _ready_arms(context: RaceContext) -> list[str]:
     known = raced_arms(state) | controls(state)
     built = [
         arm.id
-        for arm in plan_of(state).arms
+        for arm in state.plan.arms
         if session.is_running(arm.id)
         and (session.is_prepared(arm.id) or session.is_warmed_up(arm.id))
     ]
-    is_comparable = plan_of(state).baseline.id in built
+    is_comparable = state.plan.baseline.id in built
     return [arm for arm in built if arm not in known and is_comparable]
 
 
 def _builds_new_workflow(context: RaceContext) -> bool:
     """Return whether an arm is being built of whose workflow none is."""
-    arms = plan_of(context.state).arms
+    arms = context.state.plan.arms
     built = {*raced_arms(context.state), *_ready_arms(context)}
     known = {arm.workflow for arm in arms if arm.id in built}
     return any(context.session.is_building(arm.id) for arm in arms if arm.workflow not in known)
@@ -84,7 +84,7 @@ class RacePause:
 
     def is_due(self) -> bool:
         """Return whether the builds pause now."""
-        context, baseline = self._context, plan_of(self._context.state).baseline.id
+        context, baseline = self._context, self._context.state.plan.baseline.id
         session = context.session
         has_failed = session.has_started(baseline) and not session.is_running(baseline)
         if has_failed or session.has_failed(REFERENCE):

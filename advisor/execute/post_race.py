@@ -13,7 +13,7 @@ import msgspec
 
 from advisor.ask.planning import is_chosen, list_arms, unsupported_use
 from advisor.decide.race import results_by_shape
-from advisor.decide.rounds import arms_by_speed, plan_of
+from advisor.decide.rounds import arms_by_speed
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Question
 from advisor.domain.run_events import ArmsAdded, LoggedEvent, RunEvent
@@ -39,7 +39,7 @@ def measure_further(context: RaceContext) -> Iterator[LoggedEvent]:
     A budget can limit this to the leaders of the decision so far. They then try new shapes.
     """
     session, recorder, question = context.session, context.recorder, context.question
-    plan = plan_of(recorder.state)
+    plan = recorder.state.plan
     chosen = plan.arms
     if question.budget.contenders_only and not question.all_arms:
         chosen = leaders_of(context.evaluate(recorder.state), plan)
@@ -60,13 +60,13 @@ def _try_shapes_of_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
     session, budget = context.session, context.question.budget
     limit, tried = budget.new_shape_seconds, set[str]()
     if limit > 0 and context.clock() < context.end:
-        running = [arm.id for arm in plan_of(context.state).arms if session.is_running(arm.id)]
+        running = [arm.id for arm in context.state.plan.arms if session.is_running(arm.id)]
         yield from context.recorder.record_each(session.check(running))
     # Most of the time that is left is for the repetition.
     left = SHARE_OF_NEW_SHAPES * (context.end - context.clock())
     end = context.clock() + min(budget.all_new_shapes_seconds, left)
     while limit > 0 and context.clock() < end:
-        answer, plan = context.evaluate(context.state), plan_of(context.state)
+        answer, plan = context.evaluate(context.state), context.state.plan
         arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
         running = [arm.id for arm in arms if session.is_running(arm.id)]
         untried = next((arm for arm in running if arm not in tried), None)
@@ -129,8 +129,8 @@ def sustain_fastest(session: Session, state: RunState, question: Question) -> It
 
 def arms_to_add(state: RunState, header: Header, store: Store) -> list[ArmsAdded]:
     """Return the further arms that what was found calls for, with the reason."""
-    planned = {arm.workflow: arm for arm in plan_of(state).arms}
-    known = {arm.id for arm in plan_of(state).arms}
+    planned = {arm.workflow: arm for arm in state.plan.arms}
+    known = {arm.id for arm in state.plan.arms}
     found = []
     for workflow in header.catalogue.workflows:
         if workflow.id not in planned:
@@ -167,7 +167,7 @@ def _varying_arm(state: RunState, workflow: Workflow) -> str | None:
     return next(
         (
             arm.id
-            for arm in plan_of(state).arms
+            for arm in state.plan.arms
             if arm.workflow == workflow.id
             and any(
                 process.failed_with("nondeterministic")

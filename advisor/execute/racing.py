@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 
 from advisor.decide.race import LOOKS, Race, replay_race
-from advisor.decide.rounds import failed_arms, log_median_seconds, plan_of, raced_arms
+from advisor.decide.rounds import failed_arms, log_median_seconds, raced_arms
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import (
@@ -149,9 +149,9 @@ def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedE
     for index, shape in enumerate(open_shapes):
         is_open = shape in context.state.opened and shape not in context.state.closed
         built = _built_arms(context)
-        planned = tuple(arm.id for arm in plan_of(context.state).arms if arm.id in built)
+        planned = tuple(arm.id for arm in context.state.plan.arms if arm.id in built)
         arms = context.state.opened[shape] if is_open else planned
-        if plan_of(context.state).baseline.id not in arms:
+        if context.state.plan.baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
         if not is_open:
             yield recorder.record(RaceOpened(shape=shape, arms=arms))
@@ -162,7 +162,7 @@ def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedE
             min(now + OVERTIME * measuring_seconds, max(context.end, now + measuring_seconds)),
         )
         race = replay_race(context.state, shape, question)
-        all_arms = {arm.id for arm in plan_of(context.state).arms}
+        all_arms = {arm.id for arm in context.state.plan.arms}
         waiting = all_arms - failed_arms(context.state) - built
         # Arms that are not built yet will race together with those that are.
         is_early = bool(waiting) and context.session.has_memory_headroom()
@@ -175,7 +175,7 @@ def warmed_up_arms(session: Session, state: RunState) -> list[Arm]:
     """Return the arms whose workers are running and have warmed up at all batch sizes."""
     return [
         arm
-        for arm in plan_of(state).arms
+        for arm in state.plan.arms
         if session.is_running(arm.id)
         and session.is_warmed_up(arm.id)
         and varying_sibling(state, arm.id) is None
@@ -201,7 +201,7 @@ def _share_of_measuring_time(context: RaceContext) -> float:
     unraced = {
         arm for shape in context.question.shapes for arm in built - _arms_raced_at(state, shape)
     }
-    all_arms = {arm.id for arm in plan_of(state).arms}
+    all_arms = {arm.id for arm in state.plan.arms}
     waiting = all_arms - (failed - oom_beside_others(state)) - built
     races_all_again = not waiting and raced - failed <= built
     if not unraced or races_all_again:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
 from advisor.decide.decision import evaluate
-from advisor.decide.rounds import plan_of
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.event_folding import fold
@@ -83,7 +82,7 @@ def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
     waiting = remaining.waiting_arms(state, answer.question)
     return ProvisionalAnswer(
         answer=AnswerSummary.of(answer),
-        waiting=tuple(arm.id for arm in plan_of(state).arms if arm.id in waiting),
+        waiting=tuple(arm.id for arm in state.plan.arms if arm.id in waiting),
     )
 
 

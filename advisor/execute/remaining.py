@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 
 from advisor.decide.race import replay_race, results_by_shape
-from advisor.decide.rounds import can_go_on, controls, failed_arms, plan_of, raced_arms
+from advisor.decide.rounds import can_go_on, controls, failed_arms, raced_arms
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
@@ -21,7 +21,7 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
     memory earlier come next, then the other arms that wait. Before a race opens, arms for which the
     disk was full are tried again.
     """
-    plan = plan_of(state)
+    plan = state.plan
     failed = failed_arms(state) - lacked_disk_space(state)
     if plan.baseline.id in failed:
         return []
@@ -49,7 +49,7 @@ def waiting_arms(state: RunState, question: Question) -> set[str]:
     if not all(shape in state.opened for shape in question.shapes):
         return set()
     return (
-        {arm.id for arm in plan_of(state).arms if not arm.duplicate_of}
+        {arm.id for arm in state.plan.arms if not arm.duplicate_of}
         - raced_arms(state)
         - (failed_arms(state) - oom_beside_others(state))
     )
@@ -69,7 +69,7 @@ def leaders_to_keep(state: RunState, question: Question) -> list[str]:
     counted = collections.Counter(
         result.best for result in results_by_shape(state, question).values()
     )
-    leaders = [arm for arm, _ in counted.most_common() if arm != plan_of(state).baseline.id]
+    leaders = [arm for arm, _ in counted.most_common() if arm != state.plan.baseline.id]
     return [arm for arm in leaders if state.processes[arm][-1].outcome is None] or leaders[:1]
 
 

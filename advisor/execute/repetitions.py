@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 
 from advisor.decide.race import results_by_shape
-from advisor.decide.rounds import arms_by_speed, is_valid, next_process_number, plan_of
+from advisor.decide.rounds import arms_by_speed, is_valid, next_process_number
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
@@ -32,13 +32,13 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     Each batch size contributes at least its two fastest arms. A budget can ask for all valid arms.
     """
     if question.budget.repeated == "all":
-        return tuple(arm for arm in plan_of(state).arms if is_valid(state, arm.id))
+        return tuple(arm for arm in state.plan.arms if is_valid(state, arm.id))
     races = results_by_shape(state, question)
-    chosen = {plan_of(state).baseline.id}
+    chosen = {state.plan.baseline.id}
     for shape, race in races.items():
         ranked = arms_by_speed(races, state, shape)
         chosen |= {*ranked[:2], *(arm for arm in ranked if arm not in race.eliminated)}
-    return tuple(arm for arm in plan_of(state).arms if arm.id in chosen)
+    return tuple(arm for arm in state.plan.arms if arm.id in chosen)
 
 
 def likely_arms(arms: Sequence[Arm]) -> list[Arm]:
@@ -140,14 +140,14 @@ def _repeat_once(context: RaceContext, number: int) -> Iterator[LoggedEvent]:
         budget = context.question.budget
         has_leaders_only = budget.repeated == "leaders" or number > budget.repeats
         arms = (
-            leaders_of(context.evaluate(context.state), plan_of(context.state))
+            leaders_of(context.evaluate(context.state), context.state.plan)
             if has_leaders_only
             else arms_to_repeat(context.state, context.question)
         )
         if len(arms) < FEWEST_ARMS:
             return
         if number == 1 and len(arms) == FEWEST_ARMS:
-            plan = plan_of(context.state)
+            plan = context.state.plan
             arms = (*arms, *(arm for arm in plan.arms if arm.duplicate_of == plan.baseline.id))
         started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
         yield context.recorder.record(started)
@@ -165,7 +165,7 @@ def _repeat_in_groups(
     Without a shortage there is one group. The workers of the last group keep running.
     """
     session, recorder = context.session, context.recorder
-    plan, repeated, first_round = plan_of(recorder.state), recorder.state.repeats[number], 1
+    plan, repeated, first_round = recorder.state.plan, recorder.state.repeats[number], 1
     waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
     starting = [plan.baseline, *waiting]
     while waiting:

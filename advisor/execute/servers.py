@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from advisor.decide.goodput import GoodputSearch
 from advisor.decide.load_blocks import load_block
-from advisor.decide.rounds import baseline_error, has_reference, next_process_number, plan_of
+from advisor.decide.rounds import baseline_error, has_reference, next_process_number
 from advisor.decide.serving import (
     goodput_of_arm,
     has_failed_process,
@@ -62,7 +62,7 @@ def measure_servers(
     load = ServerLoad(session, recorder, load_question, rules, python)
     # The usual baseline is the slowest one as a rule. Once a faster one is known, it needs few
     # blocks.
-    planned = plan_of(recorder.state).arms
+    planned = recorder.state.plan.arms
     arms = sorted(planned, key=lambda arm: arm.workflow == SERVING_BASELINE)
     for arm in arms:
         if is_complete(recorder.state, arm.id, SEARCH):

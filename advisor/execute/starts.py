@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from advisor.decide.rounds import plan_of
 from advisor.domain.measurement import CACHE_DIRECTORY, Start, StartScripts
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.question import Question
@@ -49,9 +48,7 @@ def measure_starts(context: RaceContext, compose: ComposeStarts) -> Iterator[Log
     tried = {arm for arm, found in starts if all(each.failure != UNCHECKED for each in found)}
     while (arm := _next_arm(context, tried)) is not None and context.clock() < end:
         tried.add(arm.id)
-        facts, eager = (
-            _recipe_facts(context, each) for each in (arm, plan_of(context.state).baseline)
-        )
+        facts, eager = (_recipe_facts(context, each) for each in (arm, context.state.plan.baseline))
         if facts is None or eager is None:
             continue
         question = context.question
@@ -77,7 +74,7 @@ def _next_arm(context: RaceContext, tried: set[str]) -> Arm | None:
     The others are those that no constraint excludes but one on a figure that is not known, where
     no arm is advised.
     """
-    answer, plan = context.evaluate(context.state), plan_of(context.state)
+    answer, plan = context.evaluate(context.state), context.state.plan
     advised = answer.advised.scored.arm if answer.advised else ""
     leaders = sorted(
         leaders_of(answer, plan), key=lambda arm: (arm.id != advised, arm == plan.baseline)
@@ -104,7 +101,7 @@ def _measure_arm(
     The first script is that of eager PyTorch. Of the baseline it is the only one.
     """
     (eager, *own), arm, config = scripts, settings.arm, settings.config
-    question, baseline = context.question, plan_of(context.state).baseline
+    question, baseline = context.question, context.state.plan.baseline
     # Another version of the library may make other weights from the same seed.
     python = arm.python if getattr(question.model, "weights", "") == "random" else ""
     config.scratch_directory.mkdir(parents=True, exist_ok=True)

@@ -84,7 +84,7 @@ def _no_recipe(answer: Answer, name: str) -> NoRecipeError:
 def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
     question, state = run.header().question, run.state()
     process = _last_process(state, arm)
-    if process is None or state.plan is None:
+    if process is None:
         return None
     planned = next(each for each in state.plan.arms if each.id == arm)
     if question.load is not None:

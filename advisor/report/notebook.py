@@ -164,11 +164,7 @@ class Session:
     @property
     def plan(self) -> Plan:
         """The arms that are measured, and the reason for every other workflow."""
-        plan = self._run.state().plan
-        if plan is None:
-            message = "a stored run has a plan"
-            raise RuntimeError(message)
-        return plan
+        return self._run.state().plan
 
     def events(self) -> Generator[LoggedEvent, None, None]:
         """Measure what is not measured yet; yield each event after it is stored.

@@ -212,7 +212,8 @@ class Run:
             raise RunFileError(
                 f"{self._events} is damaged: its events do not fit together: {problem}", SEE_HISTORY
             ) from problem
-        if state.plan is None or [event.seq for event in events] != list(range(1, len(events) + 1)):
+        numbers = [event.seq for event in events]
+        if not state.plan.arms or numbers != list(range(1, len(events) + 1)):
             raise RunFileError(f"{self._events} is damaged: events are missing", SEE_HISTORY)
         return state
 

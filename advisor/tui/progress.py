@@ -79,11 +79,12 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def progress_rows(state: RunState, question: Question, active_arm: str | None) -> list[ProcessRow]:
-    arms = state.plan.arms if state.plan else ()
-    rows = (_row(arm, state, question, is_active=arm.id == active_arm) for arm in arms)
     return [
-        msgspec.structs.replace(row, duplicate_of=arm.duplicate_of)
-        for arm, row in zip(arms, rows, strict=True)
+        msgspec.structs.replace(
+            _row(arm, state, question, is_active=arm.id == active_arm),
+            duplicate_of=arm.duplicate_of,
+        )
+        for arm in state.plan.arms
     ]
 
 
@@ -230,7 +231,7 @@ def remaining_seconds(state: RunState, question: Question, now: float) -> float 
     if all(shape in state.closed for shape in question.shapes):
         return None
     factor, expected, known = _build_time_factor(state), 0.0, False
-    for arm in state.plan.arms if state.plan else ():
+    for arm in state.plan.arms:
         process = _last_process(state, arm.id)
         if process is not None and (process.ready or process.outcome is not None):
             known = True
@@ -249,7 +250,7 @@ def remaining_seconds(state: RunState, question: Question, now: float) -> float 
 def _build_time_factor(state: RunState) -> float:
     """Return the seconds of the finished builds over those expected of them; 1 without any."""
     taken = expected = 0.0
-    for arm in state.plan.arms if state.plan else ():
+    for arm in state.plan.arms:
         process = _last_process(state, arm.id)
         usual = arm.expected_build_seconds or 0.0
         if process is not None and process.ready and usual >= LEAST_EXPECTED_SECONDS:

@@ -117,15 +117,14 @@ class RunController:
 
     def _ask_to_resume(self, run: Run) -> None:
         header, plan = run.header(), run.state().plan
-        draft = DraftRun(header.catalogue, header.machine, header.question, plan) if plan else None
+        draft = DraftRun(header.catalogue, header.machine, header.question, plan)
 
         def on_answer(wait_seconds: float | None) -> None:
             if wait_seconds is not None:
                 self.run(run)
 
         question = "Resume this run?  What it has measured is kept."
-        work = actions.describe_work(draft) if draft else ""
-        self._app.ask(start_dialog(question, work, (), 0.0), on_answer)
+        self._app.ask(start_dialog(question, actions.describe_work(draft), (), 0.0), on_answer)
 
     def _find(self, name: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
         """Return the run, or None after showing why it is unreadable or does not pass `check`."""

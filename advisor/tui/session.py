@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from advisor.decide.decision import evaluate
+from advisor.decide.rounds import controls
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.event_folding import fold
 from advisor.domain.plan import REFERENCE
@@ -131,14 +132,11 @@ class RunSession:
         The reference, the baseline and its duplicates cannot be skipped: all other arms are
         compared with them.
         """
-        plan, processes = self.follower.state.plan, self.follower.state.processes.get(arm, ())
-        required = {REFERENCE}
-        if plan is not None:
-            required.add(plan.baseline.id)
-            required |= {each.id for each in plan.arms if each.duplicate_of is not None}
+        state = self.follower.state
+        processes = state.processes.get(arm, ())
         if not self.is_controlled:
             return "not-controlled"
-        if arm in required:
+        if arm == REFERENCE or arm in controls(state):
             return "required"
         if not processes or processes[-1].outcome is not None:
             return "not-running"

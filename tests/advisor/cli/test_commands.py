@@ -64,7 +64,6 @@ def test_a_run_is_repeated_with_another_interpreter_and_compared(
     assert process.imported.environment.interpreter == other
     measured = {"pytorch-eager", "alike", "quick"}
     assert {each["arm"] for each in comparison["costs"]} == measured
-    assert state.plan
     assert {arm.id for arm in state.plan.arms if not arm.duplicate_of} == measured
     missing = run_cli("upgrade", finished_run, "--python", "/missing/python", home=home)
     assert missing.returncode == 3, missing.stderr

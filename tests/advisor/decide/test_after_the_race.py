@@ -201,7 +201,6 @@ def test_a_new_shape_without_the_speedup_is_a_silent_fallback(
 
 def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speedup() -> None:
     state = with_new_shapes(0.4, 0.02, 0.03)
-    assert state.plan is not None
     arms = tuple(msgspec.structs.replace(arm, eager_fallback=False) for arm in state.plan.arms)
     plan = msgspec.structs.replace(state.plan, arms=arms)
     measured = only_measurement(summarise(msgspec.structs.replace(state, plan=plan), RACES))

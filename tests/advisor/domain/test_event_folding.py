@@ -145,6 +145,7 @@ def test_processes_of_an_arm_have_separate_states() -> None:
 def test_a_second_group_opens_a_closed_race_again() -> None:
     closed = RaceClosed(shape=Shape(4), reason="a test", cause="out-of-time")
     state = state_after(
+        Planned(plan=builders.plan("compiled", "other")),
         RaceOpened(shape=Shape(1), arms=(BASELINE, "compiled")),
         RaceOpened(shape=Shape(4), arms=(BASELINE,)),
         closed,

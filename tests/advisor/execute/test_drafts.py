@@ -167,7 +167,6 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
         "quick",
     }
     plan = run.state().plan
-    assert plan is not None
     for each in (plan, propose_again(run.header(), ("quick",), context).plan):
         assert {arm.id: arm.python for arm in each.arms} == {
             "pytorch-eager": "",

@@ -16,7 +16,6 @@ import recorded_runs
 from fake_clock import FakeClock
 
 from advisor.decide.decision import decide
-from advisor.decide.rounds import plan_of
 from advisor.domain.answer import encode
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.machine import GpuProcess, MachineActivity
@@ -33,7 +32,6 @@ from advisor.store.store import Store
 DECIDE_SCRIPT = """
 import pathlib, sys
 from advisor.decide.decision import decide
-from advisor.decide.rounds import plan_of
 from advisor.domain.answer import encode
 from advisor.domain.catalogue import EarlierRuns
 from advisor.store.runs import Run
@@ -196,7 +194,7 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
     arms = [arm for each in found for arm in each.added]
     assert [arm.id for arm in arms] == added
     assert [arm.expected_build_seconds for arm in arms] == [7.0] * len(added)
-    plan = plan_of(state)
+    plan = state.plan
     plan = msgspec.structs.replace(plan, arms=(*plan.arms, *arms))
     again = msgspec.structs.replace(state, plan=plan)
     assert post_race.arms_to_add(again, header, Store(tmp_path)) == []

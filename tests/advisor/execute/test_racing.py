@@ -26,7 +26,6 @@ from advisor.context import Context
 from advisor.decide import trust
 from advisor.decide.decision import decide
 from advisor.decide.race import Race, results_by_shape
-from advisor.decide.rounds import plan_of
 from advisor.decide.summary import summarise
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import VisitQualityLimits
@@ -85,7 +84,7 @@ def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
         {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.1},
     )
     recorder = new_recorder(["compiled"])
-    arms = [(arm, 0) for arm in plan_of(recorder.state).arms]
+    arms = [(arm, 0) for arm in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(arms)))
     sessions.exhaust(races_of(session, recorder))
     state = recorder.state

@@ -18,7 +18,7 @@ from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_rec
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
-from advisor.decide.rounds import arms_by_speed, plan_of
+from advisor.decide.rounds import arms_by_speed
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.plan import Plan
@@ -176,7 +176,7 @@ def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
         for measurement in answer.results.measurements
         if measurement.new_shape_results
     }
-    leaders = {arm.id for arm in leaders_of(answer, plan_of(run.state()))}
+    leaders = {arm.id for arm in leaders_of(answer, run.state().plan)}
     assert answer.recommendation.arm in tried
     assert leaders <= set(tried)
     assert set(map(tuple, tried.values())) == {(Shape(3),)}
@@ -290,7 +290,7 @@ def repeat(
     )
     recorder = new_recorder(["compiled"])
     if started:
-        first = [(arm, 0) for arm in plan_of(recorder.state).arms]
+        first = [(arm, 0) for arm in recorder.state.plan.arms]
         sessions.exhaust(recorder.record_each(session.start(first)))
         sessions.exhaust(recorder.record_each(session.stop()))
     sessions.exhaust(
