@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -13,6 +14,7 @@ import workers
 from msgspec import inspect
 
 from advisor.domain.wire import EVENTS_BY_TAG, decode
+from advisor.probing.worker_process import STEPS
 from probes import protocol
 from probes.runtime.channel import Channel
 from probes.wire.events import Engagement, Event
@@ -57,6 +59,11 @@ def example(kind: inspect.Type, *, bare: bool) -> Any:
             return cls(**{field.name: example(field.type, bare=bare) for field in fields})
         case _:
             return SIMPLE[type(kind)]
+
+
+def test_every_token_is_documented() -> None:
+    documented = re.findall(r"^    ([a-z-]+(?: hold)?)", str(protocol.__doc__), re.MULTILINE)
+    assert {*documented} == {*STEPS} - {"start"}
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["full", "bare"])
