@@ -21,11 +21,10 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine
 from advisor.errors import MigEnabledError
 from advisor.probing.environments import creation, registry
-from advisor.text_format import format_share
+from advisor.text_format import GIBIBYTE, format_share
 from advisor.version import how_to_install
 from probes.measuring import timing
 
-GIBIBYTE = 2**30
 #: Share of the processors from which other work disturbs the timing.
 MAX_CPU_LOAD = 0.5
 #: Readings of the host's speed, the pause between them, and the spread that is worth a warning.

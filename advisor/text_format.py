@@ -26,7 +26,7 @@ CLAUSE_END = re.compile(r"[.;,](?= )")
 SIGNIFICANT_DIGITS = 4
 #: Most decimal places of a weight in percent.
 WEIGHT_DECIMALS = 2
-MEBIBYTE = 2**20
+MEBIBYTE, GIBIBYTE = 2**20, 2**30
 #: Larger shares of draws are shown as "over 99 %".
 MAX_SHOWN_PERCENT = 99
 #: Error of a share in percent by rounding alone.

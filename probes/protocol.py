@@ -64,6 +64,9 @@ GENERATE = "generate"
 PRECISIONS = ("float32", "float16", "bfloat16")
 NATIVE = "native"
 
+#: Most vocabularies start with padding and the begin and end of a text; prompts have none of them.
+FIRST_ORDINARY_TOKEN = 3
+
 #: Argument of the token `new-shapes`.
 SHORT = "short"
 

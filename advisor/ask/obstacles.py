@@ -13,8 +13,8 @@ from advisor.domain.model import Model, OnnxModel, SyntheticModel, TransformersM
 from advisor.domain.plan import Excluded, ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.workflow import Workflow
+from advisor.text_format import GIBIBYTE
 
-GIBIBYTE = 1 << 30
 BYTES_PER_PARAMETER = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 

@@ -19,6 +19,7 @@ from advisor.domain.constraints import (
     FURTHER_CRITERIA,
     PILLARS,
     SPELLINGS,
+    TIERS,
     UNITS,
     Constraint,
     Dimension,
@@ -145,7 +146,6 @@ PATTERN = re.compile(r"\s*([a-z0-9_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECA
 LATENCIES = {"ttft", "itl"}
 NUMBER_ALONE = re.compile(r"[0-9]+\.?[0-9]*")
 NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
-TIERS = {"a": 3, "b": 2, "c": 1, "3": 3, "2": 2, "1": 1}
 EXAMPLES = ", ".join(
     f'"{each}"'
     for each in (
@@ -197,7 +197,7 @@ def _parse(part: str) -> Constraint:
         raise _refuse(part)
     name, comparison, value = full_name(match[1]), match[2], match[3]
     if name in CRITERIA or (name == CLASSIFIED and comparison == ">="):
-        tier = TIERS.get(value.lower())
+        tier = TIERS.get(value.upper())
         if comparison != ">=" or tier is None:
             raise _refuse(part)
         return Constraint(criterion=name, at_least=tier)

@@ -12,12 +12,11 @@ from typer.core import TyperGroup
 
 from advisor.cli.options import AsJson
 from advisor.cli.output import make_context, print_status, print_text
+from advisor.text_format import MEBIBYTE
 
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.domain.catalogue import Catalogue
-
-MEBIBYTE = 2**20
 
 
 class EnvironmentGroup(TyperGroup):

@@ -13,6 +13,7 @@ from advisor.decide.drift import typical_seconds
 from advisor.domain.measurement import BuildSeconds, GenerationMetrics, MemoryBytes
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState
+from advisor.text_format import MEBIBYTE
 from probes.wire.events import BlockTimed, MemoryRead, Peaks, Workload
 
 
@@ -21,9 +22,9 @@ def summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
     cold, warm = _cold_process(processes), _warm_process(processes)
     started = cold.build_started
     return BuildSeconds(
-        cold=_build_seconds(cold),
-        warm=_build_seconds(warm) if warm else None,
-        worst=_worst_build_seconds(cold),
+        cold=cold.build_seconds,
+        warm=warm.build_seconds if warm else None,
+        worst=max((built.seconds for built in cold.built.values()), default=None),
         processors=started.processors if started else None,
         builds_at_once=started.builds_at_once if started else None,
     )
@@ -54,16 +55,6 @@ def _warm_process(processes: Sequence[ProcessState]) -> ProcessState | None:
     return next((each for each in reversed(others) if not _is_cold_alone(each, first)), None)
 
 
-def _worst_build_seconds(process: ProcessState) -> float | None:
-    seconds = [built.build_seconds + built.first_call_seconds for built in process.built.values()]
-    return max(seconds, default=None)
-
-
-def _build_seconds(process: ProcessState) -> float:
-    return sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
-
-
-MEBIBYTE = 1 << 20
 #: The device's count of a known allocation may differ from its size by this much.
 TOLERANCE_BYTES = 8 * MEBIBYTE
 DEVICE_SOURCE = "increase in used device memory since before the worker started, by NVML"

@@ -12,9 +12,8 @@ from advisor.decide import performance_portability
 from advisor.decide.grades import DIGITS, ArmFacts, facts_of, infer_new_shapes, rate
 from advisor.decide.performance_portability import is_lossless
 from advisor.decide.speedup_draws import is_shown_faster
-from advisor.domain.accuracy import LossClass
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import CRITERIA, FIGURES, Constraint, FailedConstraint
+from advisor.domain.constraints import CRITERIA, FIGURES, TIERS, Constraint, FailedConstraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question, WeightFormat
 from advisor.domain.results import Adoption, Evidence, Rating, Results, ScoredArm
@@ -196,10 +195,6 @@ def _explain(rating: Rating, criterion: str, results: Results, workflow: Workflo
     return msgspec.structs.replace(rating, why=f"{rating.why}; {more}")
 
 
-#: Numbers of the classes of losses, as those of letters.
-CLASS_NUMBERS: dict[LossClass, int] = {"A": 3, "B": 2, "C": 1, "worse": 0}
-
-
 def value_of(
     constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement | None
 ) -> float | None:
@@ -216,14 +211,15 @@ def value_of(
 def class_number(measurement: Measurement) -> int | None:
     """Return the number of the class of what an arm loses of the model; None if it is unknown.
 
+    What is worse than C has 0.
     Exact outputs lose nothing, so they have class A where no text and no metric was measured.
     """
     loss = measurement.trained_loss
     if loss is not None and loss.loss_class is not None:
-        return CLASS_NUMBERS[loss.loss_class]
+        return TIERS.get(loss.loss_class, 0)
     checks = measurement.correctness
     is_exact = bool(checks) and all(each.accuracy_class == "exact" for each in checks)
-    return CLASS_NUMBERS["A"] if is_exact else None
+    return TIERS["A"] if is_exact else None
 
 
 def find_failures(

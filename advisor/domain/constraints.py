@@ -71,8 +71,9 @@ DEFAULT_PRIORITIES = Priorities(performance=40, productivity=35, portability=25)
 CLASSIFIED = "accuracy"
 #: A figure that is measured after all others.
 START = "start"
-#: Letters that a constraint may ask for, by number; 0 is what is below C.
-LETTERS = ("below C", "C", "B", "A")
+LETTERS = {3: "A", 2: "B", 1: "C"}
+#: Numbers of the letters; options also take the number itself.
+TIERS = {name: tier for tier, letter in LETTERS.items() for name in (letter, str(tier))}
 #: Significant digits of a measured figure next to a bound; the fewest that suffice are shown.
 MEASURED_DIGITS = range(3, 7)
 
@@ -174,7 +175,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def write(self, value: float) -> str:
         """Return a letter or a figure of its criterion in the form of `--require`."""
         if self.asks_for_letter:
-            return LETTERS[int(value)]
+            return LETTERS.get(int(value), "below C")
         if FIGURES[self.criterion].dimension == "factor":
             return f"{value:g}x"
         unit = self._shown_unit(value)

@@ -12,7 +12,6 @@ from advisor.domain.question import Task
 Basis = Literal["paper", "ours"]
 #: A letter as a number: 3 is A, 2 is B, 1 is C.
 Tier = Annotated[int, msgspec.Meta(ge=1, le=3)]
-LETTERS = {3: "A", 2: "B", 1: "C"}
 #: Names of facts in a sentence, where they differ from the identifiers.
 FACT_NAMES = {"build_seconds": "build seconds of the slowest batch size"}
 #: What a function does outside its first or last knot.

@@ -94,6 +94,11 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     residents_at_oom: tuple[str, ...] = ()
 
     @property
+    def build_seconds(self) -> float:
+        """Seconds of all finished builds."""
+        return sum(built.seconds for built in self.built.values())
+
+    @property
     def failure(self) -> Failure | None:
         return self.outcome.failure if self.outcome else None
 

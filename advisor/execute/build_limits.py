@@ -32,11 +32,6 @@ ALLOWANCE = 1.25
 HOPELESS_FACTOR = 2.0
 
 
-def build_seconds(process: ProcessState) -> float:
-    """Return the seconds of all finished builds of a process."""
-    return sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
-
-
 def limit_or_skip(
     state: RunState, arm: Arm, question: Question, seconds_left: float
 ) -> BuildLimit | Failure | None:
@@ -91,7 +86,7 @@ def cost_of(process: ProcessState, shape: Shape) -> Cost:
     The request is served in batches of this shape.
     """
     call_seconds = ALLOWANCE * process.warmed_up[shape].typical_seconds
-    return Cost(build_seconds(process), call_seconds / shape.batch_size)
+    return Cost(process.build_seconds, call_seconds / shape.batch_size)
 
 
 #: Newest runs of the same work on the same device that are read.
@@ -141,7 +136,7 @@ def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:
     for state in _comparable_states(header, store):
         for arm, processes in state.processes.items():
             if processes and processes[0].ready:
-                seconds[arm].append(build_seconds(processes[0]))
+                seconds[arm].append(processes[0].build_seconds)
     return {arm: round(statistics.median(found), 1) for arm, found in seconds.items()}
 
 

@@ -90,7 +90,7 @@ def measure_servers(
 def _make_reference(session: Session, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Let the reference worker make checkpoint, prompts and texts, unless it has."""
     if not has_reference(recorder.state):
-        number = len(recorder.state.processes.get(REFERENCE, ()))
+        number = next_process_number(recorder.state, REFERENCE)
         yield from recorder.record_each(session.start_reference(REFERENCE_ARM, number))
         yield from recorder.record_each(session.start([]))
         yield from recorder.record_each(session.finish_reference())

@@ -12,10 +12,9 @@ import msgspec
 
 from advisor.domain.question import RequestLengths
 from advisor.domain.serving import ServedRequest
+from probes.protocol import FIRST_ORDINARY_TOKEN
 
 NANOSECONDS, MILLI = 1e-9, 1e-3
-#: Most vocabularies start with padding and the begin and end of a text; prompts have none of them.
-FIRST_ORDINARY_TOKEN = 3
 
 
 class TracedRequest(NamedTuple):

@@ -288,7 +288,7 @@ class Worker:
                 raise ValueError(message)
             self.start_phase(event.phase, deadlines, now)
         elif isinstance(event, Built):
-            self.built_seconds += event.build_seconds + event.first_call_seconds
+            self.built_seconds += event.seconds
         elif isinstance(event, (Imported, Created, Prepared, Ready, BlockTimed)):
             if type(event) is not step.answer:
                 message = f"the event {event.event} does not belong into the phase {self.phase}"

@@ -9,11 +9,11 @@ from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
-from advisor.domain.constraints import CRITERIA
+from advisor.domain.constraints import CRITERIA, LETTERS
 from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
-from advisor.domain.rubric import LETTERS, Basis, name_fact
+from advisor.domain.rubric import Basis, name_fact
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
 from advisor.report import shortcomings
 from advisor.report.answer import cost_line

@@ -20,8 +20,7 @@ from markupsafe import Markup
 from advisor import text_format
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.constraints import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
-from advisor.domain.rubric import LETTERS
+from advisor.domain.constraints import CRITERIA, FURTHER_CRITERIA, LETTERS, PILLARS, Priorities
 from advisor.report import parts, shortcomings
 from advisor.report.answer import answer_lines, code_lines
 from advisor.report.charts import pictures

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
+from advisor.domain.constraints import LETTERS
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.rubric import LETTERS, name_fact
+from advisor.domain.rubric import name_fact
 from advisor.report import accuracy, generation
 from advisor.report.answer import flip_lines
 from advisor.report.formatting import Section, Table

@@ -12,10 +12,9 @@ from typing import NamedTuple
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA
+from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA, LETTERS
 from advisor.domain.measurement import Interval
 from advisor.domain.results import Rating
-from advisor.domain.rubric import LETTERS
 from advisor.report.answer import has_unfit_problem
 from advisor.report.figures import checks_of
 from advisor.report.formatting import accuracy_cell

@@ -11,7 +11,6 @@ import msgspec
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.execute.build_limits import build_seconds
 from probes.wire.outcome import Phase
 from probes.wire.shape import Shape
 
@@ -254,7 +253,7 @@ def _build_time_factor(state: RunState) -> float:
         process = _last_process(state, arm.id)
         usual = arm.expected_build_seconds or 0.0
         if process is not None and process.ready and usual >= LEAST_EXPECTED_SECONDS:
-            taken += build_seconds(process)
+            taken += process.build_seconds
             expected += usual
     return taken / expected if expected else 1.0
 

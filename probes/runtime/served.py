@@ -30,7 +30,7 @@ from probes import protocol
 from probes.adapter import Server, UnsupportedError
 from probes.checking import text_correctness
 from probes.checking.dispatch import Cell
-from probes.protocol import Request
+from probes.protocol import FIRST_ORDINARY_TOKEN, Request
 from probes.runtime import process
 from probes.runtime.failures import exception_summary
 from probes.subjects.checkpoint import EngineSubject
@@ -46,8 +46,6 @@ POLL_SECONDS, ANSWER_SECONDS = 0.2, 5.0
 LOG_BYTES, LINE_CHARACTERS = 4000, 300
 #: Format of the words of `probes.subjects.checkpoint.token_word`, and how a text is read.
 WORD_FORMAT, WORD = "t{:07d}", re.compile(r"t(\d{7})")
-#: Most vocabularies start with padding and the begin and end of a text.
-FIRST_ORDINARY_TOKEN = 3
 
 #: What a request raises that the server refuses, drops or answers with something else.
 REQUEST_ERRORS = (RuntimeError, OSError, http.client.HTTPException, json.JSONDecodeError)

@@ -10,7 +10,6 @@ import gc
 import math
 import os
 import pathlib
-import re
 import runpy
 import sys
 import textwrap
@@ -26,8 +25,7 @@ from probes.protocol import Request
 from probes.runtime.channel import Channel
 from probes.runtime.process import keep_freed_blocks, read_environment
 from probes.wire import events
-
-EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
+from probes.wire.facts import EACH_CALL
 
 
 def run_role(request: Request, channel: Channel) -> None:

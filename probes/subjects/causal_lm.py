@@ -17,14 +17,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from probes.adapter import ModelError, UnsupportedError
 from probes.checking.text_reference import ReferenceRun, rows_with_logprobs
 from probes.files import replace_when_complete
-from probes.protocol import QUICK_REFERENCE, Request
+from probes.protocol import FIRST_ORDINARY_TOKEN, QUICK_REFERENCE, Request
 from probes.subjects import checkpoint, transformers_model
 from probes.subjects.outputs import count_flops
 from probes.subjects.torch_subject import MAX_FLOAT64_PARAMETERS
 from probes.subjects.transformers_generate import TextGeneration, cache_of
 
-#: Most vocabularies start with padding and the begin and end of a text; prompts have none of them.
-FIRST_ORDINARY_TOKEN = 3
 #: Part of the names of the experts' weights, and names of their number in configurations.
 EXPERTS = ".experts."
 EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts")

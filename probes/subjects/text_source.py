@@ -13,8 +13,8 @@ import transformers
 
 from probes.adapter import ModelError
 from probes.checking import arrays, long_text
-from probes.protocol import Request
-from probes.subjects.causal_lm import FIRST_ORDINARY_TOKEN, CausalLm
+from probes.protocol import FIRST_ORDINARY_TOKEN, Request
+from probes.subjects.causal_lm import CausalLm
 
 #: Sequences that are sampled or scored at once.
 ROWS_AT_ONCE = 32

@@ -83,6 +83,10 @@ class Built(Event):
     kept_bytes: int | None = None
     event: Literal["built"] = "built"
 
+    @property
+    def seconds(self) -> float:
+        return self.build_seconds + self.first_call_seconds
+
 
 @dataclasses.dataclass(frozen=True)
 class Caches(Event):

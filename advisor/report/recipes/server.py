@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from advisor.domain.answer import Answer
 from advisor.errors import NoRecipeError
 from advisor.report.recipes.calls import model_name
-from advisor.report.recipes.snippet import EACH_CALL, indent, parse
+from advisor.report.recipes.snippet import indent, parse
 from advisor.text_format import NO_BREAK_SPACE
-from probes.wire.facts import InputFacts
+from probes.wire.facts import EACH_CALL, InputFacts
 
 #: Where a server that the answer prints is reached, and how engines name port and model.
 PORT, PORT_OPTION, NAME_OPTION = 8000, "--port", "--served-model-name"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts
@@ -16,14 +15,12 @@ from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.report.recipes.calls import checkpoint_prompt_lines
 from advisor.report.recipes.loading import loading_lines
-from probes.wire.facts import InputFacts, StartLines
+from probes.wire.facts import EACH_CALL, InputFacts, StartLines
 
 #: Packages that the lines may use, and how they are imported.
 USED_PACKAGES = ("numpy", "onnxruntime", "os", "runpy", "tokenizers", "torch", "transformers")
 #: Name of the checkpoint in the lines of a workflow that opens it itself.
 CHECKPOINT = "CHECKPOINT"
-#: The comment above the lines of each call; those above it run once.
-EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
 MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import this file'
 
 

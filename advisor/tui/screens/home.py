@@ -17,6 +17,7 @@ from advisor.ask.rubric_files import rubric_directory
 from advisor.domain.answer import Answer
 from advisor.domain.machine import Machine
 from advisor.store.store import Store
+from advisor.text_format import GIBIBYTE
 from advisor.tui import text
 from advisor.tui.screens.runs import RunsScreen, StoredItem, list_items
 from advisor.tui.table import Column, SelectableTable, Table
@@ -34,7 +35,6 @@ NEW_ROW, EXAMPLE_PREFIX = "new", "example:"
 FEWEST_LISTED, OTHER_LINES = 8, 14
 #: Seconds between two looks at the runs that are going on.
 REFRESH_SECONDS = 2.0
-GIBIBYTE = 2**30
 MARKS = {
     "running": "\N{BLACK RIGHT-POINTING TRIANGLE}",
     "paused": "\N{DOUBLE VERTICAL LINE}",

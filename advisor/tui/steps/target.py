@@ -27,6 +27,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype, Task
 from advisor.errors import InterpreterError, MigEnabledError, SizeError, UnknownGpuError, UserError
+from advisor.text_format import GIBIBYTE
 from advisor.tui import text
 from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
 
@@ -36,7 +37,6 @@ TASKS = (*CALLS, *SERVES)
 #: Default of an empty input, the same as on the command line.
 DEFAULT_MAX_BUILD_SECONDS = "600"
 DTYPES = ("auto", *(name for name in get_args(Dtype) if name != "native"))
-GIBIBYTE = 2**30
 #: What the CPU as the device means for the GPUs of the machine, by why they cannot be used.
 CPU_NOTES: dict[NoGpuReason | None, str] = {
     "no-gpu": "no NVIDIA GPU found: CPU workflows only",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from advisor.ask.answers import Answers
 from advisor.ask.devices import choose_gpu
 from advisor.ask.resolve import choose_dtype, default_batch_sizes, resolve
-from advisor.domain.constraints import Constraint
+from advisor.domain.constraints import DEFAULT_PRIORITIES, Constraint
 from advisor.domain.machine import Gpu, Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel
 from advisor.domain.question import Question
@@ -50,7 +50,7 @@ def test_the_default_is_the_demo_model_on_the_cpu() -> None:
     assert asked.batch_sizes == SHIPPED.models.demo_batch_sizes
     assert asked.budget == SHIPPED.presets.budgets[SHIPPED.presets.default_budget]
     preset = SHIPPED.presets.priorities[SHIPPED.presets.default_preset]
-    assert asked.priorities == preset.priorities
+    assert asked.priorities == preset.priorities == DEFAULT_PRIORITIES
     assert asked.python == builders.machine().software.executable
 
 

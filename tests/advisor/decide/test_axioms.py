@@ -18,11 +18,11 @@ from advisor.decide import certainty, scoring
 from advisor.decide.grades import BAND_STARTS, facts_of, rate
 from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import Priorities
+from advisor.domain.constraints import LETTERS, Priorities
 from advisor.domain.measurement import BuildSeconds, Interval, Measurement
 from advisor.domain.recommendation import Decision
 from advisor.domain.results import Results, ScoredArm
-from advisor.domain.rubric import LETTERS, Rubric
+from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import Environment, Workflow
 from probes.wire.checks import AccuracyClass
 

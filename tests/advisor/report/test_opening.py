@@ -19,9 +19,9 @@ from advisor.report import found_recipe, recipe_text, text_report
 from advisor.report.answer import code_lines
 from advisor.report.answer_files import open_answer, read_answer
 from advisor.report.recipes.server import REQUEST
-from advisor.report.recipes.snippet import EACH_CALL
 from advisor.report.text_report import PLAIN_COMPILE
 from advisor.store.store import Store
+from probes.wire.facts import EACH_CALL
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 #: A run of another machine that did not finish.

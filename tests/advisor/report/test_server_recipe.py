@@ -23,8 +23,7 @@ from advisor.errors import NoRecipeError
 from advisor.report import recipe_text
 from advisor.report.found_recipe import FoundRecipe
 from advisor.report.recipe_text import render_dockerfile, render_server
-from advisor.report.recipes.snippet import EACH_CALL
-from probes.wire.facts import InputFacts
+from probes.wire.facts import EACH_CALL, InputFacts
 from probes.wire.shape import Shape
 
 PROBES = rubric_files.probes_directory()
