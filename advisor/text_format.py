@@ -1,4 +1,4 @@
-"""Format numbers with their units, and escape control characters, in every report and screen.
+"""Format numbers with units and lists of names, and escape control characters, in all outputs.
 
 What is escaped comes from models, stacks and other machines.
 """
@@ -9,6 +9,7 @@ import math
 import re
 import textwrap
 import unicodedata
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -188,6 +189,16 @@ def format_fact(value: float | str | bool | None) -> str:  # noqa: FBT001 - fact
     if isinstance(value, bool):
         return "yes" if value else "no"
     return format_number(value) if isinstance(value, float) else str(value)
+
+
+def join_names(names: Sequence[str], conjunction: str = "and") -> str:
+    """Return the names as a list, with semicolons where a name has a comma."""
+    *others, last = names
+    if not others:
+        return last
+    if len(others) > 1 and any("," in name for name in names):
+        return f"{'; '.join(others)}; {conjunction} {last}"
+    return f"{', '.join(others)} {conjunction} {last}"
 
 
 #: Unicode categories that move the cursor, change the direction of text or are invisible.

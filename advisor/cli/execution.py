@@ -30,9 +30,9 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     After the JSON document the answer follows on standard error, for a reader at a terminal.
     """
     from advisor.decide.decision import decide
-    from advisor.decide.further_lines import join_names
     from advisor.execute.execution import drop_refused
     from advisor.report.improvement import find_variants
+    from advisor.text_format import join_names
 
     resume = f"p3-advisor resume {run.directory.name}"
     interruption: InterruptedRunError | None = None

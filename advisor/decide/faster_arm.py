@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from advisor.decide.further_lines import CLEARLY_FASTER, AdvisedAnswer, join_names
+from advisor.decide.further_lines import CLEARLY_FASTER, AdvisedAnswer
 from advisor.decide.recommend import find_errors
 from advisor.decide.sensitivity import SAME_SCORE, describe_flips, grades_of
 from advisor.decide.trust import is_unfit
@@ -12,7 +12,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.measurement import Interval
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import ScoredArm
-from advisor.text_format import format_number
+from advisor.text_format import format_number, join_names
 
 
 def flip_in_certainty(answer: Answer) -> Flip | None:

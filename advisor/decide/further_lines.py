@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from advisor.decide.trust import is_unfit
@@ -22,6 +21,7 @@ from advisor.text_format import (
     format_number,
     format_seconds,
     format_share,
+    join_names,
 )
 from probes.wire.checks import Checked
 
@@ -257,16 +257,6 @@ class AdvisedAnswer(NamedTuple):
         gpu = machine.find_gpu(question.gpu)
         device = describe_device(machine.cpu, gpu, question.devices_per_model)
         return f"{short_name(question.model)} on {device}"
-
-
-def join_names(names: Sequence[str], conjunction: str = "and") -> str:
-    """Return the names as a list, with semicolons where a name has a comma."""
-    *others, last = names
-    if not others:
-        return last
-    if len(others) > 1 and any("," in name for name in names):
-        return f"{'; '.join(others)}; {conjunction} {last}"
-    return f"{', '.join(others)} {conjunction} {last}"
 
 
 def write_load_lines(facts: AdvisedAnswer) -> tuple[str, ...]:

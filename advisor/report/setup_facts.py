@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from advisor.decide.further_lines import join_names
 from advisor.domain.answer import Answer
 from advisor.domain.model import (
     ExportedModel,
@@ -16,7 +15,7 @@ from advisor.domain.model import (
 )
 from advisor.domain.question import LoadQuestion, Question
 from advisor.report.formatting import describe_problem
-from advisor.text_format import format_mebibytes
+from advisor.text_format import format_mebibytes, join_names
 from probes.wire.shape import Shape
 
 #: Most shapes of inputs in a line.

@@ -15,7 +15,7 @@ from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.decide.further_lines import AdvisedAnswer, join_names, write_load_lines
+from advisor.decide.further_lines import AdvisedAnswer, write_load_lines
 from advisor.decide.headline import write_headline
 from advisor.decide.serving import compare_with_asked_rate
 from advisor.domain.constraints import Constraint
@@ -27,7 +27,7 @@ from advisor.domain.recommendation import SpeedRegret
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.serving import RateLevel
 from advisor.domain.workflow import Workflow
-from advisor.text_format import format_share_of_draws
+from advisor.text_format import format_share_of_draws, join_names
 from probes.wire.checks import Accuracy, AccuracyClass
 
 #: By how much a measured arm has to be faster to be named in every output.
