@@ -34,14 +34,13 @@ import msgspec
 
 from advisor.ask.answers import SPELLINGS, Answers
 from advisor.context import Context
-from advisor.decide.absent_gpu import answer_without_measurement
+from advisor.decide.absent_gpu import draft_or_answer
+from advisor.domain.answer import Answer
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
 from advisor.errors import (
-    GpuNotAttachedError,
     ModelRefusedError,
     SizeError,
-    UnknownGpuError,
     UserError,
     choose_among,
 )
@@ -84,10 +83,10 @@ def recommend(
     """
     context = _context()
     answers = _read_answers(model, inputs, priorities, options, context)
-    try:
-        session = Session(prepare_run(answers, context), context)
-    except (GpuNotAttachedError, UnknownGpuError) as absent:
-        return Report(answer_without_measurement(answers, context, absent))
+    run = draft_or_answer(answers, context, lambda: prepare_run(answers, context))
+    if isinstance(run, Answer):
+        return Report(run)
+    session = Session(run, context)
     show = show_progress(session.plan, wanted=progress)
     try:
         for event in session.events():

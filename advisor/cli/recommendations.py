@@ -11,22 +11,15 @@ from advisor.ask.answers import Answers
 from advisor.cli.execution import execute, follow, print_answer, resumable_with
 from advisor.cli.options import AsJson, GroupedCommand, StoredRunName, takes_answers
 from advisor.cli.output import (
-    OutputFormat,
     choose_output_format,
     make_context,
     open_store,
     print_status,
     print_text,
 )
-from advisor.errors import (
-    GpuNotAttachedError,
-    UnknownGpuError,
-    UserError,
-)
 from advisor.store.store import LATEST
 
 if TYPE_CHECKING:
-    from advisor.context import Context
     from advisor.domain.run_state import Header
 
 AsEvents = Annotated[
@@ -49,14 +42,15 @@ def recommend(
     jsonl: AsEvents = False,
 ) -> None:
     """Measure and score the workflows, and recommend one."""
+    from advisor.decide.absent_gpu import draft_or_answer
+    from advisor.domain.answer import Answer
     from advisor.execute.drafts import prepare
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
     context = make_context()
-    try:
-        run = prepare(answers, context)
-    except (GpuNotAttachedError, UnknownGpuError) as absent:
-        _answer_for_absent_gpu(answers, context, absent, output_format)
+    run = draft_or_answer(answers, context, lambda: prepare(answers, context))
+    if isinstance(run, Answer):
+        print_answer(run, output_format)
         return
     print_status(f"run {run.directory.name}, stored in {run.directory}")
     notice = task_notice(answers, run.header())
@@ -138,12 +132,3 @@ def upgrade(
         follow(again, "text")
     comparison = compare_answers(before, decide(again), LARGEST_CHANGE)
     print_text(encode(comparison) if json else comparison_text.render(comparison), nl=False)
-
-
-def _answer_for_absent_gpu(
-    answers: Answers, context: Context, absent: UserError, output_format: OutputFormat
-) -> None:
-    """Print the answer of a stored run on such a GPU; raise `absent` without one."""
-    from advisor.decide.absent_gpu import answer_without_measurement
-
-    print_answer(answer_without_measurement(answers, context, absent), output_format)

@@ -30,7 +30,6 @@ from advisor.errors import (
     GpuNotAttachedError,
     RunFileError,
     UnknownGpuError,
-    UserError,
 )
 
 #: Best trust grade of an imported answer: whether this machine is like the one of the run is not
@@ -126,16 +125,14 @@ def describe_origin(header: Header, now: dt.datetime) -> str:
 def draft_or_answer(
     answers: Answers, context: Context, draft: Callable[[], _Draft]
 ) -> _Draft | Answer:
-    """Return what `draft` returns, or the answer without a measurement for an absent GPU."""
+    """Return what `draft` returns; for an absent GPU, the answer of a stored run on such a GPU.
+
+    Raise the error of the absent GPU if there is no such run.
+    """
     try:
         return draft()
-    except (GpuNotAttachedError, UnknownGpuError) as absent:
-        return answer_without_measurement(answers, context, absent)
-
-
-def answer_without_measurement(answers: Answers, context: Context, absent: UserError) -> Answer:
-    """Return the answer of a stored run on such a GPU; raise `absent` if there is none."""
-    found = find_answer(answers, context)
-    if found is None:
-        raise absent
-    return msgspec.structs.replace(found, rerun_command=command_of(answers))
+    except (GpuNotAttachedError, UnknownGpuError):
+        found = find_answer(answers, context)
+        if found is None:
+            raise
+        return msgspec.structs.replace(found, rerun_command=command_of(answers))

@@ -25,7 +25,6 @@ from advisor.decide.further_lines import (
     describe_start,
     describe_variants,
     describe_weights,
-    join_names,
     write_load_lines,
 )
 from advisor.decide.sensitivity import describe_changes
@@ -37,6 +36,7 @@ from advisor.errors import MachineUnfitError
 from advisor.text_format import (
     format_share,
     format_share_of_draws,
+    join_names,
 )
 
 #: Why an arm is advised that has not the highest score.

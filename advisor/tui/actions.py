@@ -36,18 +36,14 @@ if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
 
 
-def draft(app: AdvisorApp) -> DraftRun:
-    """Return the plan of the current answers.
+def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
+    """Return the plan of the current answers, or the answer for a GPU that is absent.
 
     The machine is inspected again if it is not known with the interpreter of the answers.
     """
-    is_same_interpreter = app.answers.python == app.launch_options.answers.python
-    return propose(app.answers, app.context, app.machine if is_same_interpreter else None)
-
-
-def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
-    """Return the plan of the current answers, or the answer for a GPU that is absent."""
-    return absent_gpu.draft_or_answer(app.answers, app.context, lambda: draft(app))
+    answers, context = app.answers, app.context
+    machine = app.machine if answers.python == app.launch_options.answers.python else None
+    return absent_gpu.draft_or_answer(answers, context, lambda: propose(answers, context, machine))
 
 
 def start_from_answers(app: AdvisorApp, question: str) -> None:

@@ -53,7 +53,7 @@ class AppOnRecordedMachine(AdvisorApp):
             LaunchOptions(answers=Answers(model=self.header.question.model.name)), context
         )
 
-        actions.draft = self._draft  # type: ignore[assignment]
+        actions.draft_or_answer = self._draft  # type: ignore[assignment]
 
     def _detect_machine(self) -> Machine:
         return self.header.machine
