@@ -7,11 +7,14 @@ import os
 import pathlib
 import resource
 import signal
+import time
 
+import msgspec
 import pytest
 from sessions import expect_failure
 from worker_scripts import (
     BLOCK,
+    DEADLINES,
     SECONDS,
     WAIT,
     Clock,
@@ -409,3 +412,22 @@ def test_only_the_worker_beyond_its_deadline_is_killed(
     clock.now += 1000
     assert [worker for worker, _ in supervisor.poll()] == [late]
     assert idle.popen.poll() is None
+
+
+def test_a_deadline_needs_no_message(tmp_path: pathlib.Path) -> None:
+    with Supervisor(msgspec.structs.replace(DEADLINES, start=0.1)) as supervisor:
+        worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
+        (outcome,) = messages_until_end(supervisor, worker)
+    expect_failure(outcome, "timed-out")
+
+
+def test_a_deadline_may_be_months_away(tmp_path: pathlib.Path) -> None:
+    with Supervisor(msgspec.structs.replace(DEADLINES, imports=3e6)) as supervisor:
+        worker = start(
+            supervisor,
+            tmp_path,
+            "enter_phase('import')\ntime.sleep(0.2)\n"
+            "send_event('engagement', share=1.0, proof='', facts={})",
+        )
+        next_message(supervisor, Engagement)
+        assert worker.deadline > time.monotonic() + 2e6

@@ -6,16 +6,20 @@ import dataclasses
 import functools
 import itertools
 import pathlib
+import types
 from typing import Any
 
 import numpy as np
 import pytest
+import workers
 from workers import rules
 
 from probes.checking import array_reference, arrays, correctness, output_check, stored_reference
 from probes.checking.array_reference import create_reference
 from probes.checking.deviation import Deviation
+from probes.checking.output_check import repeat
 from probes.checking.stored_reference import ExpectedOutput, Keys, Reference
+from probes.runtime.cells import racing_operators, repeat_limits
 from probes.wire.shape import Shape
 
 
@@ -186,3 +190,22 @@ def test_the_output_of_the_call_before_does_not_vary() -> None:
     compare = functools.partial(output_check.compare_arrays, reference(), rules())
     outputs = itertools.chain([other], itertools.repeat(TARGET))
     assert output_check.repeat(lambda: [next(outputs)], compare, LIMITS)[1] is None
+
+
+def count_calls(racing: list[str]) -> int:
+    """Return the number of calls of a cheap program without a difference."""
+    request = workers.make_request(pathlib.Path("x"), pathlib.Path())
+    request.accuracy["repeats"] |= {"most_calls": 40, "racing_calls": 90}
+    limits = {**repeat_limits(racing, request), "seconds": 60.0}
+    calls, _ = repeat(list, lambda *_: None, limits)
+    return calls
+
+
+@pytest.mark.parametrize(("racing", "calls"), [([], 40), (["ScatterND"], 90)])
+def test_racing_operators_cause_more_calls(racing: list[str], calls: int) -> None:
+    workflow = types.SimpleNamespace(racing_operators=lambda _: racing)
+    assert count_calls(racing_operators(workflow, None)) == calls
+
+
+def test_a_workflow_need_not_know_its_operators() -> None:
+    assert racing_operators(types.SimpleNamespace(), None) == []
