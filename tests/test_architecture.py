@@ -112,21 +112,22 @@ def test_packages_keep_their_code_in_modules() -> None:
     assert found == []
 
 
-def test_only_the_command_line_prints_or_exits() -> None:
-    found = []
+def test_only_the_command_line_exits_and_one_function_prints_escaped_text() -> None:
+    exiting, printing = [], []
     for name, tree in parse_modules("advisor", "probes"):
-        calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        raised = [
+        calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        raised = {
             ast.unparse(node.exc)
             for node in ast.walk(tree)
             if isinstance(node, ast.Raise) and node.exc
-        ]
-        prints_or_exits = {"print", "exit", "quit", "sys.exit"} & set(calls) or any(
+        }
+        exits = {"exit", "quit", "sys.exit"} & calls or any(
             text.startswith("SystemExit") for text in raised
         )
-        if prints_or_exits and not name.startswith("advisor/cli/"):
-            found.append(name)
-    assert found == []
+        exiting += [name] if exits and not name.startswith("advisor/cli/") else []
+        printing += [name] if {"print", "typer.echo", "click.echo"} & calls else []
+    assert exiting == []
+    assert printing == ["advisor/cli/output.py"]
 
 
 def test_one_place_catches_every_exception() -> None:
@@ -234,17 +235,6 @@ def test_the_specification_lists_every_error_and_exit_code(tmp_path: pathlib.Pat
     expected = {kind.name: kind.exit_code for kind in kinds if kind is not errors.UserError}
     assert {name: entry["exit_code"] for name, entry in spec["errors"].items()} == expected
     assert {str(code) for code in expected.values()} < set(spec["exit_codes"])
-
-
-def test_only_the_function_that_escapes_control_characters_prints() -> None:
-    printing = [
-        name
-        for name, tree in parse_modules("advisor")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and ast.unparse(node.func) in {"print", "typer.echo", "click.echo"}
-    ]
-    assert printing == ["advisor/cli/output.py"]
 
 
 # Workflows

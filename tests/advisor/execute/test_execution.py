@@ -33,7 +33,6 @@ DECIDE_SCRIPT = """
 import pathlib, sys
 from advisor.decide.decision import decide
 from advisor.domain.answer import encode
-from advisor.domain.catalogue import EarlierRuns
 from advisor.store.runs import Run
 
 sys.stdout.write(encode(decide(Run(pathlib.Path(sys.argv[1])))))
