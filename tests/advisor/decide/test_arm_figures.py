@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import builders
 import msgspec
-import nvml
 import pytest
 from builders import BASELINE
 from recorded_runs import LOADED
@@ -21,7 +19,6 @@ from advisor.domain.measurement import GenerationMetrics
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState
-from advisor.probing.device_memory import DeviceMemoryMonitor, increase
 from probes.wire.events import Engagement, MemoryRead, Peaks, Workload
 from probes.wire.shape import Shape
 
@@ -144,40 +141,6 @@ def test_memory_is_not_known_if_the_device_miscounts_a_known_allocation(
     found = summarise_process(checked=checked_allocation(mebibytes))
     assert (found.peak is not None) is is_plausible
     assert (found.source == summarise_process().source) is is_plausible
-
-
-def random_reply(generator: random.Random) -> Any:
-    """Return a right or wrong reply of NVML, or raise its error, as in public bug reports."""
-    kind = generator.randrange(8)
-    if kind == 0:
-        raise nvml.NVMLError("Unknown Error")
-    gibibytes = generator.uniform(1, 79)
-    values = [
-        0,
-        -generator.randrange(1 << 40),
-        generator.randrange(1 << 64),
-        365455 * MEBIBYTE,
-        18446744073709551615,
-        int(gibibytes * (1 << 30)),
-    ]
-    return values[min(kind - 1, 5)]
-
-
-def test_random_replies_of_nvml_never_give_an_implausible_figure() -> None:
-    generator = random.Random(12)
-    plausible = 0
-    for _ in range(1000):
-        library = nvml.FakeNvml(used=lambda: random_reply(generator), total=TOTAL)
-        monitor = DeviceMemoryMonitor([nvml.UUID], library)
-        before, peak = (monitor.used_bytes() for _ in range(2))
-        device = msgspec.structs.replace(
-            DEVICE, peak_bytes=increase(before, peak), total_bytes=monitor.total_bytes
-        )
-        found = summarise_process(device)
-        assert found.peak is None or HOST.device_reserved_bytes <= found.peak <= TOTAL
-        assert found.peak is not None or found.source.startswith("not known: ")
-        plausible += found.peak is not None
-    assert plausible > 20, "plausible figures are discarded too"
 
 
 PEAKS = Peaks(bytes_per_second=1e6, operations_per_second={"bfloat16": 1e6})
