@@ -62,9 +62,7 @@ def answer_for(
 
 def advised(answer: Answer) -> AdvisedAnswer:
     """Return an answer that has a recommendation and measurements."""
-    found = AdvisedAnswer.of(answer)
-    assert found is not None
-    return found
+    return builders.known(AdvisedAnswer.of(answer))
 
 
 def headline(answer: Answer, *parts: HeadlinePart) -> list[str]:

@@ -46,9 +46,7 @@ class Load:
 
 @functools.cache
 def rules_of_serving() -> ServingRules:
-    rules = builders.shipped_catalogue().serving
-    assert rules is not None
-    return rules
+    return builders.known(builders.shipped_catalogue().serving)
 
 
 def waited_at_most(time: float, rate: float) -> float:

@@ -34,8 +34,7 @@ WITH_REQUESTS = builders.question(batch_sizes=(1, 4), requests=1000)
 
 
 def seconds(state: RunState, arm: str, question: Question = WITH_REQUESTS) -> float:
-    limit = build_limits.limit_build(state, arm, question)
-    assert limit is not None
+    limit = builders.known(build_limits.limit_build(state, arm, question))
     return limit.seconds
 
 

@@ -224,8 +224,7 @@ def test_the_gain_over_the_sibling_limits_an_arm() -> None:
     answer = without(read_run("h200-minilm-float32.json"), "pytorch-eager/cuda-graph")
     known = KNOWN.for_question(answer.question)
     (waiting,) = (each for each in answer.unmeasured if each.status == "excluded" and each.option)
-    found = potential_of(waiting, answer, known)
-    assert found is not None
+    found = builders.known(potential_of(waiting, answer, known))
     assert found.sibling == "pytorch-eager"
     assert found.gain == known.earlier_runs["cuda"][waiting.arm].gains["pytorch-eager"]
     assert found.speedup == pytest.approx(1.1 * found.gain.largest)

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Generator
 from typing import cast
 
+import builders
 import built_answers
 import built_measurements
 import msgspec
@@ -121,8 +122,7 @@ def test_the_goodput_of_each_server_is_found(answer: Answer) -> None:
     found = served(answer.results)
     assert list(found) == ["faster", BASELINE]
     for arm, capacity in CAPACITY.items():
-        goodput = found[arm].goodput
-        assert goodput is not None
+        goodput = builders.known(found[arm].goodput)
         assert goodput.low is not None
         assert goodput.high is not None
         assert 0 < goodput.low <= goodput.value <= goodput.high
@@ -133,8 +133,7 @@ def test_the_goodput_of_each_server_is_found(answer: Answer) -> None:
 
 
 def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> None:
-    advice = answer.recommendation
-    assert advice is not None
+    advice = builders.known(answer.recommendation)
     assert advice.arm == "faster"
     speedups = {entry.arm: entry.speedup for entry in answer.results.measurements}
     found = served(answer.results)
@@ -181,8 +180,7 @@ def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
 
 def test_the_asked_rate_needs_several_servers(measured: Run, answer: Answer) -> None:
     for arm in served(answer.results).values():
-        asked = arm.asked
-        assert asked is not None
+        asked = builders.known(arm.asked)
         assert asked.rate == ASKED_RATE
         assert asked.verdict == "not-met"
         assert 1 < asked.fewest_servers <= asked.servers <= asked.most_servers
@@ -222,11 +220,9 @@ def test_the_reports_show_goodput_and_latency(answer: Answer) -> None:
 
 
 def test_the_recipe_of_a_server_is_its_command(measured: Run) -> None:
-    found = found_recipe.find_recipe(measured, "faster")
-    assert found is not None
+    found = builders.known(found_recipe.find_recipe(measured, "faster"))
     assert found.serving_command is not None
-    last = measured.state().processes["faster"][-1].serving
-    assert last is not None
+    last = builders.known(measured.state().processes["faster"][-1].serving)
     _, *measured_words = shlex.split(last.command)
     assert shlex.split(found.serving_command) == ["python", *measured_words]
 
@@ -261,8 +257,7 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
     assert under_load.load_blocks
     assert not any(each.failure for block in under_load.load_blocks for each in block.requests)
     assert expect_failure(under_load.outcome, "incorrect").phase == "sustain"
-    refused = state.processes["faster/refuses"][-1].failure
-    assert refused is not None
+    refused = builders.known(state.processes["faster/refuses"][-1].failure)
     assert "ended with status 4" in refused.reason
     found = served(answer.results)
     assert found["faster/sheds"].failed > 0
@@ -281,8 +276,7 @@ def test_after_the_time_of_the_run_only_the_baseline_is_measured(
     state, answer = run.state(), decide(run)
     assert answer.recommendation is not None
     assert set(served(answer.results)) == {BASELINE, "faster"}
-    late = state.processes["faster/sheds"][-1].failure
-    assert late is not None
+    late = builders.known(state.processes["faster/sheds"][-1].failure)
     assert late.skip_cause == "out-of-time"
     assert not state.repeats
 
@@ -311,8 +305,7 @@ def test_blocks_in_which_the_generator_fell_behind_do_not_count(
     blocks = run.state().processes["faster"][0].load_blocks
     assert blocks
     assert all(block.discarded for block in blocks)
-    problem = decide(run).problem
-    assert problem is not None
+    problem = builders.known(decide(run).problem)
     assert problem.name == NothingViableError.name
 
 
@@ -356,8 +349,7 @@ def test_the_beginning_of_a_block_does_not_count() -> None:
 
 
 def test_a_block_is_discarded_when_many_requests_were_late() -> None:
-    rules = rubric_files.load().serving
-    assert rules is not None
+    rules = builders.known(rubric_files.load().serving)
     punctual = [sent(float(number)) for number in range(20)]
     assert not servers.fell_behind(punctual, LOAD, rules)
     assert not servers.fell_behind([*punctual, sent(20.0, late=0.2)], LOAD, rules)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import builders
 import msgspec
 import pytest
 import uv
@@ -87,8 +88,7 @@ def creation_error(
 
 def test_a_created_environment_works_and_has_a_record(make_settings: MakeSettings) -> None:
     directory = creation.create("tiny", TINY, make_settings())
-    record = registry.read_record(directory)
-    assert record is not None
+    record = builders.known(registry.read_record(directory))
     assert record.packages == {"tiny-stack": "1.0"}
     assert record.disk_bytes > 0
     assert creation.check(directory, TINY, {}).fault is None
@@ -102,8 +102,7 @@ def test_a_new_lock_file_replaces_the_environment(
     newest = creation.create("tiny", TINY, make_settings())
     write_lock(tmp_path, "# a comment\ntiny-stack==1.0\n")
     pinned = creation.create("tiny", TINY, make_settings())
-    record = registry.read_record(pinned)
-    assert record is not None
+    record = builders.known(registry.read_record(pinned))
     assert (record.packages, versions(pinned.parent)) == ({"tiny-stack": "1.0"}, [pinned])
     assert newest != pinned
 
@@ -138,12 +137,15 @@ def test_an_excluded_package_is_not_installed(
 ) -> None:
     write_wheel(tmp_path / "wheels", requires="pictures>=1")
     assert "pictures" in creation_error(make_settings()).what
-    record = registry.read_record(
-        creation.create(
-            "tiny", msgspec.structs.replace(TINY, excluded_packages=("pictures",)), make_settings()
+    record = builders.known(
+        registry.read_record(
+            creation.create(
+                "tiny",
+                msgspec.structs.replace(TINY, excluded_packages=("pictures",)),
+                make_settings(),
+            )
         )
     )
-    assert record is not None
     assert record.packages == {"tiny-stack": "1.0"}
 
 
@@ -369,8 +371,7 @@ def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed
     creation.create("tiny", TINY, make_settings())
     creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
     directory = creation.create("tiny", TINY, make_settings(added=("tiny-scales",)))
-    record = registry.read_record(directory)
-    assert record is not None
+    record = builders.known(registry.read_record(directory))
     assert (record.packages, record.added) == (both, ("tiny-layers", "tiny-scales"))
     assert creation.check(directory, TINY, {}).fault is None
 
@@ -380,13 +381,11 @@ def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed
 
     digest = wheel_hash(tmp_path / "wheels" / "tiny_stack-1.0-py3-none-any.whl")
     write_lock(tmp_path, with_hash(digest))
-    renewed = registry.read_record(creation.create("tiny", TINY, make_settings()))
-    assert renewed is not None
+    renewed = builders.known(registry.read_record(creation.create("tiny", TINY, make_settings())))
     assert (renewed.packages, renewed.digest != record.digest) == (both, True)
 
     creation.remove("tiny", tmp_path / "root", print)
-    emptied = registry.read_record(creation.create("tiny", TINY, make_settings()))
-    assert emptied is not None
+    emptied = builders.known(registry.read_record(creation.create("tiny", TINY, make_settings())))
     assert (emptied.packages, emptied.added) == ({"tiny-stack": "1.0"}, ())
 
 
@@ -396,6 +395,5 @@ def test_an_added_package_that_does_not_exist_leaves_the_environment_as_it_was(
     directory = creation.create("tiny", TINY, make_settings())
     with pytest.raises(EnvironmentNotUsableError):
         creation.create("tiny", TINY, make_settings(added=("absent-package",)))
-    record = registry.read_record(directory)
-    assert record is not None
+    record = builders.known(registry.read_record(directory))
     assert (record.packages, record.added) == ({"tiny-stack": "1.0"}, ())
