@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import builders
 import msgspec
@@ -17,7 +19,6 @@ from hypothesis import strategies as st
 from advisor.decide import certainty, scoring
 from advisor.decide.grades import BAND_STARTS, facts_of, rate
 from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
-from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import LETTERS, Priorities
 from advisor.domain.measurement import BuildSeconds, Interval, Measurement
 from advisor.domain.recommendation import Decision
@@ -39,47 +40,103 @@ MOST_CHANGE, MOST_CHANGE_BALANCED = 0.1, 0.04
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
-    """The facts of one arm."""
+    """A measured arm; arms of a workflow have the same declared facts."""
 
+    name: str
     speedup: float
-    build: float
-    lines: int
-    own: bool
-    vendors: int
-    ordered: tuple[int, ...]
+    #: The 95 % interval reaches this share to both sides.
+    spread: float = 0.0
+    facts: tuple[tuple[str, str | int], ...] = ()
+    accuracy: AccuracyClass = "exact"
+    build: float = 5.0
+    own: bool = False
 
-    def declared(self) -> dict[str, str | int]:
-        values = {
-            name: order[min(place, len(order) - 1)]
-            for (name, order), place in zip(ORDERS.items(), self.ordered, strict=True)
-        }
-        return {"lines_changed": self.lines, "vendors": self.vendors, **values}
+    @property
+    def workflow(self) -> str:
+        return self.name.partition("/")[0]
 
     def figures(self) -> tuple[float, ...]:
         """Return every fact as a number; larger is better."""
+        facts = dict(self.facts)
+        places = (order.index(facts[name]) for name, order in ORDERS.items())
         return (
             self.speedup,
             -self.build,
-            -self.lines,
             -self.own,
-            self.vendors,
-            *(
-                min(place, len(order) - 1)
-                for place, order in zip(self.ordered, ORDERS.values(), strict=True)
-            ),
+            -int(facts["lines_changed"]),
+            int(facts["vendors"]),
+            *places,
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class Run:
+    arms: tuple[Arm, ...]
+    weights: Priorities
+    #: Difference between two processes.
+    between: float = 0.0
+
+    def with_arm(self, arm: Arm) -> Run:
+        others = (arm if each.name == arm.name else each for each in self.arms)
+        return dataclasses.replace(self, arms=tuple(others))
+
+
+def measured(arm: Arm, between: float) -> Measurement:
+    half = math.log1p(arm.spread)
+    total = math.hypot(half, 1.96 * between if arm.spread else 0.0)
+    interval = Interval(
+        value=arm.speedup,
+        low=arm.speedup * math.exp(-total),
+        high=arm.speedup * math.exp(total),
+        process_error=between if arm.spread else 0.0,
+    )
+    made = builders.measurement(
+        arm.name,
+        workflow=arm.workflow,
+        option=arm.name.partition("/")[2] or "default",
+        correctness=(builders.checked(accuracy_class=arm.accuracy),),
+        build_seconds=BuildSeconds(cold=arm.build, warm=None, worst=arm.build),
+    )
+    return msgspec.structs.replace(made, speedup=interval)
+
+
+def workflow_of(arm: Arm) -> Workflow:
+    return builders.workflow(
+        arm.workflow,
+        declared=builders.declared(**dict(arm.facts)),
+        environment=Environment(kind="own" if arm.own else "shared"),
+    )
+
+
+def score(run: Run) -> tuple[Results, tuple[ScoredArm, ...], Rubric]:
+    results = builders.results(*(measured(arm, run.between) for arm in (EAGER, *run.arms)))
+    known = builders.catalogue(*{arm.workflow: workflow_of(arm) for arm in run.arms}.values())
+    asked = builders.question(priorities=run.weights)
+    return results, tuple(scoring.score_arms(results, asked, known)), known.rubric
+
+
+def rank(arms: Sequence[Arm], priorities: Priorities) -> dict[str, ScoredArm]:
+    """Score the arms; in the order of their rank."""
+    return {arm.arm: arm for arm in score(Run(tuple(arms), priorities))[1]}
+
+
+EAGER = Arm(BASELINE, 1.0)
+FACTS: dict[str, st.SearchStrategy[Any]] = {
+    "lines_changed": st.integers(0, 60),
+    "vendors": st.integers(1, 5),
+    **{name: st.sampled_from(order) for name, order in ORDERS.items()},
+}
 arms = st.builds(
     Arm,
+    name=st.just("arm0"),
     speedup=st.one_of(st.sampled_from([0.5, 1.0, 1.05, 1.2, 2.4]), st.floats(0.01, 50)),
     build=st.one_of(st.sampled_from([1.0, 30.0, 120.0, 900.0]), st.floats(0.01, 10_000)),
-    lines=st.integers(0, 60),
     own=st.booleans(),
-    vendors=st.integers(1, 5),
-    ordered=st.tuples(*[st.integers(0, 2)] * len(ORDERS)),
+    facts=st.fixed_dictionaries(FACTS).map(lambda facts: tuple(facts.items())),
 )
-fields = st.lists(arms, min_size=1, max_size=6)
+fields = st.lists(arms, min_size=1, max_size=6).map(
+    lambda field: [dataclasses.replace(arm, name=f"arm{n}") for n, arm in enumerate(field)]
+)
 
 
 @st.composite
@@ -89,44 +146,13 @@ def weights(draw: st.DrawFn) -> Priorities:
     return builders.priorities(performance, productivity, 100 - performance - productivity)
 
 
-def measurement_of(name: str, arm: Arm) -> Measurement:
-    return builders.measurement(
-        name,
-        speedup=arm.speedup,
-        build_seconds=BuildSeconds(cold=arm.build, warm=None, worst=arm.build),
-    )
-
-
-def workflow_of(name: str, arm: Arm) -> Workflow:
-    return builders.workflow(
-        name,
-        declared=builders.declared(**arm.declared()),
-        environment=Environment(kind="own" if arm.own else "shared"),
-    )
-
-
-def rank(field: Mapping[str, Arm], priorities: Priorities) -> dict[str, ScoredArm]:
-    """Score the arms; in the order of their rank."""
-    measured = [builders.measurement(BASELINE, speedup=1.0)]
-    measured += [measurement_of(name, arm) for name, arm in field.items()]
-    known: Catalogue = builders.catalogue(*(workflow_of(name, arm) for name, arm in field.items()))
-    asked = builders.question(priorities=priorities)
-    scored = scoring.score_arms(builders.results(*measured), asked, known)
-    return {arm.arm: arm for arm in scored}
-
-
-def named(field: Sequence[Arm]) -> dict[str, Arm]:
-    return {f"arm{place}": arm for place, arm in enumerate(field)}
-
-
 @given(fields, weights())
 def test_a_dominated_arm_never_ranks_above(field: list[Arm], priorities: Priorities) -> None:
-    scored = rank(named(field), priorities)
-    for one, ours in named(field).items():
-        for two, theirs in named(field).items():
-            pairs = zip(ours.figures(), theirs.figures(), strict=True)
-            if all(a <= b for a, b in pairs) and ours.speedup < theirs.speedup:
-                assert scored[one].rank > scored[two].rank
+    scored = rank(field, priorities)
+    for ours, theirs in itertools.permutations(field, 2):
+        pairs = zip(ours.figures(), theirs.figures(), strict=True)
+        if all(a <= b for a, b in pairs) and ours.speedup < theirs.speedup:
+            assert scored[ours.name].rank > scored[theirs.name].rank
 
 
 @given(arms, weights(), st.sampled_from([0.99, 1.01]), st.sampled_from(["speedup", "build"]))
@@ -138,7 +164,7 @@ def test_a_change_of_one_percent_changes_a_score_little(
         (priorities, MOST_CHANGE),
         (builders.priorities(), MOST_CHANGE_BALANCED),
     ):
-        one, two = (rank({"arm0": each}, asked)["arm0"].score for each in (arm, changed))
+        one, two = (rank([each], asked)["arm0"].score for each in (arm, changed))
         assert abs(one - two) <= most
 
 
@@ -146,7 +172,7 @@ def test_a_change_of_one_percent_changes_a_score_little(
 def test_letter_and_grade_agree_and_the_score_is_their_weighted_mean(
     arm: Arm, priorities: Priorities
 ) -> None:
-    scored = rank({"arm0": arm}, priorities)["arm0"]
+    scored = rank([arm], priorities)["arm0"]
     for rating in scored.ratings.values():
         expected = next((t for t, start in BAND_STARTS.items() if rating.grade >= start), 1)
         assert rating.tier == expected
@@ -159,8 +185,8 @@ def test_letter_and_grade_agree_and_the_score_is_their_weighted_mean(
 
 @given(arms, weights())
 def test_an_unknown_build_time_never_pays(arm: Arm, priorities: Priorities) -> None:
-    known = rank({"arm0": arm}, priorities)["arm0"]
-    facts = facts_of(measurement_of("arm0", arm), workflow_of("arm0", arm)).values
+    known = rank([arm], priorities)["arm0"]
+    facts = facts_of(measured(arm, 0.0), workflow_of(arm)).values
     rubric = builders.shipped_catalogue().rubric
     for criterion in rubric.criteria:
         for name in (rule.fact for rule in criterion.grades if not rule.optional):
@@ -194,35 +220,6 @@ WORDS = ("OPEN", "LIKELY", "CLEAR")
 
 
 @dataclasses.dataclass(frozen=True)
-class Drawn:
-    """A measured arm; arms of a workflow have the same declared facts."""
-
-    name: str
-    speedup: float
-    #: The 95 % interval reaches this share to both sides.
-    spread: float
-    facts: tuple[tuple[str, str | int], ...] = ()
-    accuracy: AccuracyClass = "exact"
-    build: float = 5.0
-
-    @property
-    def workflow(self) -> str:
-        return self.name.partition("/")[0]
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    arms: tuple[Drawn, ...]
-    weights: Priorities
-    #: Difference between two processes.
-    between: float
-
-    def with_arm(self, arm: Drawn) -> Run:
-        others = (arm if each.name == arm.name else each for each in self.arms)
-        return dataclasses.replace(self, arms=tuple(others))
-
-
-@dataclasses.dataclass(frozen=True)
 class Decided:
     scored: tuple[ScoredArm, ...]
     advised: ScoredArm
@@ -236,39 +233,6 @@ class Decided:
         """The place of the word; that of a workflow without rivals is the highest."""
         word = self.decision.word
         return WORDS.index(word) if word else len(WORDS)
-
-
-def measured(arm: Drawn, between: float) -> Measurement:
-    half = math.log1p(arm.spread)
-    total = math.hypot(half, 1.96 * between if arm.spread else 0.0)
-    interval = Interval(
-        value=arm.speedup,
-        low=arm.speedup * math.exp(-total),
-        high=arm.speedup * math.exp(total),
-        process_error=between if arm.spread else 0.0,
-    )
-    made = builders.measurement(
-        arm.name,
-        workflow=arm.workflow,
-        option=arm.name.partition("/")[2] or "default",
-        correctness=(builders.checked(accuracy_class=arm.accuracy),),
-        build_seconds=BuildSeconds(cold=arm.build, warm=None, worst=arm.build),
-    )
-    return msgspec.structs.replace(made, speedup=interval)
-
-
-def score(run: Run) -> tuple[Results, tuple[ScoredArm, ...], Rubric]:
-    baseline = Drawn(BASELINE, 1.0, 0.0)
-    results = builders.results(*(measured(arm, run.between) for arm in (baseline, *run.arms)))
-    facts = {arm.workflow: dict(arm.facts) for arm in run.arms}
-    known = builders.catalogue(
-        *(
-            builders.workflow(name, declared=builders.declared(**declared))
-            for name, declared in facts.items()
-        )
-    )
-    asked = builders.question(priorities=run.weights)
-    return results, tuple(scoring.score_arms(results, asked, known)), known.rubric
 
 
 def decide(run: Run) -> Decided:
@@ -301,7 +265,7 @@ def close_runs(seed: int) -> Iterator[tuple[random.Random, Run]]:
     """Yield runs whose workflows differ little, so that their errors decide the word."""
     for draw, run in random_runs(seed, 2 * RUNS):
         arms = tuple(
-            Drawn(
+            Arm(
                 f"arm{number}",
                 speedup=1.7 * math.exp(draw.gauss(0.0, 0.1)),
                 spread=draw.choice([0.01, 0.2, 0.4]),
@@ -314,8 +278,8 @@ def close_runs(seed: int) -> Iterator[tuple[random.Random, Run]]:
         yield draw, dataclasses.replace(run, arms=arms, weights=weights)
 
 
-def _random_arm(draw: random.Random, name: str, facts: tuple[tuple[str, str | int], ...]) -> Drawn:
-    return Drawn(
+def _random_arm(draw: random.Random, name: str, facts: tuple[tuple[str, str | int], ...]) -> Arm:
+    return Arm(
         name,
         speedup=math.exp(draw.gauss(0.25, 0.4)),
         spread=draw.choice([0.01, 0.05, 0.2, 0.6]) * draw.uniform(0.5, 1.5),
@@ -365,7 +329,7 @@ def test_a_workflow_that_is_not_advised_changes_neither_the_advice_nor_lowers_th
 
 
 def test_the_draws_of_an_arm_do_not_depend_on_the_other_arms() -> None:
-    three = tuple(Drawn(f"arm{number}", 1.5 + number / 10, 0.2) for number in range(3))
+    three = tuple(Arm(f"arm{number}", 1.5 + number / 10, 0.2) for number in range(3))
     results, _, _ = score(Run(three, builders.priorities(), 0.02))
     all_arms, two_arms = (
         draw_log_speedups(speedup_errors(results, names), 0)
@@ -409,10 +373,10 @@ def test_a_larger_error_of_the_answer_never_raises_its_word() -> None:
 
 
 def test_an_error_that_makes_those_of_the_rivals_look_alike_does_not_raise_the_certainty() -> None:
-    rivals = tuple(Drawn(f"arm{number}", 1.5, 0.4) for number in range(6))
+    rivals = tuple(Arm(f"arm{number}", 1.5, 0.4) for number in range(6))
     shares = []
     for spread in (0.005, 0.2, 0.4):
-        run = Run((Drawn("first", 1.6, spread), *rivals), builders.priorities(), 0.002)
+        run = Run((Arm("first", 1.6, spread), *rivals), builders.priorities(), 0.002)
         found = decide(run)
         assert found.advised.arm == "first"
         shares.append(found.decision.certainty)
@@ -423,7 +387,7 @@ def test_an_error_that_makes_those_of_the_rivals_look_alike_does_not_raise_the_c
 def test_eager_stays_where_an_arm_of_equal_grades_gains_nothing(gain: float) -> None:
     for _, run in random_runs(7, 20):
         facts = {"target_needs": "runtime"}
-        same = Drawn("same", gain, 0.01, tuple(facts.items()))
+        same = Arm("same", gain, 0.01, tuple(facts.items()))
         found = decide(Run((same,), builders.priorities(), run.between))
         assert found.advised.arm == BASELINE
 
