@@ -56,13 +56,11 @@ def format_number(
     value: float | None,
     decimals: int | None = None,
     digits: int = SIGNIFICANT_DIGITS,
-    *,
-    keeps_zeros: bool = False,
 ) -> str:
     """Format a number with thousands separators and without an exponent.
 
     It has `decimals` decimal places, or `digits` significant digits if `decimals` is None; zeros
-    at its end are then removed unless it `keeps_zeros`, as in columns of figures.
+    at its end are then removed.
     """
     if value is None:
         return MISSING
@@ -73,7 +71,7 @@ def format_number(
     exponent = math.floor(math.log10(abs(value))) if value else 0
     places = max(digits - 1 - exponent, 0)
     text = f"{value:,.{places}f}"
-    return text if keeps_zeros or not places else text.rstrip("0").rstrip(".")
+    return text if not places else text.rstrip("0").rstrip(".")
 
 
 def format_interval(interval: Interval | None, *, unit: str = "x", decimals: int | None = 2) -> str:

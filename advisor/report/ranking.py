@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from advisor.decide.trust import is_unfit
-from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA, LETTERS
 from advisor.domain.measurement import Interval
@@ -43,8 +42,6 @@ class Column(NamedTuple):
     terms: tuple[str, ...]
     #: Width of the terminal from which screens show it.
     shown_from: int = 0
-    #: Sorts in ascending order, arms without the figure last; None for a column without an order.
-    order: Callable[[RankedArm], float | None] | None = None
 
 
 #: Widths of the terminal from which there is room for more columns.
@@ -74,7 +71,6 @@ def ranking_columns(
             lambda arm: write_speed(arm.speedup, unfit=unfit),
             "speedup",
             ("speed-up", "interval", "baseline"),
-            order=lambda arm: -arm.scored.speedup,
         ),
         *(
             Column(
@@ -91,20 +87,18 @@ def ranking_columns(
         Column(
             "build",
             "build s",
-            lambda arm: format_seconds(_build_seconds(arm)),
+            lambda arm: format_seconds(arm.measured.build_seconds.cold),
             "cold_build_seconds",
             ("cold build", "break-even"),
             NORMAL_WIDTH,
-            _build_seconds,
         ),
         Column(
             "memory",
             "MiB",
-            lambda arm: format_mebibytes(_peak_bytes(arm)),
+            lambda arm: format_mebibytes(arm.measured.memory_bytes.peak),
             "peak_memory_bytes",
             ("memory",),
             VERY_WIDE_WIDTH,
-            _peak_bytes,
         ),
         Column(
             "accuracy",
@@ -113,7 +107,6 @@ def ranking_columns(
             "relative_error",
             ("accuracy",),
             VERY_WIDE_WIDTH,
-            lambda arm: worst_error(checks_of(arm)),
         ),
         Column(
             "score",
@@ -126,7 +119,6 @@ def ranking_columns(
             "score",
             ("score", "weights"),
             NORMAL_WIDTH + 18,
-            lambda arm: arm.scored.rank,
         ),
         *(
             Column(
@@ -152,31 +144,18 @@ def _latency_columns() -> list[Column]:
             f"{name}_seconds",
             (name.upper(),),
             VERY_WIDE_WIDTH,
-            functools.partial(_latency, f"{name}_seconds"),
         )
         for name in ("ttft", "itl")
     ]
 
 
 def _write_latency(figure: str, arm: RankedArm) -> str:
-    return format_milliseconds(_latency(figure, arm), digits=3)
-
-
-def _latency(figure: str, arm: RankedArm) -> float | None:
-    seconds: float | None = getattr(arm.cells[0].generation if arm.cells else None, figure, None)
-    return seconds
+    generated = arm.cells[0].generation if arm.cells else None
+    return format_milliseconds(getattr(generated, figure, None), digits=3)
 
 
 def _letter(criterion: str, arm: RankedArm) -> str:
     return LETTERS[arm.scored.ratings[criterion].tier]
-
-
-def _build_seconds(arm: RankedArm) -> float | None:
-    return arm.measured.build_seconds.cold
-
-
-def _peak_bytes(arm: RankedArm) -> int | None:
-    return arm.measured.memory_bytes.peak
 
 
 def column_shapes(ranked: Sequence[RankedArm]) -> list[Shape]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import pathlib
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.machine import QuietProblem
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
+from advisor.errors import UserError
 from advisor.execute import execution
 from advisor.execute.drafts import (
     DraftRun,
@@ -28,9 +30,10 @@ from advisor.execute.drafts import (
     undecided_workflows,
 )
 from advisor.report.setup_facts import list_numbers
+from advisor.text_format import escape_control_chars
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.questions import Export, start_dialog
+from advisor.tui.questions import LineDialog, start_dialog
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -59,7 +62,7 @@ def _start(app: AdvisorApp, make_draft: Callable[[], DraftRun | Answer], questio
     """
     if app.run_controller.refuse_if_busy():
         return
-    app.notify("making the plan ...", timeout=2, markup=False)
+    app.notify("making the plan ...", timeout=2)
 
     def check() -> tuple[DraftRun | Answer, tuple[QuietProblem, ...]]:
         drafted = make_draft()
@@ -176,11 +179,30 @@ def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
 
 
 def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> None:
-    """Write an answer, with its recipe if the run is stored, to a file that the user names."""
+    """Write an answer to a new file, which the user names; its extension selects the format."""
     name = f"p3-advisor-{answer.document.run_id}{'-explored' if explored else ''}.html"
-    make_content = functools.partial(render_answer, answer)
-    tell = functools.partial(app.notify, markup=False)
-    app.push_screen(Export([".html", ".md", ".csv", ".json"], make_content, tell).dialog(name))
+    lead = f"Export this run.  The extension selects the format: {', '.join(EXTENSIONS)}"
+
+    def save(typed: str) -> str:
+        file = pathlib.Path(typed).expanduser()
+        if file.suffix.lower() not in EXTENSIONS:
+            return f"use one of the extensions {', '.join(EXTENSIONS)}"
+        try:
+            content = escape_control_chars(render_answer(answer, file.suffix.lower()))
+            with file.open("x", encoding="utf-8") as new:
+                new.write(content)
+        except OSError as problem:
+            return f"not written: {problem.strerror}; name another file"
+        except UserError as error:
+            return text.printable(f"{error.what}; next: {error.next_step}", 600)
+        app.notify(f"written: {file.absolute()}")
+        return ""
+
+    app.push_screen(LineDialog(lead, str(pathlib.Path.cwd() / name), save))
+
+
+#: Formats of an exported answer.
+EXTENSIONS = (".html", ".md", ".csv", ".json")
 
 
 def render_answer(answer: RunAnswer, extension: str) -> str:

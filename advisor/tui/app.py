@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.notifications import SeverityLevel
 from textual.screen import Screen, ScreenResultType
 from textual.theme import Theme
@@ -29,6 +29,7 @@ from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter
 from advisor.tui.launch import BackgroundTasks, LaunchOptions, check_actions
 from advisor.tui.screens.home import HomeScreen
+from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -52,11 +53,11 @@ class AdvisorApp(App[int]):
     CSS_PATH = "styles.tcss"
     TITLE = "p3-advisor"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "leave", "Quit", priority=True, show=False),
-        Binding("ctrl+g", "show_run", "Run", show=False, id="show-run"),
-        Binding("H", "history", "History", show=False, id="history"),
-        Binding("ctrl+c", "interrupt", show=False, priority=True),
-        Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
+        bind("ctrl+q", "leave", priority=True),
+        bind("ctrl+g", "show_run", tooltip="the run in progress"),
+        bind("H", "history", tooltip="the stored runs"),
+        bind("ctrl+c", "interrupt", priority=True),
+        bind("ctrl+z", "suspend_process", priority=True),
     ]
     _setup_screen: SetupScreen | None = None
     _run_controller: RunController | None = None
@@ -177,7 +178,7 @@ class AdvisorApp(App[int]):
         if self._setup_screen is not None and self.screen is self._setup_screen:
             self._setup_screen.show_error(error)
         else:
-            self.notify(f"{error.what}; next: {error.next_step}", severity="error", markup=False)
+            self.notify(f"{error.what}; next: {error.next_step}", severity="error")
 
     def notify(
         self,
@@ -186,11 +187,11 @@ class AdvisorApp(App[int]):
         title: str = "",
         severity: SeverityLevel = "information",
         timeout: float | None = None,
-        markup: bool = True,
+        markup: bool = False,  # noqa: ARG002 - Textual's interface
     ) -> None:
-        """Show a message without control characters: it may have names of models and logs."""
+        """Show a message as it is: it may have names of models and logs."""
         message = text.printable(message, MAX_MESSAGE)
-        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+        super().notify(message, title=title, severity=severity, timeout=timeout)
 
     # Screens
 
@@ -249,7 +250,7 @@ class AdvisorApp(App[int]):
     def action_show_run(self) -> None:
         """Show the run that is going on."""
         if self._run_controller is None or not self._run_controller.show_current():
-            self.notify("no run is in progress here; Home lists the stored ones", markup=False)
+            self.notify("no run is in progress here; Home lists the stored ones")
 
     # Commands
 
@@ -311,7 +312,7 @@ class AdvisorApp(App[int]):
         if self._run_controller is not None and self._run_controller.owned_host is not None:
             self._run_controller.ask_to_cancel()
         else:
-            self.notify("ctrl+q quits", markup=False)
+            self.notify("ctrl+q quits")
 
     def shut_down(self, code: int) -> None:
         """End the host process, then exit with this code."""

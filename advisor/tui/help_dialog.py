@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from rich.text import Text
 from textual.app import ComposeResult, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.containers import VerticalScroll
 from textual.message import Message
@@ -20,7 +20,7 @@ from textual.widgets import Input, OptionList, Static
 from advisor.ask.answers import Answers
 from advisor.ask.rubric_files import read_glossary, rubric_directory
 from advisor.tui.questions import Dialog
-from advisor.tui.widgets import KeyFooter
+from advisor.tui.widgets import KeyFooter, bind
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -30,8 +30,7 @@ GENERAL = """\
 ?  F1        this help              ctrl+p  all commands
 esc          up one level           q  ctrl+q  quit
 arrows hjkl  move                   tab     next widget
-ctrl+g       the run in progress    y       copy, on screens with a command to copy
-H            the stored runs
+ctrl+g       the run in progress    H       the stored runs
 ctrl+z       suspend; fg returns, and a run continues meanwhile
 """
 #: The option of the command line that a widget answers, where their names differ.
@@ -42,7 +41,7 @@ class HelpDialog(Dialog[None]):
     """Explains the screen, its keys and the terms under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,f1,q,enter", "dismiss", "Close")
+        bind("escape,question_mark,f1,q,enter", "dismiss", "Close")
     ]
 
     def __init__(self, below: Screen[None]) -> None:

@@ -135,42 +135,32 @@ def _progress(process: ProcessState, phase: RowPhase, shapes: int) -> str:
     return ""
 
 
-class RunStage(msgspec.Struct, frozen=True, kw_only=True):
-    """The stage of the run as a whole."""
-
-    title: str
-    #: Whether calls are being timed.
-    is_timing: bool = False
-
-
 def current_stage(
     state: RunState, question: Question, rows: list[ProcessRow], *, is_running: bool
-) -> RunStage:
+) -> str:
+    """Return the stage of the run as a whole."""
     shape = _racing_shape(state)
     if state.finished or not is_running:
-        return RunStage(title="Done" if state.finished else "Stopped")
+        return "Done" if state.finished else "Stopped"
     if shape is not None:
         place = list(state.opened).index(shape) + 1
-        title = (
+        return (
             f"Measuring batch {shape} ({place} of {len(question.shapes)}),"
             f" round {latest_round(state, shape)}, at most {question.budget.most_rounds}"
         )
-        return RunStage(title=title, is_timing=True)
     if any(row.phase == "serving" for row in rows):
         done = sum(row.status in {"done", "failed"} for row in rows)
-        return RunStage(title=f"Server {done + 1} of {len(rows)} is under load")
+        return f"Server {done + 1} of {len(rows)} is under load"
     is_raced = all(shape in state.closed for shape in question.shapes)
     is_building = any(row.is_started and not row.is_built for row in rows)
     if is_raced and (state.repeats or not is_building):
-        return RunStage(title=_after_the_race(state))
+        return _after_the_race(state)
     failed = sum(row.status == "failed" for row in rows)
     if not any(row.is_started for row in rows):
         imported = sum(row.phase == "imported" for row in rows) + failed
-        title = f"Importing the stacks, {imported} of {len(rows)}"
-    else:
-        built = sum(row.is_built for row in rows) + failed
-        title = f"Compiling, {built} of {len(rows)} processes ready"
-    return RunStage(title=title)
+        return f"Importing the stacks, {imported} of {len(rows)}"
+    built = sum(row.is_built for row in rows) + failed
+    return f"Compiling, {built} of {len(rows)} processes ready"
 
 
 def _after_the_race(state: RunState) -> str:
@@ -211,25 +201,19 @@ def latest_round(state: RunState, shape: Shape) -> int:
     )
 
 
-#: Expected seconds of builds, from which on their real times correct the estimate of the others:
-#: shorter builds take their time from imports, not from the model.
-LEAST_EXPECTED_SECONDS = 3.0
-
-
 def remaining_seconds(state: RunState, question: Question, now: float) -> float | None:
     """Return the seconds until the run ends at the latest; None where that is not known.
 
     A resumed run has all of its time limit again. Without one this is an estimate: builds are
-    expected to take as long as in earlier runs, times the factor by which those of this run took
-    longer or shorter, one after the other. The race takes at most the measuring time. What follows
-    the races depends on their figures.
+    expected to take as long as in earlier runs, one after the other. The race takes at most the
+    measuring time. What follows the races depends on their figures.
     """
     if math.isfinite(question.seconds):
         left = state.resumed_at + question.seconds - now
         return left if left > 0 else None
     if all(shape in state.closed for shape in question.shapes):
         return None
-    factor, expected, known = _build_time_factor(state), 0.0, False
+    expected, known = 0.0, False
     for arm in state.plan.arms:
         process = _last_process(state, arm.id)
         if process is not None and (process.ready or process.outcome is not None):
@@ -238,24 +222,12 @@ def remaining_seconds(state: RunState, question: Question, now: float) -> float 
             known = True
             since = process.building_since if process is not None else None
             spent = now - since if since is not None else 0.0
-            expected += max(factor * arm.expected_build_seconds - spent, 0.0)
+            expected += max(arm.expected_build_seconds - spent, 0.0)
     if not known:
         return None
     open_sizes = len(question.batch_sizes) - len(state.closed)
     share = open_sizes / max(len(question.batch_sizes), 1)
     return expected + question.budget.measuring_seconds * share
-
-
-def _build_time_factor(state: RunState) -> float:
-    """Return the seconds of the finished builds over those expected of them; 1 without any."""
-    taken = expected = 0.0
-    for arm in state.plan.arms:
-        process = _last_process(state, arm.id)
-        usual = arm.expected_build_seconds or 0.0
-        if process is not None and process.ready and usual >= LEAST_EXPECTED_SECONDS:
-            taken += process.build_seconds
-            expected += usual
-    return taken / expected if expected else 1.0
 
 
 def _last_process(state: RunState, arm: str) -> ProcessState | None:

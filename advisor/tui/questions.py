@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic
 
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, Static
 
 from advisor.domain.machine import QuietProblem
-from advisor.errors import UserError
 from advisor.store.runs import HistoryEntry
-from advisor.system import write_atomically
-from advisor.text_format import escape_control_chars
 from advisor.tui import text
-from advisor.tui.widgets import KeyFooter
+from advisor.tui.widgets import KeyFooter, bind
 
 #: Longest wait for a quiet machine.
 WAIT_SECONDS = 300.0
@@ -152,13 +148,13 @@ def start_dialog(
 class LineInput(Input):
     """An input whose key is shown in the footer."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Save")]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "submit", "Save")]
 
 
 class LineDialog(Dialog[None]):
     """Asks for a line of text; `save` takes it, and returns why the dialog stays open, if so."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("escape", "dismiss", "Close")]
 
     def __init__(
         self, lead: str, proposed: str, save: Callable[[str], str], placeholder: str = ""
@@ -179,44 +175,3 @@ class LineDialog(Dialog[None]):
         self.query_one("#note", Static).update(note)
         if not note:
             self.dismiss()
-
-
-class Export:
-    """Writes a file whose extension selects the format; an existing one when asked twice."""
-
-    def __init__(
-        self,
-        extensions: Sequence[str],
-        make_content: Callable[[str], str],
-        tell: Callable[[str], object],
-    ) -> None:
-        """`make_content` returns the content for an extension; `tell` takes what was done."""
-        self._extensions, self._make_content, self._tell = extensions, make_content, tell
-        self._asked_about = ""
-
-    def dialog(self, name: str) -> LineDialog:
-        """Return the question for the file, which proposes `name` in the current directory."""
-        extensions = ", ".join(self._extensions)
-        lead = f"Export this run.  The extension selects the format: {extensions}"
-        return LineDialog(lead, str(pathlib.Path.cwd() / name), self.write)
-
-    def write(self, name: str) -> str:
-        """Write the file; return why it is not written."""
-        file = pathlib.Path(name).expanduser()
-        extension = file.suffix.lower()
-        if not name or file.is_dir() or not file.parent.is_dir():
-            return "name a file in a directory that exists"
-        if extension not in self._extensions:
-            return f"use one of the extensions {', '.join(self._extensions)}"
-        if file.exists() and self._asked_about != name:
-            self._asked_about = name
-            return "that file exists; press enter again to overwrite it"
-        try:
-            content = escape_control_chars(self._make_content(extension))
-            write_atomically(file, content.encode())
-        except OSError as problem:
-            return f"not written: {problem.strerror}; name another file"
-        except UserError as error:
-            return text.printable(f"{error.what}; next: {error.next_step}", 600)
-        self._tell(f"written: {file.absolute()}")
-        return ""

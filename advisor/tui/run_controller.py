@@ -56,12 +56,12 @@ class RunController:
         if self.session is None or not self.session.is_going_on:
             return ""
         state = "paused" if self.session.is_paused else "going on"
-        return f" run {self.session.follower.run.directory.name[-4:]} {state}: ^g "
+        return f" run {self.session.run.directory.name[-4:]} {state}: ^g "
 
     def refuse_if_busy(self) -> bool:
         """Return whether this program runs a run already, after notifying the user."""
         if self.owned_host is not None:
-            self._app.notify(BUSY_MESSAGE, severity="warning", markup=False)
+            self._app.notify(BUSY_MESSAGE, severity="warning")
         return self.owned_host is not None
 
     def open(self, name: str) -> None:
@@ -81,7 +81,7 @@ class RunController:
         session = self.session
         if self.owned_host is None or session is None:
             self._open_session(run)
-        elif session.follower.run.directory == run.directory and not session.is_finished:
+        elif session.run.directory == run.directory and not session.is_finished:
             self.show(session)
         elif not run.is_active():
             # The run that this program executes stays the current one.
@@ -140,7 +140,7 @@ class RunController:
     def run(self, run: Run) -> None:
         """Start the host process of a run, and show it."""
         if others := describe_other_runs(self._app.context.store.active_ids(run)):
-            self._app.notify(others, severity="warning", timeout=20, markup=False)
+            self._app.notify(others, severity="warning", timeout=20)
         self.show(RunSession.for_run(run, self._start_host(run)))
 
     def replay(self, run: Run, speed: float) -> None:
@@ -188,11 +188,11 @@ class RunController:
         """
         if self.session is None:
             return
-        session, follower = self.session, self.session.follower
+        session = self.session
 
         def decide() -> tuple[Answer, bool]:
             is_own, document = not session.is_replay, session.decide()
-            return document, is_own and execution.drop_refused(follower.run, self._app.context)
+            return document, is_own and execution.drop_refused(session.run, self._app.context)
 
         def show(decided: tuple[Answer, bool]) -> None:
             document, is_gone = decided
@@ -201,7 +201,7 @@ class RunController:
                 self._app.action_new_question()
                 self._app.call_after_refresh(self._app.setup_screen.show_error, document.problem)
             else:
-                self.show_answer(RunAnswer(document, follower.header.catalogue, follower.run))
+                self.show_answer(RunAnswer(document, session.header.catalogue, session.run))
 
         self._app.background.start("results", decide, show)
 
@@ -221,7 +221,7 @@ class RunController:
         """Pause the run after the current timed section, or continue it."""
         try:
             if self.session is None or not self.session.toggle_pause():
-                self._app.notify(NOT_CONTROLLED_MESSAGE, markup=False)
+                self._app.notify(NOT_CONTROLLED_MESSAGE)
         except UserError as error:
             self._app.show_error(error)
 
@@ -241,7 +241,7 @@ class RunController:
         if self.session is not None and not self.session.is_running:
             self.show_results()
         elif self.session is None or not self.session.is_controlled:
-            self._app.notify(NOT_CONTROLLED_MESSAGE, markup=False)
+            self._app.notify(NOT_CONTROLLED_MESSAGE)
         else:
             self._app.ask(cancel_dialog(), on_answer)
 
@@ -259,7 +259,7 @@ class RunController:
                 self._app.shut_down(0 if choice == "keep" else 130)
 
         state = "is paused" if session.is_paused else "is going on"
-        name = session.follower.run.directory.name
+        name = session.run.directory.name
         self._app.ask(quit_dialog(f"Run {name[-4:]} {state}."), on_answer)
 
     def exit_message(self) -> str:
@@ -271,7 +271,7 @@ class RunController:
         if self._left_run:
             return f"The run goes on. Show it: p3-advisor ask --open {self._left_run}"
         if session is not None and not session.is_replay:
-            run = session.follower.run
+            run = session.run
             if run.is_active():
                 return f"The run goes on. Show it: p3-advisor ask --open {self._name_of(run)}"
             if not session.is_finished:
@@ -296,7 +296,7 @@ class RunController:
             if self.session.is_paused or self.session.is_pause_requested:
                 self.session.toggle_pause()
             self.owned_host.detach()
-            self._left_run = self.session.follower.header.run_id
+            self._left_run = self.session.header.run_id
             self.session = None
 
     def terminate(self) -> None:

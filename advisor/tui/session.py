@@ -37,20 +37,28 @@ SkipResult = Literal["skipping", "not-controlled", "required", "not-running"]
 
 
 class RunSession:
-    """The run that is shown."""
+    """The run that is shown, after the events read so far."""
 
     def __init__(
         self,
-        follower: RunFollower,
-        host: HostProcess | None,
-        *,
-        is_replay: bool = False,
+        run: Run,
+        source: EventFileTail | RecordingPlayback,
+        host: HostProcess | None = None,
     ) -> None:
-        self.follower = follower
+        self.run = run
+        self.header: Header = run.header()
+        self.source = source
+        self.state = RunState()
         #: The process that works on the run, if this program started it.
         self.host = host
-        self.is_replay = is_replay
+        self.is_replay = isinstance(source, RecordingPlayback)
         self.is_pause_requested = False
+        #: By arm, the run time in seconds at which its current phase began.
+        self.phase_entered_at: dict[str, float] = {}
+        #: The arm of the last event.
+        self.active_arm: str | None = None
+        #: What was built, timed, repeated and left out, with the time of the run: a line for each.
+        self.timeline: list[str] = []
         self.provisional: Answer | None = None
         #: The arm that is shown as the answer so far.
         self.leader: RankedArm | None = None
@@ -59,26 +67,26 @@ class RunSession:
     @classmethod
     def for_run(cls, run: Run, host: HostProcess | None = None) -> RunSession:
         """Return the session of a stored run."""
-        return cls(RunFollower(run, EventFileTail(run)), host)
+        return cls(run, EventFileTail(run), host)
 
     @classmethod
     def replay(cls, run: Run, speed: float) -> RunSession:
-        return cls(RunFollower(run, RecordingPlayback(run, speed)), None, is_replay=True)
+        return cls(run, RecordingPlayback(run, speed))
 
     @property
     def is_running(self) -> bool:
         """Whether a process works on the run, or the playback has not reached its end."""
         if self.is_replay:
-            return not self.follower.state.finished
-        return self.host.is_running if self.host is not None else self.follower.run.is_active()
+            return not self.state.finished
+        return self.host.is_running if self.host is not None else self.run.is_active()
 
     @property
     def is_paused(self) -> bool:
-        return not self.is_replay and self.follower.run.control.is_paused() and self.is_running
+        return not self.is_replay and self.run.control.is_paused() and self.is_running
 
     @property
     def is_finished(self) -> bool:
-        return self.follower.state.finished
+        return self.state.finished
 
     @property
     def is_going_on(self) -> bool:
@@ -89,14 +97,35 @@ class RunSession:
     def refresh_interval_seconds(self) -> float:
         if not self.is_running:
             return IDLE_REFRESH_SECONDS
-        is_timing = len(self.follower.state.opened) > len(self.follower.state.closed)
+        is_timing = len(self.state.opened) > len(self.state.closed)
         return TIMING_REFRESH_SECONDS if is_timing else COMPILING_REFRESH_SECONDS
 
     def refresh(self) -> None:
-        """Read new events and the state of the run."""
-        self.follower.read_new_events()
+        """Apply the events since the previous call, and read the state of the run."""
+        events = self.source.poll()
+        for event in events:
+            run_event = event.run_event
+            line = progress_lines.render_event(event)
+            # The answer so far has a place of its own.
+            if line is not None and not isinstance(run_event, ProvisionalAnswer):
+                self.timeline.append(f"{format_duration(event.at)}  {printable(line, 600)}")
+            arm = getattr(run_event, "arm", None)
+            if arm is None:
+                continue
+            self.active_arm = arm
+            if not isinstance(run_event, WorkerReported) or isinstance(
+                run_event.worker_event, PhaseStarted
+            ):
+                self.phase_entered_at[arm] = event.at
+        self.state = fold(events, self.state)
         if self.is_pause_requested and (self.is_paused or not self.is_running):
             self.is_pause_requested = False
+
+    def now(self) -> float:
+        """Return the current run time in seconds; it stops when the run finishes."""
+        if self.state.finished:
+            return self.state.at
+        return max(self.source.now(self.state.at), self.state.at)
 
     def failure_reason(self) -> str:
         """Return the error of the host process, if it wrote one."""
@@ -116,7 +145,7 @@ class RunSession:
         if not self.is_controlled:
             return False
         is_pausing = not (self.is_paused or self.is_pause_requested)
-        self.follower.run.control.send("pause" if is_pausing else "go")
+        self.run.control.send("pause" if is_pausing else "go")
         self.is_pause_requested = is_pausing
         return True
 
@@ -124,7 +153,7 @@ class RunSession:
         if self.host is not None:
             self.host.cancel()
         else:
-            self.follower.run.control.send("cancel")
+            self.run.control.send("cancel")
 
     def skip(self, arm: str) -> SkipResult:
         """Request that the worker of an arm is ended.
@@ -132,15 +161,14 @@ class RunSession:
         The reference, the baseline and its duplicates cannot be skipped: all other arms are
         compared with them.
         """
-        state = self.follower.state
-        processes = state.processes.get(arm, ())
+        processes = self.state.processes.get(arm, ())
         if not self.is_controlled:
             return "not-controlled"
-        if arm == REFERENCE or arm in controls(state):
+        if arm == REFERENCE or arm in controls(self.state):
             return "required"
         if not processes or processes[-1].outcome is not None:
             return "not-running"
-        self.follower.run.control.send(f"skip {arm}")
+        self.run.control.send(f"skip {arm}")
         return "skipping"
 
     def ranking_job(self, now: float) -> Callable[[], Answer] | None:
@@ -148,7 +176,7 @@ class RunSession:
 
         Return None if no event is new or the last ranking is recent.
         """
-        header, state = self.follower.header, self.follower.state
+        header, state = self.header, self.state
         is_recent = now - self._ranked_at < RANKING_INTERVAL_SECONDS
         if not state.opened or state.seq == self._ranked_seq or is_recent:
             return None
@@ -160,7 +188,7 @@ class RunSession:
         self.leader = choose_leader(answer, self.leader.arm if self.leader else "")
 
     def decide(self) -> Answer:
-        return evaluate(self.follower.header, self.follower.state)
+        return evaluate(self.header, self.state)
 
 
 def choose_leader(answer: Answer, before: str) -> RankedArm | None:
@@ -227,47 +255,6 @@ class RecordingPlayback:
 
     def now(self, last: float) -> float:  # noqa: ARG002 - the playback has its own clock
         return (self._clock() - self._started_at) * self._speed
-
-
-class RunFollower:
-    """The state of one run after the events read so far."""
-
-    def __init__(self, run: Run, source: EventFileTail | RecordingPlayback) -> None:
-        self.run = run
-        self.header: Header = run.header()
-        self.source = source
-        self.state = RunState()
-        #: By arm, the run time in seconds at which its current phase began.
-        self.phase_entered_at: dict[str, float] = {}
-        #: The arm of the last event.
-        self.active_arm: str | None = None
-        #: What was built, timed, repeated and left out, with the time of the run: a line for each.
-        self.timeline: list[str] = []
-
-    def read_new_events(self) -> None:
-        """Apply the events since the previous call."""
-        events = self.source.poll()
-        for event in events:
-            run_event = event.run_event
-            line = progress_lines.render_event(event)
-            # The answer so far has a place of its own.
-            if line is not None and not isinstance(run_event, ProvisionalAnswer):
-                self.timeline.append(f"{format_duration(event.at)}  {printable(line, 600)}")
-            arm = getattr(run_event, "arm", None)
-            if arm is None:
-                continue
-            self.active_arm = arm
-            if not isinstance(run_event, WorkerReported) or isinstance(
-                run_event.worker_event, PhaseStarted
-            ):
-                self.phase_entered_at[arm] = event.at
-        self.state = fold(events, self.state)
-
-    def now(self) -> float:
-        """Return the current run time in seconds; it stops when the run finishes."""
-        if self.state.finished:
-            return self.state.at
-        return max(self.source.now(self.state.at), self.state.at)
 
 
 HOST_COMMAND = (*ADVISOR_COMMAND, "host")

@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.coordinate import Coordinate
 from textual.widgets import DataTable
 from textual.widgets.data_table import RowKey
 
 from advisor.domain.measurement import Interval
 from advisor.tui import text
+from advisor.tui.widgets import bind
 
 VERTICAL, HORIZONTAL = "\N{BOX DRAWINGS LIGHT VERTICAL}", "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
 CROSS = "\N{BOX DRAWINGS LIGHT VERTICAL AND HORIZONTAL}"
@@ -135,10 +136,10 @@ class Table(DataTable[Text]):
 
     HELP = "Up and down, or j and k, move; g and G go to the ends."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", show=False),
-        Binding("k", "cursor_up", show=False),
-        Binding("g", "scroll_top", show=False),
-        Binding("G", "scroll_bottom", show=False),
+        bind("j", "cursor_down"),
+        bind("k", "cursor_up"),
+        bind("g", "scroll_top"),
+        bind("G", "scroll_bottom"),
     ]
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
@@ -210,7 +211,7 @@ class SelectableTable(Table):
     """A table whose rows can be opened; up in its first row leaves it."""
 
     HELP = f"{Table.HELP} Enter opens the row."
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open", id="open")]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Open", name="open")]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Offer to open a row only if there is one."""

@@ -8,14 +8,11 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from advisor import text_format
 from advisor.system import open_regular
 from advisor.text_format import escape_char
 
 MAX_CHARACTERS = 4000
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
-#: Significant digits of a figure.
-DIGITS = 3
 
 
 def printable(text: object, limit: int = MAX_CHARACTERS) -> str:
@@ -59,16 +56,6 @@ def format_duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
-
-
-def format_number(value: float | None) -> str:
-    """Format a number with three significant digits, for the narrow columns of the screens."""
-    return text_format.format_number(value, digits=DIGITS, keeps_zeros=True)
-
-
-def format_milliseconds(seconds: float | None) -> str:
-    """Format a duration in milliseconds with three significant digits, without the unit."""
-    return format_number(None if seconds is None else seconds * 1e3)
 
 
 #: Limits of one read.

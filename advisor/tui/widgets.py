@@ -28,6 +28,32 @@ WHOLE = 100
 BAR_START = 23
 
 
+def bind(
+    keys: str,
+    action: str,
+    label: str = "",
+    tooltip: str = "",
+    *,
+    name: str = "",
+    priority: bool = False,
+) -> Binding:
+    """Return the keys of an action: with a label in the last line, with either in the help.
+
+    The settings know an action that has a label or a tooltip by its `name`, by default its own.
+    """
+    known = name or action.replace("_", "-")
+    is_named = bool(label or tooltip)
+    return Binding(
+        keys,
+        action,
+        label or tooltip,
+        show=bool(label),
+        priority=priority,
+        tooltip=tooltip,
+        id=known if is_named else None,
+    )
+
+
 class WeightBar(Widget, can_focus=True):
     """The weight of one pillar on one line."""
 
@@ -37,12 +63,12 @@ other two share the rest, so that the three always sum to 100 %. A mark shows th
 the recommendation changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h,minus", "step(-5)", show=False),
+        bind("left,h,minus", "step(-5)"),
         Binding("right,l,plus", "step(5)", "Change", key_display="\N{LEFT RIGHT ARROW}"),
-        Binding("shift+left", "step(-1)", show=False),
-        Binding("shift+right", "step(1)", show=False),
-        Binding("up,k", "app.focus_previous", show=False),
-        Binding("down,j", "app.focus_next", show=False),
+        bind("shift+left", "step(-1)"),
+        bind("shift+right", "step(1)"),
+        bind("up,k", "app.focus_previous"),
+        bind("down,j", "app.focus_next"),
     ]
     weight: reactive[float] = reactive(0.0)
     ticks: reactive[tuple[float, ...]] = reactive(())
@@ -113,9 +139,7 @@ the recommendation changes."""
 class Weights(Vertical):
     """The three bars; the weights always sum to 100."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("equals_sign", "balance", "Balance", show=False)
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("equals_sign", "balance")]
 
     class Changed(Message):
         """The user changed the weights."""

@@ -93,7 +93,7 @@ async def draw_results(context: Context) -> None:
 async def draw_progress(run: Run, context: Context) -> None:
     session = RunSession.replay(run, 1.0)
     events = run.events()
-    session.follower.source = FixedEvents(events[: len(events) * 4 // 5])
+    session.source = FixedEvents(events[: len(events) * 4 // 5])
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app, SIZE) as pilot:
         session.refresh()

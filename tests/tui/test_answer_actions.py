@@ -14,6 +14,7 @@ from onscreen import (
     screen_text,
     wait_for,
     wait_for_screen,
+    wait_for_text,
 )
 from recorded_runs import make_run
 from textual.widgets import Input
@@ -26,7 +27,7 @@ from advisor.tui import app as terminal_app
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog, LineDialog
-from advisor.tui.screens.history import HistoryScreen, SecondRunTable
+from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import list_examples
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.table import Table
@@ -60,7 +61,7 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         await pilot.press("v")
         await pilot.pause()
         assert app.screen is results
-        await pilot.press("w", "right")
+        await pilot.press("2", "right")
         await wait_for(pilot, lambda: results.is_explored)
         await pilot.press("e")
         field = (await wait_for_screen(pilot, LineDialog)).query_one(Input)
@@ -69,8 +70,18 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         field.value = str(file)
         await pilot.press("enter")
         await wait_for(pilot, file.exists)
+        await wait_for_screen(pilot, ResultsScreen)
+        written = file.read_text()
+        await pilot.press("e")
+        again = await wait_for_screen(pilot, LineDialog)
+        again.query_one(Input).value = str(file)
+        file.write_text("mine")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "not written")
+        assert file.read_text() == "mine", "no file is overwritten"
+        await pilot.press("escape")
         assert results.answer.document.recommendation is not None
-        assert results.answer.document.recommendation.arm in file.read_text()
+        assert results.answer.document.recommendation.arm in written
         await wait_for_screen(pilot, ResultsScreen)
 
 
@@ -132,7 +143,7 @@ async def test_two_marked_runs_are_compared(
 
 
 @async_test
-async def test_b_in_the_results_asks_for_the_second_run_and_compares_with_enter(
+async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
     context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = make_run(context.store, finished=True)
@@ -145,12 +156,11 @@ async def test_b_in_the_results_asks_for_the_second_run_and_compares_with_enter(
         table = history.query_one(Table)
         await wait_for(pilot, lambda: table.row_count == 2)
         table.move_cursor_to(first.directory.name)
-        assert history.active_bindings["enter"].binding.description == SecondRunTable.COMPARE
-        assert not {"r", "space", "c", "t", "d", "n"} & history.active_bindings.keys()
-        await pilot.press("enter")
+        assert not {"r", "c", "t", "d", "n"} & history.active_bindings.keys()
+        await pilot.press("c")
         assert app.screen is history, "a run is not compared with itself"
         table.move_cursor_to(second.directory.name)
-        await pilot.press("enter")
+        await pilot.press("c")
     before, after = capfd.readouterr().out.splitlines()[:2]
     assert first.directory.name in before
     assert second.directory.name in after

@@ -26,7 +26,6 @@ from advisor.tui.session import (
     EventFileTail,
     HostProcess,
     RecordingPlayback,
-    RunFollower,
     RunSession,
 )
 from probes.wire.events import PhaseStarted
@@ -43,21 +42,21 @@ def test_an_event_file_read_in_pieces_gives_the_same_state(run: Run) -> None:
     file = run.directory / "events.jsonl"
     whole, expected = file.read_bytes(), fold(run.events())
     file.write_bytes(b"")
-    follower = RunFollower(run, EventFileTail(run))
+    session = RunSession(run, EventFileTail(run))
     for end in range(0, len(whole) + 97, 97):
         file.write_bytes(whole[:end])
-        follower.read_new_events()
-    assert follower.state == expected
+        session.refresh()
+    assert session.state == expected
 
 
 def test_a_recording_is_played_back_at_its_own_times(run: Run) -> None:
     clock = [0.0]
-    follower = RunFollower(run, RecordingPlayback(run, 2.0, lambda: clock[0]))
+    session = RunSession(run, RecordingPlayback(run, 2.0, lambda: clock[0]))
     events = run.events()
     for now in (1.0, 3.0, 100.0):
         clock[0] = now
-        follower.read_new_events()
-        assert follower.state == fold([event for event in events if event.at <= 2 * now])
+        session.refresh()
+        assert session.state == fold([event for event in events if event.at <= 2 * now])
 
 
 def test_a_pause_stops_the_clock() -> None:
@@ -97,7 +96,7 @@ def test_a_detached_run_continues_to_its_end(
     )
     host = fake_host(run)
     session = RunSession.for_run(run, host)
-    while not session.follower.state.opened:
+    while not session.state.opened:
         time.sleep(0.01)
         session.refresh()
     assert session.toggle_pause()

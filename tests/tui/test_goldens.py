@@ -120,9 +120,9 @@ async def test_results_and_details(
         await wait_for_screen(pilot, ResultsScreen)
         for size in (*SIZES[1:], SIZES[0]):
             await compare_at(size, "results", pilot, update=update)
-        await pilot.press("w", "right", "right", "right", "right")
+        await pilot.press("2", "right", "right", "right", "right")
         await compare("explored", pilot, update=update)
-        await pilot.press("u", "x")
+        await pilot.press("u", "5")
         await compare("why-not", pilot, update=update)
         await pilot.press("1", "shift+tab", "enter")
         await wait_for_screen(pilot, DetailScreen)

@@ -93,8 +93,7 @@ async def test_question_mark_explains_what_has_the_focus(
         for key, term in (("1", "declared"), ("2", "Performance"), ("3", "trust")):
             await pilot.press(key)
             assert f"{term}  {GLOSSARY[term]}" in await open_help(pilot)
-        await pilot.press("w")
-        await pilot.press("question_mark")
+        await pilot.press("2", "question_mark")
         await wait_for_screen(pilot, HelpDialog)
         assert isinstance(screen.focused, WeightBar)
         assert describe_widget(screen.focused)[:60] in screen_text(pilot)

@@ -165,7 +165,7 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
         await wait_for_text(pilot, "going on: ^g")
         await pilot.press("ctrl+g")
         await wait_for_screen(pilot, LiveScreen)
-        await wait_for(pilot, lambda: session.follower.state.processes)
+        await wait_for(pilot, lambda: session.state.processes)
         await pilot.press("x", "y")
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("ctrl+g")
@@ -195,13 +195,11 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
         session = builders.known(app.run_controller.session)
         assert session.host is None
         arm = "misbehaving/escapes"
-        await wait_for(pilot, lambda: session.follower.state.processes.get(arm))
-        await wait_for(
-            pilot, lambda: session.follower.state.processes[arm][-1].imported is not None
-        )
+        await wait_for(pilot, lambda: session.state.processes.get(arm))
+        await wait_for(pilot, lambda: session.state.processes[arm][-1].imported is not None)
         live.query_one(Table).move_cursor_to(arm)
         await pilot.press("s")
-        await wait_for(pilot, lambda: session.follower.state.processes[arm][-1].outcome is not None)
+        await wait_for(pilot, lambda: session.state.processes[arm][-1].outcome is not None)
         session.is_pause_requested = True
         await pilot.resize_terminal(60, 16)
         await wait_for_text(pilot, "Pausing after")
@@ -210,9 +208,9 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
         await pilot.press("space")
         await wait_for(pilot, lambda: session.is_paused)
         session.refresh()  # the events before the pause
-        seq = session.follower.state.seq
+        seq = session.state.seq
         await pilot.pause(1)
-        assert session.follower.state.seq <= seq + 1
+        assert session.state.seq <= seq + 1
         await pilot.press("escape")
         home.read_runs()
         await wait_for_text(pilot, "paused")
@@ -250,7 +248,7 @@ async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_mea
         await pilot.press("r", "y")
         await wait_for_screen(pilot, LiveScreen)
         session = builders.known(app.run_controller.session)
-        assert session.follower.run.directory == run.directory
+        assert session.run.directory == run.directory
         assert session.host is not None
 
 

@@ -58,13 +58,13 @@ async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
         screen = await open_document(pilot, DOCUMENT)
         before = builders.known(screen.answer.document.recommendation)
         assert before.arm == "torch-compile-inductor/max-autotune"
-        await pilot.press("w")
+        await pilot.press("2")
         bar = screen.query_one("#weight-performance", WeightBar)
         bar.post_message(WeightBar.Moved(bar, 0.0))
         await wait_for(pilot, lambda: screen.is_explored)
         after = builders.known(screen.answer.document.recommendation)
         assert after.arm == "pytorch-eager"
-        await pilot.press("u", "w", "enter")
+        await pilot.press("u", "1", "shift+tab", "enter")
         await wait_for_screen(pilot, DetailScreen)
         await pilot.press("2")
         await wait_for_text(pilot, 'mode="max-autotune"')
@@ -150,7 +150,7 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
 ) -> None:
     async with running_app(replay_app(tui_context, sample_run), (120, 40)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press("w", "right")
+        await pilot.press("2", "right")
         for pane in PANE_SECTIONS:
             await pilot.press(str(list(PANES).index(pane) + 1))
             shown = screen.query_one(f"#text-{pane}", Markdown)

@@ -82,20 +82,20 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         failure = expect_failure(outcome, "skipped")
         assert (failure.phase, failure.skip_cause) == ("build", "user")
         assert arms_to_retry(results.original.document) == (arm,)
-        await pilot.press("x")
+        await pilot.press("5")
         await wait_for_text(pilot, f"{arm}: skipped")
         await pilot.press("f")
         await wait_for_screen(pilot, ChoiceDialog)
         await pilot.press("y")
         await wait_for_screen(pilot, LiveScreen)
         session = builders.known(app.run_controller.session)
-        assert session.follower.header.question.workflows == (arm,)
+        assert session.header.question.workflows == (arm,)
         await wait_for(pilot, sleep_processes)
         escaped = sleep_processes()
         await pilot.press("q", "c")
         await wait_for(pilot, lambda: app.return_value is not None)
     assert app.return_value == 130
-    run = session.follower.run
+    run = session.run
     assert run.directory.name in app.exit_message()
     assert "--open" not in app.exit_message()
     assert not run.is_active()
@@ -131,7 +131,7 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
         await wait_for_screen(pilot, LiveScreen)
         await pilot.press("q", "k")
         await wait_for(pilot, lambda: app.return_value == 0)
-    run = session.follower.run
+    run = session.run
     assert run.directory.name in app.exit_message()
     assert "--open" in app.exit_message()
     assert run.is_active()

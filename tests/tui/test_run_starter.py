@@ -126,7 +126,7 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
         assert "without a time limit" in shown
         await pilot.press("y")
         await wait_for_screen(pilot, LiveScreen)
-        question = builders.known(app.run_controller.session).follower.header.question
+        question = builders.known(app.run_controller.session).header.question
     assert question.all_arms
     assert question.workflows == ("quick",)
     useless = msgspec.structs.replace(skipped, skip_cause="build-limit")
@@ -158,8 +158,8 @@ async def test_m_measures_the_undecided_workflows_for_longer(
             await pilot.press(key)
         await wait_for_screen(pilot, LiveScreen)
         session = builders.known(app.run_controller.session)
-        question = session.follower.header.question
-        assert session.follower.run.directory != stored
+        question = session.header.question
+        assert session.run.directory != stored
         assert question.workflows == undecided_workflows(advice, asked)
         assert question.budget == further_budget(
             results.original.document, results.original.catalogue

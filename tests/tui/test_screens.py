@@ -28,7 +28,7 @@ from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.help_dialog import HelpDialog
-from advisor.tui.questions import Export, cancel_dialog, quit_dialog
+from advisor.tui.questions import LineDialog, cancel_dialog, quit_dialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
@@ -78,7 +78,10 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
         await wait_for(pilot, lambda: task.chosen == "forward")
         await pilot.press("tab", *["down"] * 4)
         await wait_for(pilot, lambda: task.chosen == "generate")
-        await pilot.press("ctrl+t", "ctrl+t", "down")
+        task.focus()
+        await pilot.press("right", "right")
+        app.screen.query_one("#models").focus()
+        await pilot.press("down")
         setup = await go_to_step(pilot, 1)
         assert (app.answers.model, app.answers.task) == ("demo/qwen2", "forward")
         assert not setup.query_one("#field-output_tokens").display
@@ -160,11 +163,14 @@ async def test_weights_always_sum_to_100_and_quantised_weights_have_a_class(
             ["9", "5"],
             ["down", "0"],
             ["equals_sign"],
-            ["p"],
         ):
             await pilot.press(*keys)
             await pilot.pause()
             assert sum(bar.weight for bar in setup.query(WeightBar)) == 100
+        setup.query_one("#preset").focus()
+        await pilot.press("right")
+        await pilot.pause()
+        assert sum(bar.weight for bar in setup.query(WeightBar)) == 100
         assert setup.query_one("#preset", Choice).chosen == "balanced"
         setup.query_one("#required-accuracy").focus()
         await pilot.press("right", "right")
@@ -179,7 +185,7 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
 ) -> None:
     async with running_app(replay_app(tui_context, recorded)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press("x")
+        await pilot.press("5")
         await pilot.pause()
         assert "segfault: crashed" in screen_text(pilot)
         before = builders.known(screen.answer.document.recommendation)
@@ -194,10 +200,7 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         await pilot.pause()
         assert screen.answer.document.recommendation == before
         await wait_for(pilot, lambda: not screen.is_explored)
-        await pilot.press("o")
-        await pilot.pause()
-        assert "speed-up\N{BLACK DOWN-POINTING TRIANGLE}" in screen_text(pilot)
-        await pilot.press("enter")
+        await pilot.press("1", "shift+tab", "enter")
         detail = await wait_for_screen(pilot, DetailScreen)
         assert "letters: A for a grade" in screen_text(pilot)
         await pilot.press("2")
@@ -216,7 +219,7 @@ async def test_dialogs_without_a_golden_fit_the_smallest_terminal(tui_context: C
         for dialog in (
             quit_dialog("run 0000 in progress"),
             cancel_dialog(),
-            Export([".html", ".json"], str, print).dialog("run.html"),
+            LineDialog("Export this run.", "run.html", str),
         ):
             await app.push_screen(dialog)
             await wait_for_screen(pilot, type(dialog))

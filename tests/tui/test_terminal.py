@@ -266,7 +266,7 @@ def test_with_no_color_no_colour_is_drawn(sample_run: Run, home: pathlib.Path) -
         "--replay", str(sample_run.directory), "--speed", "1000", home=home, NO_COLOR="1"
     ) as screen:
         screen.wait_for(b"Evidence")
-        screen.press(b"w")
+        screen.press(b"2")
         screen.wait_for(b"> Performance")
         screen.press(b"l")
         screen.wait_for(b"With these weights")

@@ -91,7 +91,7 @@ async def test_the_output_of_a_stack_is_shown_without_markup(
 ) -> None:
     session = RunSession.for_run(make_run(Store(tmp_path), finished=False))
     session.refresh()
-    log = session.follower.run.worker_log_path(str(session.follower.active_arm), 0)
+    log = session.run.worker_log_path(str(session.active_arm), 0)
     log.parent.mkdir(parents=True)
     log.write_bytes(
         "\n".join(hostile[:200] for hostile in HOSTILE[:-1]).encode()
@@ -131,11 +131,6 @@ def test_conversion_to_ascii_keeps_the_width() -> None:
     assert to_ascii("\N{CHECK MARK} \N{FULL BLOCK}\N{LIGHT SHADE} \u4f60") == "+ #- ??"
 
 
-def test_figures_have_three_significant_digits() -> None:
-    shown = [text.format_number(value) for value in (None, 12.345, 1234.5, 0.00123, 0.64)]
-    assert shown == ["-", "12.3", "1,234", "0.00123", "0.640"]
-
-
 def test_durations_and_long_names_are_shortened() -> None:
     assert [text.format_duration(seconds) for seconds in (0, 61, 3661)] == [
         "00:00",
@@ -153,7 +148,7 @@ def test_durations_and_long_names_are_shortened() -> None:
 def test_the_timeline_tells_what_the_run_has_done(recorded: Run) -> None:
     session = RunSession.for_run(recorded)
     session.refresh()
-    lines = session.follower.timeline
+    lines = session.timeline
     assert "arms to measure" in lines[0]
     assert any("misbehaving/segfault: crashed" in line for line in lines), "with its reason"
     assert "finished after" in lines[-1]

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
 
 from advisor.tui import text
-from advisor.tui.widgets import KeyFooter
+from advisor.tui.widgets import KeyFooter, bind
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -22,41 +23,36 @@ MIN_WIDTH, MIN_HEIGHT = 60, 16
 STATUS_SECONDS = 1.0
 
 
-class TitleBar(Static):
+class TitleBar(Horizontal):
     """The first line: the title of the screen, and on the right the run that is going on."""
 
     app: AdvisorApp
 
     def __init__(self, *, shows_run: bool) -> None:
-        super().__init__("", id="top", markup=False)
-        self._left, self._right = Text(), ""
-        self._shows_run, self._status = shows_run, ""
+        super().__init__(
+            Static("", id="title", markup=False), Static("", id="status", markup=False), id="top"
+        )
+        self._title, self._right, self._shows_run = Text(), "", shows_run
 
     def on_mount(self) -> None:
         if self._shows_run:
-            self._look_at_run()
-            self.set_interval(STATUS_SECONDS, self._look_at_run)
+            self._draw_status()
+            self.set_interval(STATUS_SECONDS, self._draw_status)
 
     def set_text(self, left: Text, right: str = "") -> None:
-        self._left, self._right = left, text.printable(right, 60)
-        self.on_resize()
-
-    def _look_at_run(self) -> None:
-        status = self.app.run_status()
-        if status != self._status:
-            self._status = status
-            self.on_resize()
+        self._title = Text.assemble((" p3 ", "bold reverse"), " ", left)
+        self._right = text.printable(right, 60)
+        self.query_one("#title", Static).update(self._title, layout=False)
+        self._draw_status()
 
     def on_resize(self) -> None:
-        line = Text.assemble((" p3 ", "bold reverse"), " ", self._left, no_wrap=True)
-        right = Text(self._status, "bold reverse") if self._status else Text(self._right)
-        gap = self.size.width - line.cell_len - right.cell_len
-        if gap <= 1 and self._status:
-            line.truncate(max(self.size.width - right.cell_len - 1, 0), overflow="ellipsis")
-            gap = self.size.width - line.cell_len - right.cell_len
-        if gap > 0:
-            line += Text(" " * gap) + right
-        self.update(line, layout=False)
+        self._draw_status()
+
+    def _draw_status(self) -> None:
+        status = self.app.run_status() if self._shows_run else ""
+        has_room = self._title.cell_len + len(self._right) < self.size.width
+        shown = Text(status, "bold reverse") if status else Text(self._right if has_room else "")
+        self.query_one("#status", Static).update(shown)
 
 
 class AdvisorScreen(Screen[None]):
@@ -66,10 +62,10 @@ class AdvisorScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (140, "-wide")]  # noqa: RUF012 - Textual declares it
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "help", "Help", key_display="?", id="help"),
-        Binding("f1", "help", "Help", key_display="F1"),  # in inputs, ? is text
-        Binding("escape", "back", "Back", id="back"),
-        Binding("q", "app.leave", "Quit", id="quit"),
+        bind("question_mark", "help", "Help"),
+        bind("f1", "help", "Help", name="help-in-inputs"),  # where ? is text
+        bind("escape", "back", "Back"),
+        bind("q", "app.leave", "Quit", name="quit"),
     ]
     #: Whether the title bar names the run that is going on.
     SHOWS_RUN: ClassVar[bool] = True
@@ -121,12 +117,7 @@ class AdvisorScreen(Screen[None]):
         bindings = self._bindings.key_to_bindings.get(event.key, [])
         if bindings and not any(self.offers(each.action) for each in bindings):
             what = bindings[0].tooltip or bindings[0].description.lower()
-            self.notify(f"{what}: {self.refusal_of(bindings[0].action)}", markup=False)
-
-    def copy(self, command: str) -> None:
-        """Copy a command to the clipboard of the terminal (OSC 52)."""
-        self.app.copy_to_clipboard(command)
-        self.notify(f"copied: {command}", markup=False)
+            self.notify(f"{what}: {self.refusal_of(bindings[0].action)}")
 
     def action_back(self) -> None:
         self.app.pop_screen()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 
@@ -22,6 +21,7 @@ from advisor.system import read_tail
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
 from advisor.tui.screens.advisor_screen import AdvisorScreen
+from advisor.tui.widgets import bind
 
 TABS = ("Explanation", "Code", "Log")
 MAX_LOG_BYTES = 200_000
@@ -36,19 +36,12 @@ Explanation: the figures, and each criterion with its value, the rule of its gra
 next letter requires, as p3-advisor explain prints them. Code: the measured code, as p3-advisor
 recipe prints it. Log: the output of the stack."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left_square_bracket,left", "step(-1)", "Previous", key_display="[", id="previous"),
-        Binding("right_square_bracket,right", "step(1)", "Next", key_display="]", id="next-arm"),
+        bind("left_square_bracket,left", "step(-1)", "Previous", name="previous"),
+        bind("right_square_bracket,right", "step(1)", "Next", name="next-arm"),
         *[
-            Binding(str(number), f"tab('{name.lower()}')", name, tooltip=name, show=False)
+            bind(str(number), f"tab('{name.lower()}')", tooltip=name)
             for number, name in enumerate(TABS, start=1)
         ],
-        Binding(
-            "y",
-            "copy",
-            "Copy command",
-            id="copy",
-            tooltip="copy the command that runs the measured code again",
-        ),
     ]
 
     def __init__(self, answer: RunAnswer, arm: str, run: Run | None) -> None:
@@ -73,15 +66,6 @@ recipe prints it. Log: the output of the stack."""
     def action_tab(self, name: str) -> None:
         self.query_one(TabbedContent).active = name
         self.query_one(f"#{name} VerticalScroll").focus()
-
-    def offers(self, action: str) -> bool:
-        """Offer the command only for a stored run, whose code it can run."""
-        return action != "copy" or self._run is not None
-
-    def action_copy(self) -> None:
-        """Copy the command that runs the measured code of this arm again."""
-        run_id = self._answer.document.run_id
-        self.copy(shlex.join(["p3-advisor", "verify", run_id, "--workflow", self._arm]))
 
     def draw(self) -> None:
         document, entry = self._answer.document, self._answer.ranked_arm(self._arm)

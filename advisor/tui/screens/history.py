@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.widgets import Input, Static
+from textual.binding import BindingType
+from textual.widgets import Static
 
 from advisor.errors import UserError
 from advisor.store.store import Store
@@ -16,8 +16,8 @@ from advisor.tui import text
 from advisor.tui.questions import LineDialog, delete_dialog
 from advisor.tui.screens.runs import MOST_RUNS, RunsScreen, StoredItem, format_age
 from advisor.tui.table import Column, SelectableTable, Table
+from advisor.tui.widgets import bind
 
-COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
 #: Number of runs that are compared.
 PAIR = 2
 #: Actions on the row under the cursor.
@@ -37,14 +37,6 @@ COLUMNS = (
 )
 
 
-class SecondRunTable(SelectableTable):
-    """The runs that the marked run can be compared with."""
-
-    HELP = f"{Table.HELP} Enter compares the marked run with this row."
-    COMPARE = "Compare"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", COMPARE, id="open")]
-
-
 class HistoryScreen(RunsScreen):
     """The stored runs."""
 
@@ -54,51 +46,30 @@ marks a run, or unmarks it; c compares two marked runs, or the marked run with t
 cursor, as p3-advisor compare does. While a run is marked, the other keys wait. t edits the note on
 a run, d deletes it; p3-advisor note and delete do the same."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", "Mark", id="mark", tooltip="mark a run, or unmark it"),
-        Binding(
-            "c",
-            "compare",
-            "Compare",
-            id="compare",
-            tooltip="compare the marked run with the other, or with the one under the cursor",
-        ),
-        Binding(
-            "t", "note", "Note", id="note", tooltip="edit the note on the run under the cursor"
-        ),
-        Binding(
-            "d",
-            "delete",
-            "Delete",
-            id="delete",
-            tooltip="delete the row under the cursor, after a confirmation",
-        ),
-        Binding("slash", "filter", "Filter", key_display="/", id="filter"),
-        Binding("n", "new", "New", id="new"),
+        bind("space", "mark", "Mark", "mark a run, or unmark it"),
+        bind("c", "compare", "Compare", "compare the marked run with the other, or this one"),
+        bind("t", "note", "Note", "edit the note on the run under the cursor"),
+        bind("d", "delete", "Delete", "delete the run under the cursor, after a confirmation"),
+        bind("n", "new", "New"),
     ]
 
     def __init__(self, marked: str | None = None) -> None:
         super().__init__()
         self._marked = [marked] if marked else []
-        #: Whether the screen asks for the second run of a comparison.
-        self._chooses_second = marked is not None
 
     def compose_body(self) -> ComposeResult:
-        filter_input = Input(placeholder="filter", id="filter", compact=True)
-        filter_input.display = False
-        yield filter_input
         yield Static("", id="empty", markup=False)
-        yield (SecondRunTable if self._chooses_second else SelectableTable)(id="runs")
+        yield SelectableTable(id="runs")
         yield Static("", id="note", markup=False)
 
     def on_mount(self) -> None:
-        self.set_title(Text(COMPARE_TITLE if self._chooses_second else "History", "bold"))
+        question = "Compare with which run?  c chooses it" if self._marked else "History"
+        self.set_title(Text(question, "bold"))
         self.query_one(Table).focus()
         self.read_runs()
 
     def offers(self, action: str) -> bool:
         """Offer what has an effect on the marked runs or on the row under the cursor."""
-        if self._chooses_second:
-            return action not in {*ROW_ACTIONS, "new", "compare"}
         if action == "compare":
             return bool(self._find_pair())
         if self._marked and action in {*ROW_ACTIONS, "new"} - {"mark"}:
@@ -107,10 +78,16 @@ a run, d deletes it; p3-advisor note and delete do the same."""
             return self.can_resume()
         return action not in ROW_ACTIONS or self.item_at_cursor() is not None
 
+    def refusal_of(self, action: str) -> str:
+        if action == "compare":
+            return "space marks a run; then choose another one"
+        if self._marked:
+            return "not while a run is marked; space unmarks it"
+        return "only a stopped run can be resumed" if action == "resume" else "there is no run"
+
     def draw(self) -> None:
         if self.items is None or not self.is_attached:
             return
-        shown = [item for item in self.items if self._passes_filter(item)]
         now = self.app.context.now()
         self.query_one(Table).fill(
             COLUMNS,
@@ -119,36 +96,11 @@ a run, d deletes it; p3-advisor note and delete do the same."""
                     "mark": self._mark_of(item),
                     **self.cells_of(item, now),
                 }
-                for item in shown[:MOST_RUNS]
+                for item in self.items[:MOST_RUNS]
             },
         )
-        message = "" if shown else "no run passes the filter" if self.items else EMPTY_MESSAGE
-        self.query_one("#empty", Static).update(message)
+        self.query_one("#empty", Static).update("" if self.items else EMPTY_MESSAGE)
         self.on_data_table_row_highlighted()
-
-    def _passes_filter(self, item: StoredItem) -> bool:
-        entry, typed = item.entry, self.query_one("#filter", Input).value.strip().lower()
-        return typed in f"{entry.run_id} {entry.model} {entry.device} {entry.note}".lower()
-
-    def on_input_changed(self) -> None:
-        self.draw()
-
-    def on_input_submitted(self) -> None:
-        self.query_one(Table).focus()
-
-    def action_filter(self) -> None:
-        filter_input = self.query_one("#filter", Input)
-        filter_input.display = True
-        filter_input.focus()
-
-    def action_back(self) -> None:
-        """Close the filter if it is shown, else the screen."""
-        filter_input = self.query_one("#filter", Input)
-        if filter_input.display:
-            filter_input.value, filter_input.display = "", False
-            self.query_one(Table).focus()
-        else:
-            super().action_back()
 
     def _mark_of(self, item: StoredItem) -> str:
         return (
@@ -169,11 +121,7 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         self.refresh_bindings()
 
     def on_data_table_row_selected(self) -> None:
-        """Open the run, or compare it where the second run of a comparison is asked for."""
-        if self._chooses_second:
-            self.action_compare()
-        else:
-            self.app.run_controller.open(self.query_one(Table).key_at_cursor() or "")
+        self.app.run_controller.open(self.query_one(Table).key_at_cursor() or "")
 
     def action_mark(self) -> None:
         """Mark the run under the cursor, or unmark it; a third mark removes the oldest."""
@@ -186,11 +134,7 @@ a run, d deletes it; p3-advisor note and delete do the same."""
 
     def action_compare(self) -> None:
         """Compare the two marked runs, or the marked run with the one under the cursor."""
-        pair = self._find_pair()
-        if pair:
-            self.app.run_in_terminal(["compare", *pair])
-        else:
-            self.notify("this is the marked run: choose another one", markup=False)
+        self.app.run_in_terminal(["compare", *self._find_pair()])
 
     def _find_pair(self) -> list[str]:
         """Return the marked runs, or the marked one and that at the cursor; empty for no pair."""

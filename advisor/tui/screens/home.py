@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import Static
 
 from advisor.ask.rubric_files import rubric_directory
@@ -21,6 +21,7 @@ from advisor.text_format import GIBIBYTE
 from advisor.tui import text
 from advisor.tui.screens.runs import RunsScreen, StoredItem, list_items
 from advisor.tui.table import Column, SelectableTable, Table
+from advisor.tui.widgets import bind
 
 PURPOSE = (
     "p3-advisor measures the ways to compile and run a PyTorch model on this machine, and"
@@ -63,24 +64,11 @@ default answers. ctrl+g shows the run that is going on, r resumes
 the stopped run under the cursor. H lists all stored runs."""
     TERMS = ("P3", "workflow", "run", "trust")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", id="open"),
-        Binding("n", "app.new_question", "New", id="new", tooltip="a new question"),
-        Binding(
-            "ctrl+r",
-            "app.start_now",
-            "Measure demo",
-            key_display="^r",
-            id="run",
-            tooltip="measure with the default answers, without a question",
-        ),
-        Binding("H", "app.history", "History", id="history"),
-        Binding(
-            "d",
-            "app.doctor",
-            "Check machine",
-            id="doctor",
-            tooltip="check this machine for problems",
-        ),
+        bind("enter", "open", "Open"),
+        bind("n", "app.new_question", "New", "a new question", name="new"),
+        bind("ctrl+r", "app.start_now", "Measure demo", "with the default answers", name="run"),
+        bind("H", "app.history", "History", name="history"),
+        bind("d", "app.doctor", "Check machine", "for problems", name="doctor"),
     ]
 
     def compose_body(self) -> ComposeResult:

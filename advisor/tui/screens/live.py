@@ -7,7 +7,7 @@ from typing import ClassVar
 from rich.console import Group
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
@@ -21,7 +21,6 @@ from advisor.text_format import format_interval
 from advisor.tui import text
 from advisor.tui.progress import (
     ProcessRow,
-    RunStage,
     current_stage,
     progress_rows,
     remaining_seconds,
@@ -31,6 +30,7 @@ from advisor.tui.screens.live_table import STYLES, draw_load, process_cells, pro
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
 from advisor.tui.table import Table
 from advisor.tui.text import LogTail
+from advisor.tui.widgets import bind
 
 #: Seconds without an event after which the screen shows how long ago the last one was.
 SILENCE_SECONDS = 60.0
@@ -71,21 +71,11 @@ milliseconds. A pause begins when the current timed section or build has ended. 
 measurements."""
     TERMS = ("round", "duplicate", "noise floor", "interval", "cold build")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "space", "pause", "Pause", id="pause", tooltip="pause after the current timed section"
-        ),
-        Binding(
-            "x", "cancel", "Cancel", id="cancel", tooltip="end the run; its measurements are kept"
-        ),
-        Binding("s", "skip", "Skip", id="skip", tooltip="end the process under the cursor"),
-        Binding("l", "log", "Log", id="log", tooltip="show the output of the stack"),
-        Binding(
-            "escape",
-            "back",
-            "Home",
-            id="back",
-            tooltip="to the first screen; the run continues, and ctrl+g shows it again",
-        ),
+        bind("space", "pause", "Pause", "pause after the current timed section"),
+        bind("x", "cancel", "Cancel", "end the run; its measurements are kept"),
+        bind("s", "skip", "Skip", "end the process under the cursor"),
+        bind("l", "log", "Log", "show the output of the stack"),
+        bind("escape", "back", "Home", "the run continues, and ctrl+g shows it again"),
     ]
 
     def compose_body(self) -> ComposeResult:
@@ -115,30 +105,28 @@ measurements."""
         # A closed screen has no widgets, but a drawing may still be scheduled.
         if session is None or not self.query(Table):
             return
-        follower = session.follower
         if session.is_controlled != self._is_controlled:
             self._is_controlled = session.is_controlled
             self.refresh_bindings()
-        active_arm = follower.active_arm if session.is_running else None
-        rows = progress_rows(follower.state, follower.header.question, active_arm)
+        active_arm = session.active_arm if session.is_running else None
+        rows = progress_rows(session.state, session.header.question, active_arm)
         self._draw_title(session)
         self._draw_stage(session, rows)
         self._draw_table(session, rows)
-        load = follower.header.question.load
+        load = session.header.question.load
         if load is None:
             self._draw_leader(session)
         else:
-            drawn = draw_load(follower.state, load, active_arm)
+            drawn = draw_load(session.state, load, active_arm)
             self.query_one("#leader", Static).update(drawn)
         self._draw_log(session)
 
     def _draw_title(self, session: RunSession) -> None:
-        follower = session.follower
-        question = follower.header.question
+        question = session.header.question
         sizes = ",".join(map(str, question.batch_sizes))
         task = "" if question.task == "forward" else f"  {question.task}"
         batch = "" if question.load else f"  batch {sizes}"
-        run_id = follower.run.directory.name
+        run_id = session.run.directory.name
         title = Text(
             f"{text.model_name(question.model.name, 30)}{task}  {question.device}"
             f"  {question.dtype}{batch}"
@@ -147,14 +135,13 @@ measurements."""
         self.set_title(title, f"{state} {run_id[-11:]} ")
 
     def _draw_stage(self, session: RunSession, rows: list[ProcessRow]) -> None:
-        follower = session.follower
         stage = current_stage(
-            follower.state, follower.header.question, rows, is_running=session.is_running
+            session.state, session.header.question, rows, is_running=session.is_running
         )
-        now = follower.now()
-        title = text.styled(stage.title, "bold")
+        now = session.now()
+        title = text.styled(stage, "bold")
         times = Text(f"   {text.format_duration(now)} elapsed")
-        left = remaining_seconds(follower.state, follower.header.question, now)
+        left = remaining_seconds(session.state, session.header.question, now)
         if left is not None and session.is_running and not session.is_replay:
             times += Text(f", about {text.format_duration(left)} left at most", "dim")
         line = title + times
@@ -163,22 +150,19 @@ measurements."""
         has_stopped = not session.is_running
         self.set_class(has_stopped, "-stopped")
         self.query_one("#stage", Static).update(
-            Group(line, self._stage_note(session, stage)), layout=has_stopped
+            Group(line, self._stage_note(session)), layout=has_stopped
         )
 
-    def _stage_note(self, session: RunSession, stage: RunStage) -> Text:
-        follower = session.follower
+    def _stage_note(self, session: RunSession) -> Text:
         if session.is_pause_requested:
             return Text("Pausing after this section ...", "bold")
-        if stage.is_timing:
-            return Text("the display is updated only twice a second while timing", "dim")
-        if not session.is_running and not follower.state.finished:
+        if not session.is_running and not session.state.finished:
             reason = text.printable(session.failure_reason() or "the run has stopped", 300)
-            x = "shows the results so far" if follower.state.groups else "closes it"
+            x = "shows the results so far" if session.state.groups else "closes it"
             return Text(f"{reason}  (x {x})", "bold")
-        silence = follower.now() - follower.state.at
-        if silence > SILENCE_SECONDS and not follower.state.finished:
-            arm = text.printable(follower.active_arm or "the run", 40)
+        silence = session.now() - session.state.at
+        if silence > SILENCE_SECONDS and not session.state.finished:
+            arm = text.printable(session.active_arm or "the run", 40)
             return Text(
                 f"{arm}: nothing new for {text.format_duration(silence)}; a build may take minutes",
                 "dim",
@@ -187,14 +171,14 @@ measurements."""
 
     def _draw_table(self, session: RunSession, rows: list[ProcessRow]) -> None:
         """Show the processes, with the figures of now at the shape that was raced last."""
-        follower, answer = session.follower, session.provisional
+        answer = session.provisional
         baseline = answer.baseline if answer else None
         shape = baseline.cells[-1].shape if baseline and baseline.cells else None
         measurements = answer.results.measurements if answer else ()
         cells = {one.arm: each for one in measurements for each in one.cells if each.shape == shape}
         fit = answer is None or not is_unfit(answer.results)
-        now, entered = follower.now(), follower.phase_entered_at
-        is_text = follower.header.question.task == "generate"
+        now, entered = session.now(), session.phase_entered_at
+        is_text = session.header.question.task == "generate"
         self.query_one(Table).fill(
             process_columns(shape, generates_text=is_text),
             {
@@ -215,15 +199,14 @@ measurements."""
 
     def _draw_log(self, session: RunSession) -> None:
         """Append what the run has done since, and new output of the active process."""
-        follower = session.follower
-        if done := follower.timeline[self._drawn_lines :]:
-            self._drawn_lines = len(follower.timeline)
+        if done := session.timeline[self._drawn_lines :]:
+            self._drawn_lines = len(session.timeline)
             self.query_one(Timeline).write(Text("\n".join(done)), expand=True)
         if session.is_replay:  # the logs are complete, so they are ahead of the playback
             return
-        arm = follower.active_arm or REFERENCE
-        process = max(len(follower.state.processes.get(arm, ())) - 1, 0)
-        lines = self._log.read(follower.run.worker_log_path(arm, process), arm)
+        arm = session.active_arm or REFERENCE
+        process = max(len(session.state.processes.get(arm, ())) - 1, 0)
+        lines = self._log.read(session.run.worker_log_path(arm, process), arm)
         if lines:
             self.query_one(StackLog).write(Text("\n".join(lines)), expand=True)
 
@@ -247,7 +230,7 @@ measurements."""
         except UserError as error:
             self.app.show_error(error)
         else:
-            self.notify(message.format(arm=arm), markup=False)
+            self.notify(message.format(arm=arm))
 
     def action_log(self) -> None:
         self.toggle_class("-log")

@@ -17,6 +17,8 @@ from probes.wire.shape import Shape
 
 STYLES: dict[RowStatus, str] = {"done": "", "working": "bold", "waiting": "dim", "failed": "red"}
 
+#: Significant digits of a figure.
+DIGITS = 3
 SPEED = Column("ratio", "Speed", 6, shown_from=70, is_numeric=True, terms=("speed-up", "baseline"))
 #: Tokens per second, and milliseconds to the first token and between tokens.
 GENERATION_COLUMNS = (
@@ -63,10 +65,10 @@ def process_cells(row: ProcessRow, cell: Cell | None, phase_seconds: float, *, f
         "arm": row.name,
         "phase": row.label,
         "progress": cell.speedup if cell else row.reason or row.progress,
-        "ms": text.format_milliseconds(single.seconds.median if single else None),
-        "tokens": text.format_number(single.throughput.value if single else None),
-        "ttft": text.format_milliseconds(generated.ttft_seconds if generated else None),
-        "itl": text.format_milliseconds(generated.itl_seconds if generated else None),
+        "ms": format_milliseconds(single.seconds.median if single else None, DIGITS),
+        "tokens": format_number(single.throughput.value if single else None, digits=DIGITS),
+        "ttft": format_milliseconds(generated.ttft_seconds if generated else None, DIGITS),
+        "itl": format_milliseconds(generated.itl_seconds if generated else None, DIGITS),
         "ratio": format_speedup(single.speedup if single else None),
         "time": text.format_duration(phase_seconds) if row.status == "working" else "",
     }

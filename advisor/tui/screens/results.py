@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.widgets import DataTable, TabbedContent
+from textual.binding import BindingType
+from textual.widgets import TabbedContent
 
 from advisor.errors import UserError
 from advisor.execute.drafts import arms_to_retry
@@ -22,10 +22,9 @@ from advisor.tui.screens.results_panes import (
     AnswerPanel,
     ResultsPanes,
     ranking_table,
-    sort_names,
 )
 from advisor.tui.table import SelectableTable, Table
-from advisor.tui.widgets import Weights
+from advisor.tui.widgets import Weights, bind
 
 ANSWER, RANKING = "answer", "ranking"
 EXPLORED = "With these weights: "
@@ -37,7 +36,7 @@ class RankingTable(SelectableTable):
     """The ranking of the arms."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select_cursor", "Evidence", id="detail")
+        bind("enter", "select_cursor", "Evidence", name="detail")
     ]
 
 
@@ -53,71 +52,22 @@ restores the weights of the run. For generated text, TTFT is the time to the fir
 time between tokens, in milliseconds, at the first batch size."""
     TERMS = ("interval", "CLEAR, LIKELY, OPEN", "trust", "flip", "grade", "weights", "arm")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "detail", "Evidence", id="detail"),
-        Binding("tab", "part(1)", "Next pane", show=False, priority=True),
-        Binding("shift+tab", "part(-1)", "Previous pane", show=False, priority=True),
+        bind("enter", "detail", "Evidence"),
+        bind("tab", "part(1)", priority=True),
+        bind("shift+tab", "part(-1)", priority=True),
         *[
-            Binding(str(number), f"show_part('{pane}')", title, show=False)
+            bind(str(number), f"show_part('{pane}')", tooltip=title)
             for number, (pane, title) in enumerate(PANES.items(), 1)
         ],
-        Binding(
-            "c",
-            "code",
-            "Code",
-            id="code",
-            tooltip="print the code of the recommended arm; enter shows that of others",
-        ),
-        Binding(
-            "m",
-            "measure_again",
-            "Repeat",
-            id="measure-again",
-            tooltip="measure what is undecided for longer, in a new run",
-        ),
-        Binding("w", "weights", "Weights", id="weights", tooltip="to the weights, and back"),
-        Binding("e", "export", "Export", id="export", tooltip="write a report to a file"),
-        Binding("b", "compare", "Compare", id="compare", tooltip="compare with another run"),
-        Binding(
-            "v",
-            "verify",
-            "Verify",
-            id="verify",
-            tooltip="run the recommended code and check that it reaches the measured speed",
-        ),
-        Binding("o", "sort", "Sort", id="sort", tooltip="sort by score, speed, build time, memory"),
-        Binding(
-            "x",
-            "show_part('unmeasured')",
-            "Not measured",
-            id="excluded",
-            show=False,
-            tooltip="what is not in the ranking, and why",
-        ),
-        Binding("u", "undo", "Undo", id="undo", tooltip="restore the weights of the run"),
-        Binding(
-            "r",
-            "resume",
-            "Resume",
-            id="resume",
-            tooltip="resume a stopped run",
-        ),
-        Binding(
-            "f",
-            "retry",
-            "Retry failed",
-            id="retry",
-            tooltip="measure the failed arms again, in a new run",
-        ),
-        Binding("n", "app.new_question", "New", id="new", tooltip="a new question", show=False),
-        Binding("H", "app.history", "History", id="history", show=False),
-        Binding(
-            "y",
-            "copy",
-            "Copy",
-            id="copy",
-            tooltip="copy the command that shows this run",
-            show=False,
-        ),
+        bind("c", "code", "Code", "print the recommended code; enter shows that of other arms"),
+        bind("m", "measure_again", "Repeat", "measure what is undecided for longer, in a new run"),
+        bind("e", "export", "Export", "write a report to a file"),
+        bind("b", "compare", "Compare", "compare with another run"),
+        bind("v", "verify", "Verify", "run the code, and check its outputs and its speed"),
+        bind("u", "undo", "Undo", "restore the weights of the run"),
+        bind("r", "resume", "Resume", "continue a stopped run"),
+        bind("f", "retry", "Retry failed", "measure the failed arms again, in a new run"),
+        bind("n", "app.new_question", tooltip="a new question", name="new"),
     ]
 
     #: Comes before the answer.
@@ -127,7 +77,6 @@ time between tokens, in milliseconds, at the first batch size."""
         super().__init__()
         #: The answer with the weights of the run, and with the weights of the bars.
         self.original = self.answer = answer
-        self._sort = "score"
 
     def compose_body(self) -> ComposeResult:
         yield AnswerPanel(id=ANSWER)
@@ -150,8 +99,6 @@ time between tokens, in milliseconds, at the first batch size."""
             return self.is_explored
         if action == "code":
             return bool(self.original.source)
-        if action == "copy":
-            return is_stored
         if action in {"measure_again", "verify", "retry", "resume"} and (
             not is_stored or document.imported
         ):
@@ -179,7 +126,7 @@ time between tokens, in milliseconds, at the first batch size."""
         self.set_title(title, f"{answer.document.run_id[-11:]}{mark} ")
         lead = EXPLORED if self.is_explored else self.lead
         self.query_one(AnswerPanel).show(render_answer_lines(answer, lead))
-        columns, rows = ranking_table(answer, self._sort)
+        columns, rows = ranking_table(answer.document)
         unfit = has_unfit_problem(answer.document)
         styles = {
             entry.arm: "dim" for entry in answer.document.ranked if entry.scored.failures or unfit
@@ -229,23 +176,7 @@ time between tokens, in milliseconds, at the first batch size."""
         if event.pane.id and event.pane.id != self.query_one(ResultsPanes).shown:
             self.action_show_part(event.pane.id)
 
-    def action_weights(self) -> None:
-        """Move the focus to the bars, or back to the ranking."""
-        self.action_show_part(RANKING if self.focused_part == "weights" else "weights")
-
     # Ranking
-
-    def action_sort(self) -> None:
-        names = sort_names(self.answer)
-        self._sort = names[(names.index(self._sort) + 1) % len(names)]
-        self.notify(f"sorted by {self._sort}", timeout=2, markup=False)
-        self.draw()
-
-    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """Sort by the column under the mouse."""
-        if event.column_key.value in sort_names(self.answer):
-            self._sort = str(event.column_key.value)
-            self.draw()
 
     def on_data_table_row_selected(self) -> None:
         self.action_detail()
@@ -284,9 +215,6 @@ time between tokens, in milliseconds, at the first batch size."""
     def action_export(self) -> None:
         actions.export(self.app, self.answer, explored=self.is_explored)
 
-    def action_copy(self) -> None:
-        self.copy(f"p3-advisor show {self.answer.document.run_id}")
-
     def action_compare(self) -> None:
         self.app.push_screen(HistoryScreen(marked=self.answer.document.run_id))
 
@@ -299,13 +227,7 @@ Nothing was measured on this machine. The first lines name the stored run that t
 from, with its date and machine. r opens the stored run; e writes the answer as HTML,
 Markdown, CSV or JSON; the extension of the file selects the format."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "r",
-            "open",
-            "Open the run",
-            id="open",
-            tooltip="open the stored run that is the source of this answer",
-        )
+        bind("r", "open", "Open the run", "the stored run that is the source of this answer")
     ]
 
     lead = "Not measured here. From a stored run: "
@@ -316,7 +238,7 @@ Markdown, CSV or JSON; the extension of the file selects the format."""
         self.set_title(Text(f"Not measured here  {model}"), "from a stored run ")
 
     def offers(self, action: str) -> bool:
-        if action in {"resume", "compare", "copy"}:
+        if action in {"resume", "compare"}:
             return False
         return action == "open" or super().offers(action)
 

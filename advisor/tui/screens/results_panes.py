@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 from rich.text import Text
@@ -11,7 +10,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Markdown, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTabs
 
-from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.answer import Answer
 from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA
 from advisor.report import markdown, parts, ranking
 from advisor.report.answer import flip_lines
@@ -168,59 +167,36 @@ class ResultsPanes(Vertical):
                 shown.update(source)
 
 
-SORT_ARROW = "\N{BLACK DOWN-POINTING TRIANGLE}"
 #: Cells of the columns that are not as wide as their content.
 ARM_WIDTH, MOST_ARM_WIDTH, INTERVAL_WIDTH, MOST_INTERVAL_WIDTH = 16, 40, 16, 60
 
 
-def sort_names(answer: RunAnswer) -> list[str]:
-    """Return the columns that the ranking can be sorted by, the score first."""
-    columns = ranking.ranking_columns(answer.document, has_latency=True)
-    names = [column.name for column in columns if column.order is not None]
-    return sorted(names, key=lambda name: name != "score")
-
-
-def sort_entries(answer: RunAnswer, sort: str) -> list[RankedArm]:
-    """Return the ranked arms in a sort order; arms with equal keys are ordered by rank."""
-    columns = ranking.ranking_columns(answer.document, has_latency=True)
-    order = next(column.order for column in columns if column.name == sort and column.order)
-
-    def key(arm: RankedArm) -> tuple[float, int]:
-        figure = order(arm)
-        return math.inf if figure is None else figure, arm.scored.rank
-
-    return sorted(answer.document.ranked, key=key)
-
-
-def ranking_table(answer: RunAnswer, sort: str) -> tuple[list[Column], dict[str, Row]]:
-    """Return the columns, with an arrow at the sort order, and the cells of each arm by its id."""
-    entries = sort_entries(answer, sort)
-    shown = ranking.ranking_columns(answer.document, has_latency=True)
+def ranking_table(answer: Answer) -> tuple[list[Column], dict[str, Row]]:
+    """Return the columns, the interval after the arm, and the cells of each arm by its id."""
+    shown = ranking.ranking_columns(answer, has_latency=True)
     rows: dict[str, Row] = {
         entry.arm: {
             "interval": entry.speedup,
             **{column.name: column.write(entry) for column in shown},
         }
-        for entry in entries
+        for entry in answer.ranked
     }
-    columns = [_column(column, rows, sort) for column in shown]
+    columns = [_column(column, rows) for column in shown]
     columns.insert(
         2, Column("interval", "", INTERVAL_WIDTH, most=MOST_INTERVAL_WIDTH, terms=columns[2].terms)
     )
     return columns, rows
 
 
-def _column(column: ranking.Column, rows: dict[str, Row], sort: str) -> Column:
-    heading = column.head + (SORT_ARROW if column.name == sort else "")
+def _column(column: ranking.Column, rows: dict[str, Row]) -> Column:
     if column.name == "arm":
         return Column(
-            "arm", heading, ARM_WIDTH, most=MOST_ARM_WIDTH, is_name=True, terms=column.terms
+            "arm", column.head, ARM_WIDTH, most=MOST_ARM_WIDTH, is_name=True, terms=column.terms
         )
-    width = max(len(heading), *(len(str(row[column.name])) for row in rows.values()), 0)
     return Column(
         column.name,
-        heading,
-        width,
+        column.head,
+        max(len(column.head), *(len(str(row[column.name])) for row in rows.values()), 0),
         shown_from=column.shown_from,
         is_numeric=column.name not in CRITERION_HEADS,
         terms=column.terms,

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import ClassVar
 
 import msgspec
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from advisor.domain.answer import AnswerSummary
 from advisor.store.runs import HistoryEntry, Run, RunStatus, state_of
@@ -15,6 +15,7 @@ from advisor.text_format import MISSING, format_speedup
 from advisor.tui import text
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.table import Table
+from advisor.tui.widgets import bind
 
 #: Most rows of a list, and most answers that are read for it.
 MOST_RUNS = 500
@@ -98,7 +99,7 @@ class RunsScreen(AdvisorScreen):
     """Lists stored runs, and then their answers, as they are read in the background."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "resume", "Resume", id="resume", tooltip="resume the run under the cursor")
+        bind("r", "resume", "Resume", "resume the run under the cursor")
     ]
 
     #: None before they were read.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
@@ -22,6 +22,7 @@ from advisor.tui.steps.form import Step
 from advisor.tui.steps.model import ModelStep
 from advisor.tui.steps.priorities import PrioritiesStep
 from advisor.tui.steps.target import TargetStep
+from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:
     from advisor.tui.steps.plan import PlanStep
@@ -42,10 +43,8 @@ Several input tokens, such as 32,512,2048, are measured in one run, with an answ
 which each length has a share.
 Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "next", "Next", id="next"),
-        Binding("ctrl+r", "start", "Run now", key_display="^r", priority=True, id="run"),
-        Binding("p", "preset", "Preset", id="preset"),
-        Binding("H", "history", "History", id="history"),
+        bind("enter", "next", "Next"),
+        bind("ctrl+r", "start", "Run now", name="run", priority=True),
     ]
     step_index = 0
 
@@ -66,12 +65,6 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
     @property
     def step(self) -> Step:
         return cast("Step", self.query_one(f"#step-{self.step_index}"))
-
-    def offers(self, action: str) -> bool:
-        """Offer what has an effect on the current question."""
-        if action == "preset":
-            return isinstance(self.step, PrioritiesStep)
-        return action != "history" or self.step_index == 0
 
     def draw(self) -> None:
         """Show the answers so far in the title."""
@@ -135,19 +128,12 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         else:
             self._ask(self.step_index - 1)
 
-    def action_history(self) -> None:
-        self.app.action_history()
-
     def action_start(self) -> None:
         """Start a run with the current answers."""
         if self.step_index == LAST_STEP and not self._plan_step().is_ready:
-            self.notify("the plan is not ready", timeout=2, markup=False)
+            self.notify("the plan is not ready", timeout=2)
         elif self._store_answers():
             self.app.start_now(shows_plan=self.step_index == LAST_STEP)
-
-    def action_preset(self) -> None:
-        if isinstance(self.step, PrioritiesStep):
-            self.step.cycle_preset()
 
     def _store_answers(self) -> bool:
         """Store the answer; return False after showing why it is invalid."""

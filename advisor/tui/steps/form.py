@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.widget import Widget
@@ -16,6 +16,7 @@ from textual.widgets._select import NULL, NoSelection
 
 from advisor.ask.answers import Answers
 from advisor.errors import UserError
+from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -33,9 +34,9 @@ class Choice(Select[str], inherit_bindings=False):
 
     HELP = "Left and right choose a value, space lists all; up and down go to the next line."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "step(-1)", show=False),
-        Binding("right,l", "step(1)", show=False),
-        Binding("space", "show_overlay", "List", show=False),
+        bind("left,h", "step(-1)"),
+        bind("right,l", "step(1)"),
+        bind("space", "show_overlay", tooltip="list all values"),
     ]
 
     def __init__(
@@ -86,7 +87,7 @@ class AnswerInput(Input):
     """The input for one answer."""
 
     HELP = "Type the answer; an empty input stands for the grey text. Enter goes to the next step."
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Next")]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "submit", "Next", name="next")]
 
 
 class Step(VerticalScroll, can_focus=False):
@@ -94,8 +95,8 @@ class Step(VerticalScroll, can_focus=False):
 
     app: AdvisorApp
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "app.focus_previous", show=False),
-        Binding("down,j", "app.focus_next", show=False),
+        bind("up,k", "app.focus_previous"),
+        bind("down,j", "app.focus_next"),
     ]
 
     class Answered(Message):

@@ -6,11 +6,10 @@ import contextlib
 import glob
 import os
 import pathlib
-from typing import ClassVar, cast
+from typing import cast
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -82,17 +81,6 @@ def own_models(typed: str) -> list[str]:
 
 class ModelStep(Step):
     """The list of shipped models, an input for other models, and the task."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "ctrl+t",
-            "task",
-            "Task",
-            key_display="^t",
-            id="task",
-            tooltip="one forward pass, or text generation",
-        )
-    ]
 
     def compose(self) -> ComposeResult:
         yield Static(
@@ -187,9 +175,6 @@ class ModelStep(Step):
         """Keep the chosen task for every model."""
         self._is_task_chosen = True
         self._draw_task_note()
-
-    def action_task(self) -> None:
-        self.query_one("#task", Choice).action_step(1)
 
     def _selected_model(self) -> str:
         """Return the highlighted model, the typed text, or the demo model.

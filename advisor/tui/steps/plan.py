@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.domain.answer import Answer
@@ -18,38 +18,26 @@ from advisor.tui import actions, text
 from advisor.tui.actions import describe_work, distinct_arms
 from advisor.tui.steps.form import Step
 from advisor.tui.table import Column, Table
+from advisor.tui.widgets import bind
 
 
 class PlanTable(Table):
     """The plan; enter starts the run."""
 
     HELP = """\
-[x] is measured; space leaves it out. + could be measured after an installation: y copies the
-command, m creates an environment for it. - cannot be measured on this machine; the lines below the
-table give the reason."""
+[x] is measured; space leaves it out. + could be measured after an installation: the lines
+below the table name the command, m creates an environment. - cannot be measured on this machine;
+the lines give the reason."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Start")]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Start", name="run")]
 
 
 class PlanStep(Step):
     """The arms, which can be left out, and the excluded workflows."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "leave_out", "Leave out", id="leave-out"),
-        Binding(
-            "m",
-            "create_env",
-            "Create environment",
-            id="make",
-            tooltip="create the environment of the workflow under the cursor",
-        ),
-        Binding(
-            "y",
-            "copy",
-            "Copy command",
-            id="copy",
-            tooltip="copy the command that installs the workflow under the cursor",
-        ),
+        bind("space", "leave_out", "Leave out"),
+        bind("m", "create_env", "Create environment", "of the workflow under the cursor"),
     ]
 
     def compose(self) -> ComposeResult:
@@ -136,14 +124,6 @@ class PlanStep(Step):
         elif row in {arm.id for arm in distinct_arms(self._draft)}:
             self._left_out ^= {row}
             self._draw()
-
-    def action_copy(self) -> None:
-        row = self.query_one(Table).key_at_cursor()
-        excluded = self._draft.plan.excluded if self._draft is not None else ()
-        fix = next((entry.fix for entry in excluded if entry.workflow == row), None)
-        if fix:
-            self.app.copy_to_clipboard(fix)
-            self.notify(f"copied: {fix}", markup=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Offer to create an environment only for a workflow that needs one."""

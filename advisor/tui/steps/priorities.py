@@ -49,9 +49,6 @@ class PrioritiesStep(Step):
         self._draw_preset_note()
         self.query_one("#weight-performance").focus()
 
-    def cycle_preset(self) -> None:
-        self.query_one("#preset", Choice).action_step(1)
-
     def on_weights_changed(self, event: Weights.Changed) -> None:
         """Store the weights, and choose the preset with the same weights."""
         self._store_weights(event.priorities)

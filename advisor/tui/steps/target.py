@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping
-from typing import cast, get_args
+from typing import NamedTuple, cast, get_args
 
 from textual.app import ComposeResult
 from textual.widgets import Input, Select, Static
@@ -34,8 +33,6 @@ from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
 CALLS: tuple[Task, ...] = ("forward", "generate")
 SERVES: tuple[Task, ...] = ("serve",)
 TASKS = (*CALLS, *SERVES)
-#: Default of an empty input, the same as on the command line.
-DEFAULT_MAX_BUILD_SECONDS = "600"
 DTYPES = ("auto", *(name for name in get_args(Dtype) if name != "native"))
 #: What the CPU as the device means for the GPUs of the machine, by why they cannot be used.
 CPU_NOTES: dict[NoGpuReason | None, str] = {
@@ -48,8 +45,7 @@ SIDES = ("input", "output")
 MAX_NOTE = 60
 
 
-@dataclasses.dataclass(frozen=True)
-class TextField:
+class TextField(NamedTuple):
     """A text that answers an option, in questions about some tasks."""
 
     label: str
@@ -69,29 +65,21 @@ FIELDS = {
     "lengths": TextField("Request lengths", "a mix, or a file", SERVES),
     "rate": TextField("Requests/s needed", "not known", SERVES),
     "gpus_per_model": TextField("GPUs per model", "1", SERVES),
-    "max_build_seconds": TextField("Build limit, s", DEFAULT_MAX_BUILD_SECONDS),
+    "max_build_seconds": TextField("Build limit, s", f"{Answers().max_build_seconds:g}"),
     "python": TextField("Python with torch", "the interpreter of p3-advisor"),
 }
 
 
-def first_texts(answers: Answers) -> dict[str, str]:
-    as_answered = (
-        "batch_sizes",
-        "input_tokens",
-        "output_tokens",
-        "length_mix",
-        "lengths",
-        "python",
-    )
-    return {
-        **{name: getattr(answers, name) for name in as_answered},
-        "absent_gpu": "",
-        "ttft": answers.ttft or FIRST_TTFT,
-        "itl": answers.itl or FIRST_ITL,
-        "rate": f"{answers.rate:g}" if answers.rate else "",
-        "gpus_per_model": str(answers.gpus_per_model) if answers.gpus_per_model > 1 else "",
-        "max_build_seconds": f"{answers.max_build_seconds:g}",
-    }
+def first_text(answers: Answers, name: str) -> str:
+    """Return the answer to an option; empty for its default."""
+    value, default = (getattr(each, name, "") for each in (answers, Answers()))
+    return "" if value == default else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def entered_value(name: str, typed: str) -> object:
+    """Return a text that is right as the value of its option; the default for an empty one."""
+    default = getattr(Answers(), name)
+    return type(default)(typed) if typed else default
 
 
 def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | None:
@@ -156,14 +144,13 @@ class TargetStep(Step):
 
     def compose(self) -> ComposeResult:
         answers, presets = self.answers, self.app.catalogue.presets
-        texts = first_texts(answers)
-        fields = {
-            name: Field(
-                field.label,
-                AnswerInput(texts[name], placeholder=field.placeholder, id=name, compact=True),
+        inputs = {
+            name: AnswerInput(
+                first_text(answers, name), placeholder=field.placeholder, id=name, compact=True
             )
             for name, field in FIELDS.items()
         }
+        fields = {name: Field(FIELDS[name].label, each) for name, each in inputs.items()}
         yield Static("Where and how will it run?", classes="lead", markup=False)
         devices = [(answers.gpu, answers.gpu or "detecting ...")]
         yield Field("Device", Choice(devices, answers.gpu, id="device"))
@@ -286,20 +273,15 @@ class TargetStep(Step):
         error = find_error(texts, self.app.catalogue)
         if error is not None:
             raise error
-        is_load = self.answers.task == SERVE
-        load = {name: texts[name] if is_load else "" for name in ("ttft", "itl", "lengths")}
         self.change_answers(
             gpu=texts["absent_gpu"] or self.query_one("#device", Choice).chosen,
             dtype=cast("Dtype", self.query_one("#dtype", Choice).chosen),
             quantised=self.query_one("#quantised", Choice).chosen,
             budget=self.query_one("#budget", Choice).chosen,
-            batch_sizes=texts.get("batch_sizes", ""),
-            input_tokens=texts.get("input_tokens") or Answers().input_tokens,
-            output_tokens=texts.get("output_tokens") or Answers().output_tokens,
-            length_mix=texts.get("length_mix", ""),
-            max_build_seconds=float(texts["max_build_seconds"] or DEFAULT_MAX_BUILD_SECONDS),
-            python=texts["python"],
-            rate=float(texts.get("rate") or 0),
-            gpus_per_model=int(texts.get("gpus_per_model") or 1),
-            **load,
+            **{
+                name: entered_value(name, texts.get(name, ""))
+                for name in FIELDS.keys() - {"absent_gpu"}
+            },
         )
+        if self.answers.task == SERVE:
+            self.change_answers(ttft=texts["ttft"] or FIRST_TTFT, itl=texts["itl"] or FIRST_ITL)

@@ -22,7 +22,6 @@ from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_tab
 from advisor.report.notebook import render_summary
 from advisor.report.ranking import ranking_columns, ranking_rows
 from advisor.text_format import MISSING
-from advisor.tui.answer import RunAnswer
 from advisor.tui.screens.results_panes import ranking_table
 from probes.wire.checks import Accuracy
 
@@ -100,7 +99,7 @@ def test_every_column_of_the_ranking_is_in_every_output(answer: Answer) -> None:
 
 def test_every_column_of_the_ranking_is_on_the_screens_and_explained(answer: Answer) -> None:
     columns = ranking_columns(answer, has_latency=True)
-    shown, rows = ranking_table(RunAnswer(answer, builders.shipped_catalogue()), "score")
+    shown, rows = ranking_table(answer)
     assert [column.key for column in shown if column.key != "interval"] == [
         column.name for column in columns
     ]
