@@ -6,7 +6,7 @@ The input is the profiler's counts and the measured peaks of the device.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,6 @@ from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Dtype
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.text_format import format_share
 from probes.wire.events import Diagnosed, Peaks, Workload
 from probes.wire.facts import InputFacts
 from probes.wire.shape import Shape
@@ -68,10 +67,8 @@ def diagnose(
         compute_share=shares.compute,
         headroom=1 - min(max(known), 1.0) if known else None,
         bound="unknown",
-        summary="",
     )
-    bound = find_bound(call)
-    return msgspec.structs.replace(call, bound=bound, summary=summarise_call(call, bound))
+    return msgspec.structs.replace(call, bound=find_bound(call))
 
 
 def _peak_shares(
@@ -99,50 +96,6 @@ def find_bound(call: CallDiagnosis) -> Bound:
     if call.device_busy_share is not None and call.device_busy_share < LAUNCH_BOUND_BUSY_SHARE:
         return "launch"
     return "mixed" if call.memory_share is not None or call.compute_share is not None else "unknown"
-
-
-#: Name of each bound in a summary.
-TITLES: Mapping[Bound, str] = {
-    "launch": "launch-bound",
-    "memory": "memory-bound",
-    "compute": "compute-bound",
-    "mixed": "no single bound",
-    "unknown": "limit unknown",
-}
-#: Meaning of each bound for the user.
-ADVICE: Mapping[Bound, str] = {
-    "launch": "the GPU waits for kernel launches; fusion, CUDA graphs and larger batches help",
-    "memory": "reading the weights takes most of the time; "
-    "smaller weights help, a better compiler hardly does",
-    "compute": "arithmetic takes most of the time; "
-    "a lower precision helps, a better compiler hardly does",
-    "mixed": "neither memory nor arithmetic is near its limit; a better compiler can help",
-    "unknown": "no share of a measured peak is known for this call",
-}
-
-
-def summarise_call(call: CallDiagnosis, bound: Bound) -> str:
-    """Return one sentence with the bound, the figures behind it and its meaning."""
-    figures = []
-    if call.kernels_per_call is not None:
-        figures.append(f"{call.kernels_per_call:,.0f} kernels a call")
-    if call.graph_launches_per_call:
-        figures.append(f"{call.graph_launches_per_call:,.0f} launches of whole graphs")
-    peaks = [share for share in (call.memory_share, call.compute_share) if share is not None]
-    if call.device_busy_share is not None and call.device_busy_share >= max(peaks, default=0.0):
-        figures.append(f"GPU busy {format_share(call.device_busy_share)}")
-    if call.memory_share is not None:
-        figures.append(f"{_share_of_peak(call.memory_share)} of the memory bandwidth")
-    if call.compute_share is not None:
-        figures.append(f"{_share_of_peak(call.compute_share)} of the arithmetic peak")
-    if not figures:
-        return ADVICE["unknown"]
-    return f"{TITLES[bound]}: {', '.join(figures)}; {ADVICE[bound]}"
-
-
-def _share_of_peak(share: float) -> str:
-    """Return a share of a measured peak; a call can exceed what the test of the peak reached."""
-    return format_share(share) if share <= 1 else f"all ({format_share(share)} as measured)"
 
 
 def flops_per_call(state: RunState, shape: Shape) -> int | None:

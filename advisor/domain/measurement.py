@@ -150,7 +150,6 @@ class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     #: `compute_share`.
     headroom: float | None
     bound: Bound
-    summary: str
 
 
 class VisitCounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from advisor.decide.diagnosis import ADVICE, TITLES
-from advisor.decide.faster_arm import flip_in_certainty
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
@@ -24,7 +22,6 @@ from advisor.text_format import (
     format_share,
     shorten_text,
 )
-from probes.wire.shape import Shape
 
 #: Stands next to figures of a machine that was not fit to measure on.
 UNFIT_NOTICE = (
@@ -72,10 +69,6 @@ def answer_lines(answer: Answer) -> list[str]:
     return [headline(answer), *stop_notice(answer), *confidence(answer)]
 
 
-#: What the short answer says of a call of eager PyTorch; nothing where no limit is near.
-LIMITS = ("launch", "memory", "compute")
-
-
 #: Parts of the headline that say where the answer is not the best one.
 DETAILS = {"requests", "batch-sizes"}
 
@@ -113,31 +106,6 @@ def short_answer_lines(
     ]
 
 
-def short_reasons(answer: Answer) -> list[str]:
-    """Return what limits eager PyTorch, and the nearest change of the weights.
-
-    What the answer or its table says already is left out.
-    """
-    advised, baseline = answer.advised, answer.baseline
-    if advised is None:
-        return []
-    calls = [
-        each
-        for each in (baseline.diagnosis if baseline else ())
-        if each.bound in LIMITS
-        and (each.bound != "launch" or _gain_of_graph(answer, each.shape) >= LEAST_GAIN_OF_GRAPH)
-    ]
-    lines = [
-        f"At {each.shape.description}, PyTorch eager is {TITLES[each.bound]}: {ADVICE[each.bound]}."
-        for each in calls[:1]
-    ]
-    told = flip_in_certainty(answer)
-    first = answer.recommendation.flips[:1] if answer.recommendation else ()
-    if told is None or [each.weight for each in first] != [told.weight]:
-        lines += flip_lines(answer)[:1]
-    return lines
-
-
 def _graph_breaks(answer: Answer) -> list[str]:
     """Return the first break of the advised arm's graph, or of the best arm that has one."""
     advised = answer.advised
@@ -155,17 +123,6 @@ def _graph_breaks(answer: Answer) -> list[str]:
 
 #: Most characters of Dynamo's reason for a break.
 MOST_REASON_CHARACTERS = 120
-#: The arm that spares eager PyTorch its launches, and what it gains at least where they matter.
-GRAPH, LEAST_GAIN_OF_GRAPH = "pytorch-eager/cuda-graph", 1.1
-
-
-def _gain_of_graph(answer: Answer, shape: Shape) -> float:
-    """Return the speed-up of a graph of all launches at a shape; infinite if not measured."""
-    arm = answer.measurements.get(GRAPH)
-    gains = [each.speedup.value for each in arm.cells if each.shape == shape] if arm else []
-    return gains[0] if gains else math.inf
-
-
 #: Most lines of code that stand in an answer.
 MOST_CODE_LINES = 8
 

@@ -1,22 +1,24 @@
-"""Explain the tiers and the score of an arm from its raw figures (`explain`), as plain text."""
+"""Explain the score of an arm from its raw figures (`explain`), and what limits a call."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from advisor.ask import rubric_files
 from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
+from advisor.decide.faster_arm import describe_range, flip_in_certainty
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
-from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.measurement import Bound, CallDiagnosis, Cell, Interval, Measurement
 from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
 from advisor.domain.rubric import Basis, name_fact
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
 from advisor.report import shortcomings
-from advisor.report.answer import cost_line
+from advisor.report.answer import cost_line, flip_lines
 from advisor.report.formatting import accuracy_line
 from advisor.report.ranking import interval_or_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes
@@ -27,6 +29,7 @@ from advisor.text_format import (
     format_number,
     format_share,
 )
+from probes.wire.shape import Shape
 
 #: What letters and grades mean.
 LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
@@ -90,6 +93,90 @@ def _ids(arm: RankedArm | UnmeasuredArm) -> tuple[str, str]:
     """Return the ids of the arm and of its workflow."""
     named = arm if isinstance(arm, UnmeasuredArm) else arm.scored
     return named.arm, named.workflow
+
+
+def short_reasons(answer: Answer) -> list[str]:
+    """Return what limits eager PyTorch, and the nearest change of the weights.
+
+    What the answer or its table says already is left out.
+    """
+    advised, baseline = answer.advised, answer.baseline
+    if advised is None:
+        return []
+    calls = baseline.diagnosis if baseline else ()
+    lines = [line for each in calls if (line := describe_limit(answer, each))][:1]
+    told = flip_in_certainty(answer)
+    first = answer.recommendation.flips[:1] if answer.recommendation else ()
+    if told is None or [each.weight for each in first] != [told.weight]:
+        lines += flip_lines(answer)[:1]
+    return lines
+
+
+class Limit(NamedTuple):
+    """What limits a call of eager PyTorch, in words."""
+
+    name: str
+    meaning: str
+    #: What helps, and what else may: other arms, of which none may have been measured.
+    helps: str
+    otherwise: str
+
+
+#: None where no limit is near.
+LIMITS: Mapping[Bound, Limit] = {
+    "launch": Limit(
+        "launch-bound",
+        "the GPU waits for kernel launches",
+        "larger batches help",
+        "and fusion and CUDA graphs may",
+    ),
+    "memory": Limit(
+        "memory-bound",
+        "reading the weights takes most of the time",
+        "smaller weights help",
+        "a better compiler hardly does",
+    ),
+    "compute": Limit(
+        "compute-bound",
+        "arithmetic takes most of the time",
+        "a lower precision helps",
+        "a better compiler hardly does",
+    ),
+}
+#: The arm that spares eager PyTorch its launches, and a gain that matters.
+GRAPH, LEAST_GAIN = "pytorch-eager/cuda-graph", 1.1
+
+
+def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
+    """Return what limits a call of eager PyTorch, and which arm gains nevertheless.
+
+    Empty where no limit is near, or where a graph of all launches hardly gains.
+    """
+    gains = _gains_at(answer, call.shape)
+    limit, of_graph = LIMITS.get(call.bound), gains.get(GRAPH)
+    if limit is None or (call.bound == "launch" and of_graph and of_graph.value < LEAST_GAIN):
+        return ""
+    is_doubtful, otherwise = is_unfit(answer.results), limit.otherwise
+    best = max(gains, key=lambda arm: gains[arm].value, default=None)
+    if best is not None and gains[best].value >= LEAST_GAIN:
+        low, gain = gains[best].low, f"{gains[best].value:.2f}x"
+        if not is_doubtful or (low is not None and low > 1):
+            gain = describe_range(gains[best]) if is_doubtful else gain
+            otherwise = f"and {answer.titles[best]} gains {gain}"
+    what = f"{limit.name}: {limit.meaning}; {limit.helps}, {otherwise}"
+    return f"At {call.shape.description}, PyTorch eager is {what}."
+
+
+def _gains_at(answer: Answer, shape: Shape) -> dict[str, Interval]:
+    """Return the speed-ups at a shape of the arms with exact outputs, the baseline's excepted."""
+    return {
+        each.arm: cell.speedup
+        for each in answer.results.measurements
+        for cell in each.cells
+        if each.arm != answer.results.baseline
+        and cell.shape == shape
+        and all(checked.accuracy_class == "exact" for checked in each.correctness)
+    }
 
 
 def explain_unmeasured(arm: UnmeasuredArm) -> list[str]:

@@ -17,8 +17,8 @@ from advisor.report.answer import (
     code_lines,
     measure_on,
     short_answer_lines,
-    short_reasons,
 )
+from advisor.report.explanation import short_reasons
 from advisor.report.formatting import LEGEND, Table, plain_table
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.recipes.snippet import CHECKPOINT

@@ -7,6 +7,7 @@ import pathlib
 
 import builders
 import built_answers
+import built_measurements
 import msgspec
 import pytest
 from golden_files import Expect
@@ -19,6 +20,7 @@ from advisor.tui.screens.results_panes import render_pane
 from probes.wire.events import NewShapeResult
 from probes.wire.shape import Shape
 
+EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 ANSWER = built_answers.answer()
 
 
@@ -30,8 +32,31 @@ def test_a_workflow_is_explained_by_the_name_that_people_call_it(
     kept: str, name: str, status: str
 ) -> None:
     """One that does not apply, too."""
-    file = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / f"{kept}.json"
-    assert status in explanation.render(read_answer(str(file)), name, "")
+    assert status in explanation.render(read_answer(str(EVIDENCE / f"{kept}.json")), name, "")
+
+
+@pytest.mark.parametrize(
+    ("kept", "gain"),
+    [
+        ("cpu-resnet-50-float32", "ONNX Runtime, CPU (I/O binding) gains 1.65x"),
+        ("h200-ffn-llama2-7b-float16", "PyTorch eager (CUDA graph) gains 1.10x"),
+    ],
+)
+def test_what_limits_a_call_contradicts_no_measured_gain(kept: str, gain: str) -> None:
+    limit, *_ = explanation.short_reasons(read_answer(str(EVIDENCE / f"{kept}.json")))
+    assert gain in limit
+    assert "hardly" not in limit
+
+
+@pytest.mark.parametrize(
+    ("bound", "is_told"), [("compute", True), ("mixed", False), ("launch", False)]
+)
+def test_a_limit_is_told_unless_a_measured_arm_denies_it(bound: str, *, is_told: bool) -> None:
+    """A graph of all launches that hardly gains shows that they do not limit."""
+    graph = builders.measurement(explanation.GRAPH, cells=(built_measurements.cell(1.05),))
+    results = msgspec.structs.replace(ANSWER.results, measurements=(graph,))
+    answer = msgspec.structs.replace(ANSWER, results=results)
+    assert bool(explanation.describe_limit(answer, builders.call_diagnosis(bound=bound))) == is_told
 
 
 @pytest.mark.parametrize(
