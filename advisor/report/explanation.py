@@ -100,11 +100,9 @@ def short_reasons(answer: Answer) -> list[str]:
 
     What the answer or its table says already is left out.
     """
-    advised, baseline = answer.advised, answer.baseline
-    if advised is None:
+    if answer.advised is None:
         return []
-    calls = baseline.diagnosis if baseline else ()
-    lines = [line for each in calls if (line := describe_limit(answer, each))][:1]
+    lines = describe_limits(answer)[:1]
     told = flip_in_certainty(answer)
     first = answer.recommendation.flips[:1] if answer.recommendation else ()
     if told is None or [each.weight for each in first] != [told.weight]:
@@ -145,6 +143,12 @@ LIMITS: Mapping[Bound, Limit] = {
 }
 #: The arm that spares eager PyTorch its launches, and a gain that matters.
 GRAPH, LEAST_GAIN = "pytorch-eager/cuda-graph", 1.1
+
+
+def describe_limits(answer: Answer) -> list[str]:
+    """Return what limits eager PyTorch, by shape."""
+    calls = answer.baseline.diagnosis if answer.baseline else ()
+    return list(filter(None, (describe_limit(answer, call) for call in calls)))
 
 
 def describe_limit(answer: Answer, call: CallDiagnosis) -> str:

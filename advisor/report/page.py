@@ -25,6 +25,7 @@ from advisor.report import parts, shortcomings
 from advisor.report.answer import answer_lines, code_lines
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
+from advisor.report.explanation import describe_limits
 from advisor.report.formatting import LEGEND, Table, accuracy_cell, accuracy_line
 from advisor.report.ranking import (
     interval_or_range,
@@ -68,6 +69,7 @@ def render(answer: Answer, script: str | None = None) -> str:
         columns=columns,
         has_streamed_calls=_has_streamed_calls(answer),
         pictures=drawn,
+        limits=describe_limits(answer),
         memory_sources=sorted({each.memory_bytes.source for each in answer.results.measurements}),
         setup_facts=setup_facts(answer),
         unfit=is_unfit(answer.results),
