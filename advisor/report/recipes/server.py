@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import pathlib
 import re
 import shlex
 import textwrap
@@ -22,7 +23,7 @@ from probes.wire.facts import EACH_CALL, InputFacts
 #: Where a server that the answer prints is reached, and how engines name port and model.
 PORT, PORT_OPTION, NAME_OPTION = 8000, "--port", "--served-model-name"
 #: Characters of a line of the shell, without the backslash.
-LINE_WIDTH = 72
+LINE_WIDTH = 88
 OPTION = re.compile(r"(?<= )(-\S+) (?!-)")
 #: Stands above a request.
 REQUEST = "# In another terminal:"
@@ -180,7 +181,7 @@ def max_bytes(inputs: Sequence[InputFacts] | None, rows: int) -> int:
 
 
 def user_words(command: str, model: str) -> list[str]:
-    """Return the words of a stored command without its port, and without directories of `model`."""
+    """Return the words of a stored command without its port, and without directories."""
     try:
         words = shlex.split(command)
     except ValueError as problem:
@@ -190,7 +191,8 @@ def user_words(command: str, model: str) -> list[str]:
     if PORT_OPTION in words[:-1]:
         place = words.index(PORT_OPTION)
         del words[place : place + 2]
-    return [model_name(model) if word == model else word for word in words]
+    start = [pathlib.PurePath(word).name for word in words[:1]]
+    return [*start, *(model_name(model) if word == model else word for word in words[1:])]
 
 
 def serving_lines(answer: Answer, arm: str) -> list[str]:
@@ -214,7 +216,7 @@ def serving_lines(answer: Answer, arm: str) -> list[str]:
     return [
         *_fold([*words, PORT_OPTION, port]),
         REQUEST,
-        *_fold(["curl", address, "-H", header, "-d", json.dumps(request)]),
+        *_fold(["curl", address, "--header", header, "--data", json.dumps(request)]),
     ]
 
 
