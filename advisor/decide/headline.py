@@ -30,7 +30,6 @@ from advisor.decide.further_lines import (
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import describe_unfitness, is_unfit
 from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
-from advisor.domain.measurement import Interval
 from advisor.domain.recommendation import ChosenFor
 from advisor.errors import MachineUnfitError
 from advisor.text_format import (
@@ -51,6 +50,7 @@ NOTHING = 0.005
 WIDE = 4.0
 #: A larger share of the draws speaks for the choice, and says nothing of what was not measured.
 ALMOST_ALL = 0.99
+ONE_PROCESS = "an arm that may lead was timed in one process"
 #: Arms that are outstanding, further ones are counted, and workflows that failed.
 MOST_NAMED = 3
 
@@ -135,6 +135,8 @@ def _how_to_compare(facts: AdvisedAnswer) -> str:
     planned = [arm.fix for arm in unmeasured if arm.option is not None and arm.fix]
     missing = [arm.fix for arm in unmeasured if arm.status == "not-installed" and arm.fix]
     wider = "ask without --workflows, which compares it with all that this machine has"
+    if any(arm.status == "incorrect" for arm in unmeasured):
+        wider = "no option mends wrong outputs; without --workflows others are measured, too"
     steps = [*planned, *([wider] if facts.answer.question.workflows else []), *missing]
     return f"To compare it: {steps[0] if steps else 'p3-advisor workflows lists the others'}."
 
@@ -152,7 +154,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
     if not found.replicated:
-        reasons.append("an arm that may lead was timed in one process")
+        reasons.append(ONE_PROCESS)
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
@@ -160,6 +162,8 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
         left = len(found.outstanding) - len(titles)
         names = join_names([*titles, *([f"{left} more"] if left else [])])
         reasons.append(f"not measured, and might lead: {names}")
+    if reasons == [ONE_PROCESS]:
+        return f": {ONE_PROCESS}, and a second may differ"
     return ": " + "; ".join(reasons) if reasons else ""
 
 
@@ -188,10 +192,9 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
     if lost is None or facts.decision.outstanding:
         return ""
     if lost < NOTHING:
-        # Beside a faster arm it would read as if its speed were worth nothing.
-        if find_faster_arm(facts) is not None:
-            return ""
-        return "At your weights a wrong choice would cost nothing."
+        # It would deny the doubts of a likely answer, and the worth of a faster arm's speed.
+        is_sure = facts.decision.word == "CLEAR" and find_faster_arm(facts) is None
+        return "At your weights a wrong choice would cost nothing." if is_sure else ""
     worth = f"{format_share(lost)} of speed is worth"
     return f"At your weights a wrong choice would cost as much as {worth}."
 
@@ -201,23 +204,17 @@ def _speed(facts: AdvisedAnswer) -> str:
     if is_baseline_advised(facts):
         return ""
     speedup = facts.measured.speedup
-    if write_load_lines(facts):
-        return f"{speedup.value:.2f}x the request rate of {baseline}{_bounds(speedup)}."
+    than = f"{'the request rate of' if write_load_lines(facts) else 'as fast as'} {baseline}"
     if speedup.low is None or speedup.high is None:
-        return f"{speedup.value:.2f}x as fast as {baseline} (interval not known)."
+        return f"{speedup.value:.2f}x {than} (interval not known)."
     if is_unfit(facts.answer.results):
         why = describe_unfitness(facts.answer.results)
-        return f"{describe_range(speedup).capitalize()} as fast as {baseline}: {why}."
+        return f"{describe_range(speedup).capitalize()} {than}: {why}."
     if speedup.high > WIDE * speedup.low:
-        return f"{describe_range(speedup).capitalize()} as fast as {baseline}."
-    bounds = f"{speedup.low:.2f} to {speedup.high:.2f}"
-    return f"{speedup.value:.2f}x as fast as {baseline} ({bounds})."
-
-
-def _bounds(speedup: Interval) -> str:
-    if speedup.low is None or speedup.high is None:
-        return " (interval not known)"
-    return f" ({speedup.low:.2f} to {speedup.high:.2f})"
+        return f"{describe_range(speedup).capitalize()} {than}."
+    is_doubtful = facts.decision.word != "CLEAR" and speedup.low < 1 < speedup.value
+    doubt = "; it may be slower" if is_doubtful else ""
+    return f"{speedup.value:.2f}x {than} ({speedup.low:.2f} to {speedup.high:.2f}){doubt}."
 
 
 def _change(facts: AdvisedAnswer) -> str:

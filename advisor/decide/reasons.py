@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.measurement import Measurement
-from advisor.domain.question import Budget
-from advisor.domain.recommendation import Trust
+from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import StoppedBuild
 from advisor.domain.workflow import Workflow
 from advisor.text_format import format_share
@@ -35,33 +34,32 @@ def explain_precision(measurements: Sequence[Measurement], dtype: str) -> list[s
     ]
 
 
-def give_deployment_steps(measurement: Measurement, keep: Sequence[str]) -> list[str]:
-    """Return what to keep and to pin, so that what runs later is what was measured."""
-    pins = ", ".join(f"{name} {version}" for name, version in sorted(measurement.versions.items()))
-    return [
-        *keep,
-        *([f"pin the versions that were measured: {pins}"] if pins else []),
-    ]
-
-
 def give_next_steps(
-    trust: Trust,
+    advice: Recommendation,
+    advised: Measurement,
+    keep: Sequence[str],
     excluded: Sequence[UnmeasuredArm],
     stopped: Sequence[StoppedBuild] = (),
     workflows: Sequence[Workflow] = (),
-    budget: Budget | None = None,
 ) -> list[str]:
-    """Return what makes the answer better founded; `budget` is that of a further run."""
-    steps = [
+    """Return what to keep and to pin, and what makes the answer better founded.
+
+    What runs later is then what was measured. An open answer is settled first.
+    """
+    pins = ", ".join(f"{name} {version}" for name, version in sorted(advised.versions.items()))
+    keep = [*keep, *([f"pin the versions that were measured: {pins}"] if pins else [])]
+    unbuilt = [
         f"{build.arm} was {'stopped while it was' if build.started else 'not'} built, "
         f"so its speed is not known: {build.fix}"
         for build in stopped
         if build.fix
     ]
-    if trust == "D":
-        longer = f" --budget {budget.name}" if budget else ""
-        steps.append(f"measure again with --wait-for-quiet 5min{longer}")
-    return [*steps, *_installation_steps(excluded, workflows)]
+    longer = f" --budget {advice.next_budget.name}" if advice.next_budget else ""
+    again = f"measure again with --wait-for-quiet 5min{longer}"
+    install = _installation_steps(excluded, workflows)
+    if advice.decision.word == "OPEN":
+        return [f"{again}, which may settle it", *unbuilt, *install, *keep]
+    return [*keep, *unbuilt, *([again] if advice.trust == "D" else []), *install]
 
 
 def _installation_steps(

@@ -10,7 +10,6 @@ import msgspec
 from advisor.decide import certainty, costs, sensitivity, trust
 from advisor.decide.reasons import (
     explain_precision,
-    give_deployment_steps,
     give_next_steps,
 )
 from advisor.decide.sensitivity import find_flips
@@ -148,7 +147,6 @@ def _add_reasons(
 ) -> Recommendation:
     """Return the advice with the sentences on why it is given and what to do next."""
     results, question, workflows = answer.results, answer.question, catalogue.workflows
-    measurement = answer.measurements[winner.arm]
     deployment_steps = next(
         (each.deployment_steps for each in workflows if each.id == advice.workflow), ()
     )
@@ -156,13 +154,13 @@ def _add_reasons(
         advice,
         reasons=tuple(explain_precision(results.measurements, question.dtype)),
         next_steps=(
-            *give_deployment_steps(measurement, deployment_steps),
             *give_next_steps(
-                advice.trust,
+                advice,
+                answer.measurements[winner.arm],
+                deployment_steps,
                 answer.excluded,
                 results.stopped_builds,
                 workflows,
-                advice.next_budget,
             ),
         ),
     )

@@ -13,7 +13,7 @@ from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Adoption
 from advisor.errors import MachineUnfitError
-from advisor.report.recipes.server import REQUEST, serving_lines
+from advisor.report.recipes.server import serving_lines
 from advisor.report.recipes.snippet import shorten
 from advisor.text_format import (
     format_mebibytes,
@@ -89,7 +89,9 @@ def short_answer_lines(
     if priorities != DEFAULT_PRIORITIES:
         further.append(f"Your weights: {priorities.describe()}.")
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
-    caches = "" if has_next_step and not measure_on(answer) else " (how: show --full)"
+    is_open = advice.decision.word == "OPEN"
+    tells_caches = has_next_step and not (is_open or measure_on(answer))
+    caches = "" if tells_caches else " (how: show --full)"
     cost = f"Cost: {cost_line(answer, answer.advised, caches)}. " if answer.advised else ""
     trust = [advice.trust, *advice.trust_reasons[:1]]
     if not has_details or advice.decision.word in {"LIKELY", "OPEN"}:
@@ -132,10 +134,9 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
     advised = answer.advised
     if advised is None or advised.arm == BASELINE:
         return []
-    if answer.question.load is None:
-        return shorten(advised.measured.integration, most)
-    lines = serving_lines(answer, advised.arm)
-    return lines if len(lines) <= most else lines[: lines.index(REQUEST)]
+    if answer.question.load is not None:
+        return serving_lines(answer, advised.arm)
+    return shorten(advised.measured.integration, most)
 
 
 def confidence(answer: Answer) -> list[str]:

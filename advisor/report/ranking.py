@@ -178,18 +178,13 @@ def ranking_rows(answer: Answer, *, has_intervals: bool) -> list[list[str]]:
 
 
 def _rank(answer: Answer, arm: RankedArm) -> str:
-    """Return the rank, with `!` for an arm that a constraint excludes, `=` for one about as good.
+    """Return the rank, with `!` for an arm that a constraint excludes.
 
     Figures that were measured on a machine that was not fit give no rank.
     """
     if has_unfit_problem(answer):
         return MISSING
-    mark = "!" if arm.scored.failures else "=" if _is_as_good(answer, arm) else ""
-    return f"{arm.scored.rank}{mark}"
-
-
-def _is_as_good(answer: Answer, arm: RankedArm) -> bool:
-    return answer.recommendation is not None and arm.arm in answer.recommendation.decision.as_good
+    return f"{arm.scored.rank}{'!' if arm.scored.failures else ''}"
 
 
 def _call(shape: Shape, arm: RankedArm) -> str:

@@ -31,10 +31,7 @@ from advisor.report.setup_facts import (
 )
 from advisor.text_format import NO_BREAK_SPACE, keep_units
 
-COST_COLUMNS = (
-    "build s: first build; MiB: peak memory; letters: A best, C lowest; "
-    "=: about as good as the advised arm"
-)
+COST_COLUMNS = "build s: first build; MiB: peak memory; letters: A best, C lowest"
 #: What the columns of the ranking mean, by the unit of the speed.
 COLUMNS = {
     unit: (

@@ -131,7 +131,22 @@ def test_an_open_answer_says_what_to_use_meanwhile(expect: Expect) -> None:
     assert found.decision.word == "OPEN"
     assert {*found.decision.contenders} == {"one", "two"}
     assert found.decision.needed_repetitions is not None
+    assert "--wait-for-quiet" in found.advice.next_steps[0], "what settles it comes first"
     expect("headline-open", built_answers.headline(found.answer))
+
+
+def test_a_doubt_is_not_denied_by_what_a_wrong_choice_costs(expect: Expect) -> None:
+    cells = (built_measurements.cell(2.0, processes=1),)
+    found = advise(msgspec.structs.replace(measured("once", 2.0), cells=cells))
+    assert (found.decision.word, found.decision.replicated) == ("LIKELY", False)
+    assert found.decision.lost_speed == 0
+    expect("headline-one-process", built_answers.headline(found.answer, "certainty"))
+
+
+def test_a_gain_that_may_be_a_loss_is_told(expect: Expect) -> None:
+    found = advise(measured("doubtful", 1.3, spread=0.8))
+    assert (found.advice.arm, found.decision.word) == ("doubtful", "LIKELY")
+    expect("headline-doubtful", built_answers.headline(found.answer, "certainty"))
 
 
 @pytest.mark.parametrize(
@@ -270,6 +285,22 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result() -> None:
     assert failed[0].title in certainty
     assert failed[2].title not in certainty
     assert str(failed[0].fix) in change
+
+
+def test_asking_for_more_workflows_does_not_seem_to_mend_wrong_outputs() -> None:
+    asked = msgspec.structs.replace(builders.question(), workflows=("aot",))
+    changes = {
+        status: write_headline(
+            msgspec.structs.replace(
+                advise().answer,
+                question=asked,
+                unmeasured=(builders.unmeasured(option="x", status=status, fix=None),),
+            )
+        )[2].text
+        for status in ("incorrect", "crashed")
+    }
+    assert all("--workflows" in text for text in changes.values())
+    assert changes["incorrect"] != changes["crashed"]
 
 
 speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)

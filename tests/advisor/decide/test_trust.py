@@ -12,7 +12,6 @@ from built_answers import recommend_for
 from golden_files import Expect
 
 from advisor.decide import scoring, trust
-from advisor.decide.reasons import give_next_steps
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import RankedArm
 from advisor.domain.constraints import Constraint
@@ -172,10 +171,12 @@ def test_one_command_creates_all_missing_environments() -> None:
         builders.workflow("third", environment=Environment(kind="own")),
     )
     missing = [builders.unmeasured(name, fix="a command") for name in ("first", "second", "third")]
-    steps = give_next_steps("A", missing, workflows=known.workflows)
-    assert steps == [
-        "to measure first, second, third too: p3-advisor env create shared-by-two third"
-    ]
+    head = builders.header(catalogue=known)
+    results = builders.results(builders.measurement("compiled", versions={}))
+    advice = recommend_for(results, [builders.scored_arm("compiled")], head, excluded=missing)
+    assert advice.next_steps == (
+        "to measure first, second, third too: p3-advisor env create shared-by-two third",
+    )
 
 
 def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
