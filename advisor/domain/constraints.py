@@ -42,9 +42,12 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True):
         return {**{name: getattr(self, name) / 100 * left for name in PILLARS}, **further}
 
     def describe(self) -> str:
-        """Return the share of each criterion, such as `performance 32 %, productivity 28 %`."""
-        shares = self.shares().items()
-        return ", ".join(f"{name.replace('_', ' ')} {share * 100:.3g} %" for name, share in shares)
+        """Return the weights as they are set, those of the three Ps before those of the score."""
+        three, further = (
+            ", ".join(f"{name.replace('_', ' ')} {getattr(self, name):.3g} %" for name in names)
+            for names in (PILLARS, FURTHER_CRITERIA)
+        )
+        return f"{three} of the three Ps; {further} of the score"
 
     def weigh(self, grades: Mapping[str, float]) -> float:
         """Return the score: the weighted mean of the grades."""

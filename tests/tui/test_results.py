@@ -21,7 +21,6 @@ from textual.pilot import Pilot
 from textual.widgets import Markdown, Tab
 
 from advisor.context import Context
-from advisor.domain.constraints import FURTHER_CRITERIA
 from advisor.domain.measurement import Interval
 from advisor.report.answer import short_answer_lines
 from advisor.report.answer_files import read_answer
@@ -157,9 +156,12 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
             expected = render_pane(screen.answer.document, pane)
             await wait_for(pilot, lambda: shown.source == expected)  # noqa: B023 - waits at once
         await pilot.press("2")
-        weights = [getattr(screen.answer.priorities, name) for name in FURTHER_CRITERIA]
-        text = await settle(pilot)
-        assert all(f"{each:g} %" in text for each in (*weights, 100 - sum(weights)))
+        await settle(pilot)
+        told = [
+            str(each.render()) for each in screen.query("#text-answer, #weights-note").results()
+        ]
+        for bar in screen.query(WeightBar):
+            assert all(f"{bar.pillar} {bar.weight:g} %" in each for each in told), "one scale"
         await pilot.press("u", "1")
         why = screen.query_one("#text-why", Markdown)
         await wait_for(pilot, lambda: why.source == render_pane(screen.original.document, "why"))

@@ -11,7 +11,7 @@ from textual.widgets import Markdown, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTabs
 
 from advisor.domain.answer import Answer
-from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA
+from advisor.domain.constraints import CRITERION_HEADS
 from advisor.report import markdown, parts, ranking
 from advisor.report.answer import flip_lines
 from advisor.report.formatting import Section
@@ -68,12 +68,7 @@ def render_pane(answer: Answer, pane: str) -> str:
 
 
 def describe_weights(answer: RunAnswer) -> Text:
-    priorities = answer.priorities
-    further = [
-        f"{name.replace('_', ' ')} {getattr(priorities, name):g} %" for name in FURTHER_CRITERIA
-    ]
-    share = 100 - sum(getattr(priorities, name) for name in FURTHER_CRITERIA)
-    lines = [f"The three share {share:g} % of the score; {' and '.join(further)}."]
+    lines = [f"Your weights: {answer.priorities.describe()}."]
     lines += flip_lines(answer.document) or ([NO_FLIP] if answer.document.recommendation else [])
     return Text("\n".join(text.printable(line, 600) for line in lines))
 
