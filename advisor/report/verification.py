@@ -19,7 +19,8 @@ from advisor.domain.measurement import Cell, Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
 from advisor.errors import VerificationError
-from advisor.execute.execution import check_now, load_reader, refuse_imported, run_config_of
+from advisor.execute.execution import refuse_imported, run_config_of
+from advisor.execute.quiet import check_now, load_reader
 from advisor.probing.snippets import Pair, Settings, Snippet, run_pair
 from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose

@@ -18,7 +18,7 @@ from advisor.domain.machine import QuietProblem
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.errors import UserError
-from advisor.execute import execution
+from advisor.execute import quiet
 from advisor.execute.drafts import (
     DraftRun,
     arms_to_retry,
@@ -136,8 +136,8 @@ def _task(question: Question) -> str:
 def find_load_problems(drafted: DraftRun, context: Context) -> tuple[QuietProblem, ...]:
     """Observe the machine for about a second and return what keeps it from being quiet."""
     limits = drafted.catalogue.presets.quiet
-    read = execution.load_reader(drafted.machine, drafted.question.gpus, context)
-    return execution.check_now(read, limits).problems
+    read = quiet.load_reader(drafted.machine, drafted.question.gpus, context)
+    return quiet.check_now(read, limits).problems
 
 
 def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:

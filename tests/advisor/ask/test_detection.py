@@ -15,9 +15,9 @@ from fake_clock import FakeClock
 from nvml import UUID, FakeNvml, NVMLError
 
 from advisor.ask import detection
-from advisor.ask.activity import ActivityReader, CpuSeconds, read_cpu_seconds
 from advisor.domain.machine import Gpu, MachineActivity
 from advisor.errors import InterpreterError
+from advisor.execute.quiet import ActivityReader, CpuSeconds, read_cpu_seconds
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import Finished, LoggedEvent, Planned, QuietChecked, Resumed
 from advisor.domain.run_state import RunState
 from advisor.execute import post_race
-from advisor.execute.execution import check_now, find_problems, wait_until_quiet
+from advisor.execute.quiet import check_now, find_problems, wait_until_quiet
 from advisor.execute.recorder import Recorder
 from advisor.report.formatting import describe_check
 from advisor.store.runs import Run

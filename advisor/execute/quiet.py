@@ -1,4 +1,7 @@
-"""Read what else runs on the machine: the load of its processors and of the measured GPUs."""
+"""Find out what else runs on the machine, and wait until it is quiet enough to measure on.
+
+The limits of the load are in `rubric/presets.toml`.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,23 @@ import importlib
 import itertools
 import os
 import statistics
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import psutil
 
 from advisor.ask.detection import DeviceReader
-from advisor.domain.machine import THROTTLE_BITS, MachineActivity
+from advisor.context import Context
+from advisor.domain.catalogue import QuietLimits
+from advisor.domain.machine import (
+    THROTTLE_BITS,
+    Machine,
+    MachineActivity,
+    QuietCheck,
+    QuietProblem,
+)
+from advisor.domain.run_events import QuietChecked
 
 #: NVML reports how busy a GPU was over the last sixth of a second or the last second.
 GPU_SAMPLE_SECONDS = 0.25
@@ -117,3 +129,64 @@ def _open_gpu(uuid: str, library: Any) -> DeviceReader | None:  # noqa: ANN401 -
         return DeviceReader(library, library.nvmlDeviceGetHandleByUUID(uuid))
     except library.NVMLError:
         return None
+
+
+#: Observes the machine for some seconds.
+ReadLoad: TypeAlias = Callable[[float], MachineActivity]
+
+
+def load_reader(machine: Machine, gpus: Sequence[str], context: Context) -> ReadLoad:
+    """Return a function that observes the processors, and the GPUs with these UUIDs."""
+    reader = ActivityReader(machine.cpu.usable_processors, gpus)
+    return lambda seconds: reader.read(seconds, context.clock, context.sleep)
+
+
+def check_now(read: ReadLoad, limits: QuietLimits, seconds: float | None = None) -> QuietCheck:
+    """Observe the machine for `seconds`, else for those of `limits`; return what was found."""
+    load = read(limits.sample_seconds if seconds is None else seconds)
+    return QuietCheck(load=load, problems=find_problems(load, limits))
+
+
+def find_problems(load: MachineActivity, limits: QuietLimits) -> tuple[QuietProblem, ...]:
+    """Return what keeps the machine from being quiet; empty if it is quiet.
+
+    A figure that the machine does not report is not a problem.
+    """
+    needed = load.usable_processors * (1 - limits.most_busy_share)
+    found: dict[QuietProblem, bool] = {
+        # A cgroup may allow fewer processors than the host has: others may keep the rest busy.
+        "cpu-busy": load.idle_processors is not None and load.idle_processors < needed,
+        "cpu-stolen": (load.stolen_share or 0.0) > limits.most_stolen_share,
+        "gpu-processes": bool(load.gpu_processes),
+        "gpu-busy": (load.gpu_busy_share or 0.0) > limits.most_gpu_busy_share,
+        "gpu-clocks-held-down": bool(load.clocks_held_down),
+    }
+    return tuple(problem for problem, applies in found.items() if applies)
+
+
+def wait_until_quiet(
+    read: ReadLoad,
+    limits: QuietLimits,
+    allowed_seconds: float,
+    clock: Callable[[], float],
+) -> Iterator[QuietChecked]:
+    """Check the load, and check it again until the machine is quiet or `allowed_seconds` are over.
+
+    Yield the first check, each one whose problems differ from those before it, and the last one.
+    """
+    check, reported = check_now(read, limits), None
+    # The first observation is made in any case, so it is not waiting.
+    start, waited = clock(), 0.0
+    while True:
+        check = msgspec.structs.replace(
+            check, waited_seconds=waited, allowed_seconds=allowed_seconds
+        )
+        left = allowed_seconds - waited
+        waits = bool(check.problems) and left > 0
+        if not waits or check.problems != reported:
+            yield QuietChecked(check=check, waits=waits)
+        if not waits:
+            return
+        reported = check.problems
+        check = check_now(read, limits, min(limits.waiting_sample_seconds, left))
+        waited = clock() - start
