@@ -17,7 +17,7 @@ SECONDS_PER_HOUR = 3600
 
 
 def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[BreakEven, ...]:
-    """Return, for each batch size, the requests after which the candidate's build has paid off.
+    """Return, for each shape, the requests after which the candidate's build has paid off.
 
     The ends are those of the paired speed-up's interval; null stands for never, or for an end that
     the data do not bound.

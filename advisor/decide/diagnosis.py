@@ -121,7 +121,7 @@ def workload_of(state: RunState, shape: Shape) -> Workload | None:
 
 
 def read_inputs(state: RunState) -> MeasuredInputs | None:
-    """Return the inputs of the batch size with the most fixed ones; None if none was measured."""
+    """Return the inputs of the shape with the most fixed ones; None if none was measured."""
     workloads = [
         workload
         for process in state.processes.get(REFERENCE, ())
@@ -213,7 +213,7 @@ def device_peaks(state: RunState, dtype: Dtype) -> Peaks | None:
 
 
 def _exact_rates(state: RunState) -> Iterator[float]:
-    """Yield the operations a second of the exact native arms, by arm and batch size."""
+    """Yield the operations a second of the exact native arms, by arm and shape."""
     for arm in state.plan.arms:
         if not is_valid(state, arm.id):
             continue

@@ -92,7 +92,7 @@ def check_sustained(
 ) -> SustainedCheck | None:
     """Compare two arms called without a pause with their result in the race; None without both.
 
-    The log speed-ups are by arm and batch size, the margins, as shares, by batch size.
+    The log speed-ups are by arm and shape, the margins, as shares, by shape.
     """
     processes = {
         arm: process

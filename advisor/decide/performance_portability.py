@@ -95,7 +95,7 @@ def is_lossless(measurement: Measurement) -> bool:
 def _architectural(entry: Measurement) -> float | None:
     """Return the share of a call's time that the device's peak would need.
 
-    Geometric mean over the batch sizes.
+    Geometric mean over the shapes.
     """
     shares = [1 - one.headroom for one in entry.diagnosis if one.headroom is not None]
     if not shares or len(shares) < len(entry.diagnosis) or min(shares) <= 0:

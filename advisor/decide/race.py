@@ -33,7 +33,7 @@ from probes.wire.shape import Shape
 LOOKS = (4, 6, 9, 13, 19, 28, 40, 60, 100)
 #: Probability of a wrong elimination, and that of an interval that misses its value.
 ERROR = 0.05
-#: Fewest rounds of a batch size that count: one round has no spread.
+#: Fewest rounds of a shape that count: one round has no spread.
 FEWEST_ROUNDS = 2
 LAST_ROUND = sys.maxsize
 #: `RaceResult.closed` of a race that is still open.
@@ -183,7 +183,7 @@ class Race:
 
 
 def replay_race(state: RunState, shape: Shape, question: Question, index: int = -1) -> Race:
-    """Return the race of one group of a batch size, as far as it has been run.
+    """Return the race of one group of a shape, as far as it has been run.
 
     `index` selects the group; the default is the last one. The same arms, seed and records give
     the same result as in the run.
@@ -221,7 +221,7 @@ def _rounds_of(group: RaceGroup, groups: tuple[RaceGroup, ...]) -> range:
 
 
 def race_result(state: RunState, shape: Shape, question: Question) -> RaceResult:
-    """Return the result of a batch size over all its groups, as far as they have been run.
+    """Return the result of a shape over all its groups, as far as they have been run.
 
     What counts of an arm is the last group that it raced in. Best arms of groups may not have raced
     each other; the one with the largest mean speed-up over the baseline is then the best.
@@ -248,7 +248,7 @@ def race_result(state: RunState, shape: Shape, question: Question) -> RaceResult
 
 
 def results_by_shape(state: RunState, question: Question) -> dict[Shape, RaceResult]:
-    """Return the results of the batch sizes that have at least `FEWEST_ROUNDS` rounds."""
+    """Return the results of the shapes that have at least `FEWEST_ROUNDS` rounds."""
     results = {
         shape: race_result(state, shape, question)
         for shape in question.shapes

@@ -40,7 +40,7 @@ def recommend(
     outstanding: Mapping[str, float] | None = None,
     while_running: bool = False,
 ) -> Recommendation:
-    """Return the advice on an answer with scores; `by_shape` has those at one batch size alone.
+    """Return the advice on an answer with scores; `by_shape` has those at one shape alone.
 
     `outstanding` has the highest possible score of each arm that may still be measured.
 
@@ -192,7 +192,7 @@ def _error(measurement: Measurement) -> float:
 def advise_by_shape(
     advised: ScoredArm, results: Results, by_shape: Mapping[Shape, Sequence[ScoredArm]]
 ) -> tuple[ShapeAdvice, ...]:
-    """Return the best arm at each batch size alone; `by_shape` has their arms, best first."""
+    """Return the best arm at each shape alone; `by_shape` has their arms, best first."""
     speedups = {
         (entry.arm, cell.shape): cell.speedup.value
         for entry in results.measurements

@@ -206,7 +206,7 @@ def failed_arms(state: RunState) -> set[str]:
 
 
 def raced_arms(state: RunState) -> set[str]:
-    """Return the arms that entered a race at any batch size."""
+    """Return the arms that entered a race at any shape."""
     return {arm for groups in state.groups.values() for group in groups for arm in group.arms}
 
 
@@ -220,7 +220,7 @@ def controls(state: RunState) -> set[str]:
 
 
 def arms_by_speed(races: Mapping[Shape, RaceResult], state: RunState, shape: Shape) -> list[str]:
-    """Return the arms with valid measurements at a batch size, fastest first.
+    """Return the arms with valid measurements at a shape, fastest first.
 
     The best arm comes first, and eliminated arms come last.
     """

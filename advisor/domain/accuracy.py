@@ -19,7 +19,7 @@ def worst_check(checks: Iterable[Checked]) -> Checked | None:
 
 
 def worst_error(checks: Iterable[Checked]) -> float | None:
-    """Return the largest relative error, or divergence of text, over the batch sizes."""
+    """Return the largest relative error, or divergence of text, over the shapes."""
     errors = [checked.accuracy.error for checked in checks]
     return max((error for error in errors if error is not None), default=None)
 

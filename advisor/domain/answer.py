@@ -79,7 +79,7 @@ class RankedArm(NamedTuple):
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The figures by batch size; empty for servers."""
+        """The figures by shape; empty for servers."""
         return self.measured.cells
 
 

@@ -131,9 +131,9 @@ class SiblingGain(msgspec.Struct, frozen=True, kw_only=True):
 class EarlierRuns(msgspec.Struct, frozen=True, kw_only=True):
     """What an arm took and brought in the kept runs, by which builds are ordered and left out."""
 
-    #: Median seconds of a cold build of all batch sizes.
+    #: Median seconds of a cold build of all shapes.
     build_seconds: Annotated[float, msgspec.Meta(ge=0)]
-    #: At any batch size; null for servers.
+    #: At any shape; null for servers.
     largest_speedup: Annotated[float, msgspec.Meta(gt=0)] | None = None
     #: Over the fastest arm of the other workflows of a run; null where there was none.
     largest_lead: Annotated[float, msgspec.Meta(gt=0)] | None = None

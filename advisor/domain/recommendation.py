@@ -93,11 +93,11 @@ class SpeedRegret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShapeAdvice(msgspec.Struct, frozen=True, kw_only=True):
-    """The best arm by score at one batch size."""
+    """The best arm by score at one shape."""
 
     shape: Shape
     arm: str
-    #: Its speed-up over the baseline there, and that of the arm advised for all batch sizes.
+    #: Its speed-up over the baseline there, and that of the arm advised for all shapes.
     speedup: float
     advised_speedup: float
 

@@ -64,7 +64,7 @@ class Portability(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of the race at one batch size."""
+    """Result of the race at one shape."""
 
     shape: Shape
     best: str

@@ -217,7 +217,7 @@ class WorkerEnded(_RunEvent, frozen=True, kw_only=True):
 
 
 class RaceOpened(_RunEvent, frozen=True, kw_only=True):
-    """The race at a batch size begins with these arms."""
+    """The race at a shape begins with these arms."""
 
     shape: Shape
     arms: tuple[str, ...]
@@ -234,7 +234,7 @@ EndCause = Literal["decided", "out-of-time", "baseline-ended"]
 
 
 class RaceClosed(_RunEvent, frozen=True, kw_only=True):
-    """The race at a batch size ended."""
+    """The race at a shape ended."""
 
     shape: Shape
     #: Why it ended, as a sentence.

@@ -67,7 +67,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     user_metric: UserMetric | None = None
     recipe_facts: RecipeFacts | None = None
     warmed_up: dict[Shape, WarmedUp] = {}
-    #: The first reading, of the built batch sizes, and the last, after other sizes were tried.
+    #: The first reading, of the built shapes, and the last, after others were tried.
     warm_memory: MemoryRead | None = None
     memory: MemoryRead | None = None
     device_memory: DeviceMemory | None = None

@@ -79,7 +79,7 @@ def _try_shapes_of_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
 def free_memory(context: RaceContext) -> Iterator[LoggedEvent]:
     """Profile and stop the raced workers that the next group does not need.
 
-    The leaders of several batch sizes are stopped too, except for the first, while memory is short
+    The leaders of several shapes are stopped too, except for the first, while memory is short
     or an arm that waits has run out of memory while they were resident.
     """
     session, recorder, question = context.session, context.recorder, context.question
@@ -112,7 +112,7 @@ def profile(session: Session, arm: str, question: Question) -> Iterator[RunEvent
 
 
 def sustain_fastest(session: Session, state: RunState, question: Question) -> Iterator[RunEvent]:
-    """Call the two fastest arms at the largest batch size without pauses, one after the other.
+    """Call the two fastest arms at the largest shape without pauses, one after the other.
 
     Sustained calls may reach a limit of power or heat that the pauses of the race hide.
     """

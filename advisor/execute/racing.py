@@ -1,4 +1,4 @@
-"""Race the built arms at each batch size, round after round.
+"""Race the built arms at each shape, round after round.
 
 Whether the machine was fit for measurements during a visit is decided by limits that are fixed
 beforehand in `rubric/presets.toml`.
@@ -132,7 +132,7 @@ class StopRule:
 
 
 def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedEvent]:
-    """Race the built arms at every batch size that still needs a race.
+    """Race the built arms at every shape that still needs a race.
 
     The sizes share the measuring time that is left. Stop when the baseline has ended.
     """
@@ -172,7 +172,7 @@ def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedE
 
 
 def warmed_up_arms(session: Session, state: RunState) -> list[Arm]:
-    """Return the arms whose workers are running and have warmed up at all batch sizes."""
+    """Return the arms whose workers are running and have warmed up at all shapes."""
     return [
         arm
         for arm in state.plan.arms

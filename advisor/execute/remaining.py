@@ -42,7 +42,7 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
 
 
 def waiting_arms(state: RunState, question: Question) -> set[str]:
-    """Return the arms that have not raced although every batch size has had a race.
+    """Return the arms that have not raced although every shape has had a race.
 
     Memory was too short for them.
     """
@@ -61,7 +61,7 @@ def retained(state: RunState, question: Question) -> set[str]:
 
 
 def leaders_to_keep(state: RunState, question: Question) -> list[str]:
-    """Return the best arm of each batch size; the one that leads at most sizes comes first.
+    """Return the best arm of each shape; the one that leads at most comes first.
 
     Leaders whose worker was stopped to free memory are left out, but at least one leader is
     returned if there is any.

@@ -16,7 +16,7 @@ from advisor.domain.run_state import RunState
 from advisor.execute import racing
 from advisor.execute.recorder import RaceContext
 
-#: Rounds of each batch size in a repetition.
+#: Rounds of each shape in a repetition.
 REPEAT_ROUNDS = 5
 #: Rounds that are made even at the end of the run: one has no spread.
 FEWEST_ROUNDS = 2
@@ -27,9 +27,9 @@ BUILD_FACT = "build_seconds"
 
 
 def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
-    """Return the baseline and, for each batch size, the arms that were not eliminated.
+    """Return the baseline and, for each shape, the arms that were not eliminated.
 
-    Each batch size contributes at least its two fastest arms. A budget can ask for all valid arms.
+    Each shape contributes at least its two fastest arms. A budget can ask for all valid arms.
     """
     if question.budget.repeated == "all":
         return tuple(arm for arm in state.plan.arms if is_valid(state, arm.id))

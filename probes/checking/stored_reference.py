@@ -160,7 +160,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """What the reference worker provides for all others, for one batch size."""
+    """What the reference worker provides for all others, for one shape."""
 
     #: The precision of the reference, such as `float64`.
     name: str

@@ -11,7 +11,7 @@ from probes.adapter import ModelError
 from probes.checking import arrays
 from probes.checking.arrays import np
 
-#: Log probabilities that are kept for one batch size. Beyond that, only the first rows have them.
+#: Log probabilities that are kept for one shape. Beyond that, only the first rows have them.
 MAX_LOGPROBS = 1 << 26
 
 
@@ -30,7 +30,7 @@ class ReferenceRun:
 
 @dataclasses.dataclass(frozen=True)
 class TokenReference:
-    """What the reference worker provides for all others, for one batch size.
+    """What the reference worker provides for all others, for one shape.
 
     The log probabilities stay in the file until they are needed.
     """

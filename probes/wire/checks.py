@@ -76,7 +76,7 @@ class Agreement:
 
 @dataclasses.dataclass(frozen=True)
 class Accuracy:
-    """How accurate the outputs of one batch size are: the worst over input sets and outputs.
+    """How accurate the outputs of one shape are: the worst over input sets and outputs.
 
     Errors are root mean squares of the difference from the reference, over the reference's. None
     for what does not apply: relative errors of zeros, classes of an output without them.
