@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from probes import protocol
-from probes.adapter import Program
+from probes.adapter import Program, Workflow
 from probes.checking import (
     arrays,
     correctness,
@@ -37,7 +37,7 @@ AnyReference = stored_reference.Reference | text_reference.TokenReference
 
 
 def run_program(
-    workflow: Any, program: Program, device_inputs: Sequence[Any]
+    workflow: Workflow, program: Program, device_inputs: Sequence[Any]
 ) -> Iterator[list[Any]]:
     """Yield the program's outputs on the host, one list of numpy arrays for each input set."""
     for value in device_inputs:
@@ -108,7 +108,7 @@ def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
 class Cell:
     """The program for a shape, and what its outputs are compared with."""
 
-    workflow: Any
+    workflow: Workflow
     shape: Shape
     #: A `probes.adapter.Program`, or a `TextProgram`.
     program: Any

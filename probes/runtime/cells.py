@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from probes import protocol
-from probes.adapter import Program, Subject, UnsupportedError
+from probes.adapter import Program, Subject, UnsupportedError, Workflow
 from probes.checking import dispatch, long_text
 from probes.checking.dispatch import Cell
 from probes.checking.rules import rules_for
@@ -41,7 +41,8 @@ class Job:
 
     request: protocol.Request
     channel: Channel
-    workflow: Any
+    #: With the role `serve` a `ServedWorkflow`.
+    workflow: Workflow
     #: The model, once it is loaded.
     subject: Any = None
 
@@ -185,7 +186,7 @@ def why_drawn(cell: Cell) -> tuple[str, str | None]:
     )
 
 
-def racing_operators(workflow: Any, program: Any) -> list[str]:
+def racing_operators(workflow: Workflow, program: Program) -> list[str]:
     """Return the operators of the program that are known to race, as far as the workflow can."""
     find = getattr(workflow, "racing_operators", None)
     return find(program) if find is not None else []

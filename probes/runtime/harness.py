@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from probes import protocol
-from probes.adapter import UnsupportedError
+from probes.adapter import UnsupportedError, Workflow
 from probes.checking import dispatch
 from probes.checking.dispatch import Cell
 from probes.files import load_module
@@ -88,15 +88,16 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
         run_measured_role(job, hold="hold" in arguments)
 
 
-def import_workflow(request: protocol.Request, channel: Channel) -> Any:
+def import_workflow(request: protocol.Request, channel: Channel) -> Workflow:
     channel.start_phase("import")
     process.keep_freed_blocks()
     file = pathlib.Path(request.workflow_file)
-    workflow: Any = load_module(f"probes.workflows.{file.stem}", file)
+    module: Any = load_module(f"probes.workflows.{file.stem}", file)
     if request.role == "serve":
         from probes.runtime.served import ServedWorkflow  # noqa: PLC0415 - most serve nothing
 
-        workflow = ServedWorkflow(workflow)
+        module = ServedWorkflow(module)
+    workflow: Workflow = module
     versions = workflow.versions()
     settings = workflow.settings(request)
     found = try_optional(process.read_environment) if request.role in {"measure", "serve"} else None
@@ -121,7 +122,8 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
         channel.send(facts)
     report_losses(cells, job)
     if request.role == "serve":
-        channel.send(workflow.address())
+        served: Any = workflow
+        channel.send(served.address())
     if hold:
         channel.send(events.Prepared())
         if channel.read_token()[0] != "warm":
@@ -140,7 +142,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     channel.send(read_memory(workflow))
 
 
-def read_memory(workflow: Any) -> events.MemoryRead:
+def read_memory(workflow: Workflow) -> events.MemoryRead:
     """Return the peaks of this process, or of the server that the workflow started."""
     found: events.MemoryRead = getattr(workflow, "read_memory", process.read_peaks)()
     return found

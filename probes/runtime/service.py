@@ -88,8 +88,9 @@ class Service:
         self.job.channel.send(events.Sustained(shape, calls, taken))
 
     def probe_server(self, concurrency: int, seconds: float) -> None:
+        served: Any = self.job.workflow
         self.job.channel.start_phase("sustain")
-        self.job.channel.send(self.job.workflow.run_closed_loop(concurrency, seconds))
+        self.job.channel.send(served.run_closed_loop(concurrency, seconds))
 
     def sample_texts(self, seconds: float) -> None:
         """Check a text every so many seconds until the next token arrives, which is `enough`.

@@ -77,5 +77,5 @@ def test_without_text_and_metric_nothing_is_sent(
         batch_sizes=[1], long_text=tokens, metric="", shared_directory=str(tmp_path)
     )
     cell: Any = types.SimpleNamespace(program=None)
-    report_losses({Shape(1): cell}, Job(request, channel, None))
+    report_losses({Shape(1): cell}, Job(request, channel, cell))
     assert sent == []
