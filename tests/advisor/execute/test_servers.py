@@ -29,9 +29,8 @@ from advisor.context import Context
 from advisor.decide.decision import decide, decide_again
 from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint
-from advisor.domain.results import Results
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
-from advisor.domain.serving import ServedArm, ServedRequest
+from advisor.domain.serving import ServedRequest
 from advisor.errors import EnvironmentNotUsableError, NothingViableError
 from advisor.execute import servers
 from advisor.execute.drafts import prepare, propose
@@ -113,13 +112,8 @@ def answer(measured: Run) -> Answer:
     return decide(measured)
 
 
-def served(results: Results) -> dict[str, ServedArm]:
-    assert results.serving is not None
-    return {arm.arm: arm for arm in results.serving.arms}
-
-
 def test_the_goodput_of_each_server_is_found(answer: Answer) -> None:
-    found = served(answer.results)
+    found = answer.served
     assert list(found) == ["faster", BASELINE]
     for arm, capacity in CAPACITY.items():
         goodput = builders.known(found[arm].goodput)
@@ -136,7 +130,7 @@ def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> Non
     advice = builders.known(answer.recommendation)
     assert advice.arm == "faster"
     speedups = {entry.arm: entry.speedup for entry in answer.results.measurements}
-    found = served(answer.results)
+    found = answer.served
     goodputs = {arm: entry.goodput.value for arm, entry in found.items() if entry.goodput}
     assert speedups["faster"].value == pytest.approx(goodputs["faster"] / goodputs[BASELINE])
     assert speedups["faster"].low is not None
@@ -179,7 +173,7 @@ def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
 
 
 def test_the_asked_rate_needs_several_servers(measured: Run, answer: Answer) -> None:
-    for arm in served(answer.results).values():
+    for arm in answer.served.values():
         asked = builders.known(arm.asked)
         assert asked.rate == ASKED_RATE
         assert asked.verdict == "not-met"
@@ -207,7 +201,7 @@ def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(meas
 
 
 def test_the_reports_show_goodput_and_latency(answer: Answer) -> None:
-    arm = served(answer.results)["faster"]
+    arm = answer.served["faster"]
     levels = arm.levels
     assert arm.goodput is not None
     assert [level.rate for level in levels] == sorted(level.rate for level in levels)
@@ -259,7 +253,7 @@ def test_failing_servers_are_outcomes_and_the_others_are_measured(
     assert expect_failure(under_load.outcome, "incorrect").phase == "sustain"
     refused = builders.known(state.processes["faster/refuses"][-1].failure)
     assert "ended with status 4" in refused.reason
-    found = served(answer.results)
+    found = answer.served
     assert found["faster/sheds"].failed > 0
     assert found["faster/dies"].failed > 0
     assert found["faster/too-slow"].goodput is None
@@ -275,7 +269,7 @@ def test_after_the_time_of_the_run_only_the_baseline_is_measured(
     run = sessions.execute_run(make_context(""), ask(lengths, arms, budget="1s"))
     state, answer = run.state(), decide(run)
     assert answer.recommendation is not None
-    assert set(served(answer.results)) == {BASELINE, "faster"}
+    assert set(answer.served) == {BASELINE, "faster"}
     late = builders.known(state.processes["faster/sheds"][-1].failure)
     assert late.skip_cause == "out-of-time"
     assert not state.repeats
