@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from advisor.domain.constraints import EXAMPLES
+
 
 def _option(
     section: str, description: str, value: str | None = None, **limits: float
@@ -172,10 +174,10 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     require: Annotated[
         str,
         _wish(
-            "constraints on the recommended workflow, separated by commas: letters "
-            '("portability>=B") and figures ("speedup>=1.2", "memory<=8GiB", "build<=5min", '
-            '"ttft<=200ms", "itl<=20ms", "accuracy<=1e-3"); "accuracy>=B" limits what is lost of a '
-            "trained model, and measures quantised arms too",
+            "constraints on the recommended workflow, separated by commas, letters and figures: "
+            + ", ".join(f'"{each}"' for each in EXAMPLES)
+            + "; accuracy as a letter limits what is lost of a trained model, and measures "
+            "quantised arms too",
             "CONSTRAINTS",
         ),
     ] = ""

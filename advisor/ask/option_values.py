@@ -15,7 +15,9 @@ from advisor.domain.constraints import (
     CLASSIFIED,
     CRITERIA,
     CRITERION_HEADS,
+    EXAMPLES,
     FIGURES,
+    FROM_ZERO,
     FURTHER_CRITERIA,
     PILLARS,
     SPELLINGS,
@@ -146,13 +148,6 @@ PATTERN = re.compile(r"\s*([a-z0-9_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECA
 LATENCIES = {"ttft", "itl"}
 NUMBER_ALONE = re.compile(r"[0-9]+\.?[0-9]*")
 NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
-EXAMPLES = ", ".join(
-    f'"{each}"'
-    for each in (
-        *("portability>=B", "accuracy>=B"),
-        *(f"{name}{figure.comparison}{figure.example}" for name, figure in FIGURES.items()),
-    )
-)
 
 
 def parse_constraints(text: str) -> tuple[Constraint, ...]:
@@ -215,7 +210,7 @@ def _parse(part: str) -> Constraint:
 def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None:
     """Return a figure in the base unit with its unit.
 
-    Return None unless it is a positive number with a known unit.
+    Return None unless it is a positive number with a known unit, or 0 for some dimensions.
     """
     match, spellings = NUMBER.fullmatch(text), SPELLINGS[dimension]
     if match is None or match[2].lower() not in spellings:
@@ -225,7 +220,8 @@ def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None
         number = float(match[1]) * (1 if unit is None else UNITS[unit])
     except ValueError:
         return None
-    return (number, unit) if math.isfinite(number) and number > 0 else None
+    is_limit = number > 0 or (number == 0 and dimension in FROM_ZERO)
+    return (number, unit) if math.isfinite(number) and is_limit else None
 
 
 def _refuse(part: str) -> PriorityError:
@@ -240,7 +236,7 @@ def _refuse(part: str) -> PriorityError:
         f"{part.strip()!r} in --require is not a constraint",
         choose_among(match[1], names)
         if match is not None and is_unknown
-        else f"write it like {EXAMPLES}; valid names: {', '.join(names)}",
+        else f"write it like {', '.join(EXAMPLES)}; valid names: {', '.join(names)}",
     )
 
 

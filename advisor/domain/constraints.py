@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -97,7 +97,7 @@ UNITS: Mapping[Unit, float] = {
     "h": 3600.0,
     "%": 0.01,
 }
-Dimension = Literal["factor", "bytes", "seconds", "error"]
+Dimension = Literal["factor", "bytes", "seconds", "share", "count"]
 BYTES: tuple[Unit, ...] = ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB")
 SECONDS: tuple[Unit, ...] = ("us", "ms", "s", "min", "h")
 #: Spellings of units in small letters, by what a figure measures; None for a figure without a unit.
@@ -105,8 +105,11 @@ SPELLINGS: Mapping[Dimension, Mapping[str, Unit | None]] = {
     "factor": {"x": None, "": None},
     "bytes": {unit.lower(): unit for unit in BYTES},
     "seconds": {"m": "min", **{unit: unit for unit in SECONDS}},
-    "error": {"": None, "%": "%"},
+    "share": {"": None, "%": "%"},
+    "count": {"": None},
 }
+#: What may be limited to 0.
+FROM_ZERO: Collection[Dimension] = ("share", "count")
 
 
 class LimitedFigure(NamedTuple):
@@ -137,6 +140,12 @@ def _worst_itl(one: Measurement) -> float | None:
     return _worst(cell.generation.itl_seconds if cell.generation else None for cell in one.cells)
 
 
+def _graph_breaks(one: Measurement) -> int:
+    """Return the places where the graph breaks; workflows without a graph have none."""
+    found = one.facts.get("graph_breaks")
+    return len(found) if isinstance(found, dict) else 0
+
+
 #: The figures that `--require` may name, in addition to the letters of the criteria.
 FIGURES: Mapping[str, LimitedFigure] = {
     "speedup": LimitedFigure(lambda one: one.speedup.value, "factor", "1.2", ">="),
@@ -148,9 +157,17 @@ FIGURES: Mapping[str, LimitedFigure] = {
     "ttft": LimitedFigure(_worst_ttft, "seconds", "200ms", of_text=True),
     "itl": LimitedFigure(_worst_itl, "seconds", "20ms", of_text=True),
     CLASSIFIED: LimitedFigure(
-        lambda one: _worst(checked.accuracy.error for checked in one.correctness), "error", "1e-3"
+        lambda one: _worst(checked.accuracy.error for checked in one.correctness), "share", "1e-3"
     ),
+    "engaged": LimitedFigure(lambda one: one.engaged_share, "share", "90%", ">="),
+    "breaks": LimitedFigure(_graph_breaks, "count", "0"),
 }
+#: Constraints as the user writes them, one of each kind.
+EXAMPLES = (
+    "portability>=B",
+    f"{CLASSIFIED}>=B",
+    *(f"{name}{figure.comparison}{figure.example}" for name, figure in FIGURES.items()),
+)
 
 
 class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -186,12 +203,8 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _shown_unit(self, value: float) -> Unit | None:
         """Return the user's unit, else MiB for bytes and s, or ms below 1 s, for a time."""
-        dimension = FIGURES[self.criterion].dimension
-        if self.unit is not None or dimension in {"factor", "error"}:
-            return self.unit
-        if dimension == "bytes":
-            return "MiB"
-        return "s" if value >= 1 else "ms"
+        units: dict[Dimension, Unit] = {"bytes": "MiB", "seconds": "s" if value >= 1 else "ms"}
+        return self.unit or units.get(FIGURES[self.criterion].dimension)
 
     def write_measured(self, value: float) -> str:
         """Return a value that does not meet the constraint with the fewest digits, at least three.

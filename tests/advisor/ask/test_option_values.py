@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from advisor.ask.answers import Answers, command_of
 from advisor.ask.devices import NoGpuReason, find_no_gpu_reason
 from advisor.ask.option_values import (
-    EXAMPLES,
     FORMATS,
     check_constraints,
     choose_priorities,
@@ -31,7 +30,7 @@ from advisor.ask.option_values import (
     parse_tolerance,
     parse_weight_formats,
 )
-from advisor.domain.constraints import CRITERIA, FIGURES, PILLARS, Constraint
+from advisor.domain.constraints import CRITERIA, EXAMPLES, FIGURES, PILLARS, Constraint
 from advisor.domain.machine import Machine
 from advisor.domain.question import WeightFormat
 from advisor.errors import (
@@ -75,6 +74,9 @@ def test_a_criterion_takes_a_letter_or_its_number(name: str, letter: str, tier: 
         ("itl<=1.5e-2s", 0.015, "itl<=0.015s"),
         ("itl<=500us", 5e-4, "itl<=500us"),
         ("accuracy<=0.1%", 0.001, "accuracy<=0.1%"),
+        ("accuracy<=0", 0.0, "accuracy<=0"),
+        ("engaged>=90%", 0.9, "engaged>=90%"),
+        ("breaks<=0", 0.0, "breaks<=0"),
     ],
 )
 def test_a_figure_is_converted_to_its_base_unit_and_shown_in_its_own(
@@ -84,8 +86,19 @@ def test_a_figure_is_converted_to_its_base_unit_and_shown_in_its_own(
     assert found.criterion == text[: text.index("=") - 1]
     limits = (found.at_least, None) if ">=" in text else (None, found.at_most)
     assert (found.at_least, found.at_most) == limits
-    assert max(filter(None, limits)) == pytest.approx(bound)
+    assert [limit for limit in limits if limit is not None] == [pytest.approx(bound)]
     assert found.text == shown
+
+
+def test_the_help_has_an_example_of_every_figure_that_can_be_limited() -> None:
+    _, option = typing.get_args(typing.get_type_hints(Answers, include_extras=True)["require"])
+    assert [name for name in FIGURES if f'"{name}' not in option.description] == []
+
+
+def test_the_breaks_of_a_graph_are_counted() -> None:
+    breaks = FIGURES["breaks"].get
+    assert breaks(builders.measurement()) == 0
+    assert breaks(builders.measurement(facts={"graph_breaks": {"net.py:1: x": 3, "y": 1}})) == 2
 
 
 def test_a_value_that_fails_is_shown_in_the_unit_of_its_bound() -> None:
@@ -120,6 +133,7 @@ def test_letters_and_figures_are_combined_in_their_order() -> None:
         "memory<=8TiB",
         "build>=5min",
         "build<=1.2.3s",
+        "build<=0s",
         "ttft<=200ms<=1",
         "accuracy>=0.9",
     ],
@@ -155,9 +169,8 @@ def test_criteria_may_have_the_names_of_the_tables_and_no_others() -> None:
 
 
 def test_the_examples_of_the_error_are_constraints() -> None:
-    examples = [example.strip().strip('"') for example in EXAMPLES.split(",")]
-    assert len(examples) == 2 + len(FIGURES)  # two letters, and all figures
-    assert all(len(parse_constraints(example)) == 1 for example in examples)
+    assert len(EXAMPLES) == 2 + len(FIGURES)  # two letters, and all figures
+    assert all(len(parse_constraints(example)) == 1 for example in EXAMPLES)
 
 
 fragments = st.lists(
