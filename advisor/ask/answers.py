@@ -102,8 +102,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str,
         _measured(
             "batch sizes to measure, such as 2,8; default: 1,4,16,64; for the "
-            "demo models 1,4, and for demo on a GPU 1,256; for .pt2 and .onnx files the fixed one, "
-            "or 1; for factories 1",
+            "demo models 1,4, and for demo on a GPU 1,256; for a file with a fixed one this one, "
+            "and for other models with inputs of their own that of these inputs, or 1",
             "SIZES",
         ),
     ] = ""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from advisor.domain.question import LARGEST_BATCH
 from advisor.errors import OptionFileError, choose_among
 
 #: Where `torch.export.save` writes the graph.
@@ -26,7 +27,6 @@ INPUT_DIMENSIONS = (2, 1, 2, 1)
 FIXED_LENGTHS = {1: 8, 5: 4}
 VARINT, DELIMITED = 0, 2
 MOST_VARINT_BYTES = 10
-LARGEST_BATCH = 65536
 #: A larger graph is left to the worker: a small file may unpack to any size.
 LARGEST_GRAPH_BYTES = 64 << 20
 #: What reading raises for a file that is damaged or of another kind.
@@ -53,18 +53,27 @@ class Field(NamedTuple):
     end: int
 
 
-def fixed_batch_size(file: str) -> int | None:
-    """Return the only batch size of a model file; None if it takes others or cannot be read."""
-    read = read_onnx_dimensions if file.endswith(".onnx") else read_exported_dimensions
+def fixed_batch_size(file: str, *, of_examples: bool = False) -> int | None:
+    """Return the only batch size of a model file; None if it takes others or cannot be read.
+
+    With `of_examples` a program that takes others has that of the inputs it was exported with.
+    """
+    path = pathlib.Path(file)
     try:
-        first = set(read(pathlib.Path(file)))
+        first = {
+            *(
+                read_onnx_dimensions(path)
+                if file.endswith(".onnx")
+                else read_exported_dimensions(path, of_examples=of_examples)
+            )
+        }
     except READING_ERRORS:
         return None  # the worker that opens the model reports it
     size = first.pop() if len(first) == 1 else None
     return size if isinstance(size, int) and 1 <= size <= LARGEST_BATCH else None
 
 
-def read_exported_dimensions(file: pathlib.Path) -> list[int | None]:
+def read_exported_dimensions(file: pathlib.Path, *, of_examples: bool = False) -> list[int | None]:
     """Return the first dimension of each input of an exported program; None for a free one."""
     with zipfile.ZipFile(file) as archive:
         name = next((each for each in archive.namelist() if each.endswith(PROGRAM_FILE)), "")
@@ -76,7 +85,10 @@ def read_exported_dimensions(file: pathlib.Path) -> list[int | None]:
         spec["user_input"] for spec in module["signature"]["input_specs"] if "user_input" in spec
     ]
     names = [each["arg"]["as_tensor"]["name"] for each in given if "as_tensor" in each["arg"]]
-    return [sizes[name][0].get("as_int") for name in names if sizes[name]]
+    first = [sizes[name][0] for name in names if sizes[name]]
+    if of_examples:
+        first = [each["as_expr"]["hint"] if "as_expr" in each else each for each in first]
+    return [each.get("as_int") for each in first]
 
 
 def read_onnx_dimensions(file: pathlib.Path) -> list[int | None]:

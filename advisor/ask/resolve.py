@@ -37,7 +37,7 @@ from advisor.domain.constraints import START
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel
 from advisor.domain.plan import ArmName
-from advisor.domain.question import Budget, Dtype, Question, Task
+from advisor.domain.question import LARGEST_BATCH, Budget, Dtype, Question, Task
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.errors import SizeError, UnknownWorkflowError, choose_among
 
@@ -196,21 +196,22 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
             f"--batch-sizes {text!r} is not a list of whole numbers", "write it like 1,4,16,64"
         ) from problem
     for size in sizes:
-        _in_range("--batch-sizes", size, 1, 65536)
+        _in_range("--batch-sizes", size, 1, LARGEST_BATCH)
     return tuple(sizes)
 
 
 def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
     """Return the paper's batch sizes, or fewer for a demo model.
 
-    A model with its own inputs has 1, or the only batch size that its file takes.
+    A file has its only batch size, or that of the inputs with which it was exported. Other models
+    with inputs of their own have 1 unless `advisor.execute.examples` finds theirs.
     """
     if model.name in {models.demo.name, *models.demo_language_models}:
         return models.demo_batch_sizes
     if model.name == models.demo_gpu.name:
         return models.demo_gpu_batch_sizes
     if isinstance(model, (ExportedModel, OnnxModel)):
-        return (fixed_batch_size(model.name) or 1,)
+        return (fixed_batch_size(model.name, of_examples=True) or 1,)
     return (1,) if isinstance(model, FactoryModel) else models.batch_sizes
 
 

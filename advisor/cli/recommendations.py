@@ -17,6 +17,7 @@ from advisor.cli.output import (
     print_status,
     print_text,
 )
+from advisor.domain.model import FactoryModel
 from advisor.store.store import LATEST
 
 if TYPE_CHECKING:
@@ -53,9 +54,11 @@ def recommend(
         print_answer(run, output_format)
         return
     print_status(f"run {run.directory.name}, stored in {run.directory}")
-    notice = task_notice(answers, run.header())
-    if notice:
+    if notice := task_notice(answers, run.header()):
         print_status(notice)
+    (size, *_), model = run.header().question.batch_sizes, run.header().question.model
+    if isinstance(model, FactoryModel) and not answers.batch_sizes and size > 1:
+        print_status(f"batch size {size}, that of the example inputs; --batch-sizes names others")
     if answers.sandbox and os.geteuid() == 0:
         print_status("a model in the sandbox of root can change the mode of all files: use a user")
     execute(run, output_format)

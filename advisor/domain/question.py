@@ -16,6 +16,7 @@ Dtype = Literal["native", "float32", "float16", "bfloat16"]
 Task = Literal["forward", "generate", "serve"]
 #: Formats of quantised weights.
 WeightFormat = Literal["int8", "int4", "fp8"]
+LARGEST_BATCH = 65536
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +136,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     #: UUID of the measured GPU; null on the CPU.
     gpu: str | None
     dtype: Dtype
-    batch_sizes: tuple[Annotated[int, msgspec.Meta(ge=1, le=65536)], ...]
+    batch_sizes: tuple[Annotated[int, msgspec.Meta(ge=1, le=LARGEST_BATCH)], ...]
     #: The shortest first.
     lengths: Annotated[tuple[Lengths, ...], msgspec.Meta(min_length=1)]
     priorities: Priorities

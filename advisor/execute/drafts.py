@@ -10,6 +10,7 @@ import msgspec
 from advisor.ask import detection, planning
 from advisor.ask.answers import Answers
 from advisor.ask.devices import VISIBLE_DEVICES
+from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.obstacles import (
     required_packages,
 )
@@ -21,6 +22,7 @@ from advisor.decide.decision import NOT_REACHED
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
+from advisor.domain.model import ExportedModel, OnnxModel
 from advisor.domain.plan import ArmName, Plan
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import Recommendation
@@ -33,6 +35,7 @@ from advisor.errors import (
 from advisor.execute import build_limits, servers
 from advisor.execute.execution import refuse_imported
 from advisor.probing.environments import registry
+from advisor.probing.examples import rows_of_examples
 from advisor.store.runs import Run
 from advisor.version import __version__
 from probes.runtime import sandbox
@@ -62,6 +65,12 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
     if answers.sandbox:
         require_sandbox()
     question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
+    model = question.model
+    is_fixed = isinstance(model, (ExportedModel, OnnxModel)) and fixed_batch_size(model.name)
+    if not (answers.batch_sizes or is_fixed):
+        rows = rows_of_examples(question, context.probes, context.environment)
+        sizes = (rows,) if rows else question.batch_sizes
+        question = msgspec.structs.replace(question, batch_sizes=sizes)
     catalogue = catalogue.for_question(question)
     catalogue = _with_open_deadline(catalogue, max_load_seconds(answers))
     if question.load is not None:

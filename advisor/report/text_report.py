@@ -207,13 +207,17 @@ def render(answer: Answer) -> str:
 def measured_at(answer: Answer, *, names_examples: bool = False) -> str:
     """Return precision, shapes and date in a sentence.
 
-    `names_examples` adds the batch size of the example inputs, if it was not measured.
+    The batch size of the example inputs is named, with `names_examples` also if it was not
+    measured.
     """
     created = answer.created[:10]
     shapes, _ = _timed_shapes(answer)
     rows = answer.results.inputs.example_rows if answer.results.inputs else None
-    is_other = names_examples and rows is not None and rows not in answer.question.batch_sizes
-    examples = f" (not that of the examples, {rows})" if is_other else ""
+    sizes, examples = answer.question.batch_sizes, ""
+    if sizes == (rows,) != (1,):
+        examples = " (that of the examples)"
+    elif names_examples and rows is not None and rows not in sizes:
+        examples = f" (not that of the examples, {rows})"
     return f"Measured in {_precision(answer)} with {shapes}{examples}, {created}."
 
 

@@ -61,6 +61,14 @@ def create(request: Request) -> LoadedModel:
     )
 
 
+def count_rows(target: str, given: str) -> int:
+    """Return the first dimension that the example inputs share; 0 if they share none."""
+    inputs = read_given(given) if given else check_returned(call_factory(target), target)[1:]
+    _, examples = flatten(torch.nn.Module(), *inputs)
+    first = {len(example) for example in examples if example.dim()}
+    return first.pop() if len(first) == 1 else 0
+
+
 def read_given(place: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the positional and the keyword inputs of an .npz file or of a function.
 

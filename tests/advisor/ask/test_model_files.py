@@ -110,6 +110,7 @@ def test_a_program_that_torch_has_saved_is_read(tmp_path: pathlib.Path) -> None:
     free = ({0: torch.export.Dim.AUTO},)
     torch.export.save(torch.export.export(module, inputs, dynamic_shapes=free), file)
     assert fixed_batch_size(str(file)) is None
+    assert fixed_batch_size(str(file), of_examples=True) == ROWS
 
 
 @given(content=st.binary(max_size=60), suffix=st.sampled_from([".onnx", ".pt2"]))
