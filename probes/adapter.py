@@ -19,6 +19,7 @@ from probes.wire.facts import StartLines
 
 #: What a workflow's module imports from here.
 __all__ = [
+    "AS_LIST",
     "FORWARD",
     "GENERATE",
     "Engagement",
@@ -34,6 +35,10 @@ __all__ = [
     "Workflow",
     "option_words",
 ]
+
+
+#: Follows a call that drops the names of a dictionary, in the lines for users.
+AS_LIST = "  # a list of all that the model returns, in its order"
 
 
 class UnsupportedError(Exception):

@@ -14,7 +14,7 @@ import onnx
 import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
-from probes.adapter import Engagement, Request, StartLines, UnsupportedError
+from probes.adapter import AS_LIST, Engagement, Request, StartLines, UnsupportedError
 from probes.stacks import onnx_export, onnxruntime_quantisation, pytorch
 from probes.stacks.onnxruntime_feeding import (
     BFLOAT16,
@@ -193,15 +193,15 @@ def nodes_of(session: ort.InferenceSession) -> list[Any]:
 
 
 #: Lines that call a session with arrays, and with values where numpy lacks the element type.
-HOST_ARRAYS = """\
+HOST_ARRAYS = f"""\
 # Each call:
-feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}
-output = session.run(None, feeds)
+feeds = {{value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}}
+output = session.run(None, feeds){AS_LIST}
 """
-HOST_VALUES = """\
+HOST_VALUES = f"""\
 # Each call, with values because numpy has no bfloat16:
-feeds = {value.name: onnxruntime.OrtValue.from_dlpack(tensor.cpu().contiguous()) for value, tensor in zip(session.get_inputs(), inputs)}
-output = [torch.from_dlpack(value) for value in session.run_with_ort_values(None, feeds)]
+feeds = {{value.name: onnxruntime.OrtValue.from_dlpack(tensor.cpu().contiguous()) for value, tensor in zip(session.get_inputs(), inputs)}}
+output = [torch.from_dlpack(value) for value in session.run_with_ort_values(None, feeds)]{AS_LIST}
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 
@@ -221,7 +221,7 @@ for value in session.get_outputs():
 for value, tensor in zip(session.get_inputs(), inputs):
     {bind}
 session.run_with_iobinding(binding)
-output = [torch.from_dlpack(value) for value in binding.get_outputs()]
+output = [torch.from_dlpack(value) for value in binding.get_outputs()]{AS_LIST}
 """
     export, file = _writing_lines(request)
     options, given = "", ""

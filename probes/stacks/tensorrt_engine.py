@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from probes.adapter import Engagement, Request, UnsupportedError
+from probes.adapter import AS_LIST, Engagement, Request, UnsupportedError
 from probes.files import replace_when_complete
 from probes.stacks import cuda_graphs, onnx_export, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
@@ -309,5 +309,5 @@ for name in names[len(inputs):]:
 for name, tensor in tensors.items():
     context.set_tensor_address(name, tensor.data_ptr())
 stream = torch.cuda.Stream()
-{capture if request.options.get("cuda_graph") else run}output = [tensors[name] for name in names[len(inputs):]]
+{capture if request.options.get("cuda_graph") else run}output = [tensors[name] for name in names[len(inputs):]]{AS_LIST}
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -15,7 +15,7 @@ from executorch.exir import to_edge_transform_and_lower
 from executorch.extension.pybindings import portable_lib
 from executorch.runtime import Runtime
 
-from probes.adapter import Engagement, Request
+from probes.adapter import AS_LIST, Engagement, Request
 from probes.files import replace_when_complete
 from probes.stacks import onnx_export, pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
@@ -100,7 +100,7 @@ def engagement(program: ExecuTorchProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    return """\
+    return f"""\
 import pathlib
 
 import torch
@@ -114,5 +114,5 @@ program = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(
 pathlib.Path("model.pte").write_bytes(program.buffer)
 method = Runtime.get().load_program("model.pte").load_method("forward")
 # Each call:
-output = method.execute(list(inputs))
+output = method.execute(list(inputs)){AS_LIST}
 """

@@ -96,5 +96,5 @@ interpreter.allocate_tensors()
 signature = interpreter.get_signature_runner()
 # Each call:
 arguments = {f"args_{number}": tensor.numpy() for number, tensor in enumerate(inputs)}
-output = signature(**arguments)["output_0"]
+output = signature(**arguments)["output_0"]  # further tensors are output_1 and so on
 """

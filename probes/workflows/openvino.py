@@ -150,5 +150,5 @@ import torch
 # Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}})
 # Each call:
-output = compiled([{array} for tensor in inputs])
+output = compiled([{array} for tensor in inputs])  # output[0] and so on, in the order of the model
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -174,5 +174,5 @@ weights, function = torchax.extract_jax(model)
 compiled = jax.jit(lambda weights, inputs: function(weights, inputs))
 # Each call:
 output = compiled(weights, tuple(jax.dlpack.from_dlpack(tensor) for tensor in inputs))
-output.block_until_ready()
+jax.block_until_ready(output)
 """  # noqa: E501 - the lines are counted, so they are not wrapped

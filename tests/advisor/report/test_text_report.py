@@ -14,6 +14,7 @@ import pytest
 from builders import BASELINE
 from golden_files import Expect
 from report_runs import (
+    run_answer,
     with_advice,
     with_measurement,
     with_results,
@@ -26,6 +27,7 @@ from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
+from advisor.domain.results import MeasuredInputs
 from advisor.report import answer_files, explanation, markdown, page, text_report
 from advisor.report.answer import (
     UNFIT_NOTICE,
@@ -159,6 +161,23 @@ def test_a_flip_is_a_sentence(weight: float, when: Side, bound: str) -> None:
     made = with_advice(built_answers.answer(), flips=flips)
     lines = text_report.render(made).splitlines()
     assert lines[lines.index("What would change the answer:") + 1] == f"  {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows", "says"),
+    [
+        ((4,), 4, "batch size 4, 32 input tokens (that of the examples)"),
+        ((1,), 1, "batch size 1, 32 input tokens,"),
+        ((1, 4), 4, "batch sizes 1 and 4, 32 input tokens,"),
+        ((1,), 4, "batch size 1, 32 input tokens (not that of the examples, 4)"),
+    ],
+)
+def test_the_batch_size_of_the_examples_is_named(
+    sizes: tuple[int, ...], rows: int, says: str
+) -> None:
+    inputs = MeasuredInputs(fixed=0, has_length=True, has_batch=True, example_rows=rows)
+    made = with_results(run_answer(question=builders.question(batch_sizes=sizes)), inputs=inputs)
+    assert says in text_report.measured_at(made, names_examples=True)
 
 
 def columns(made: Answer) -> dict[str, dict[str, str]]:
