@@ -15,7 +15,7 @@ from advisor.ask.obstacles import (
 )
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
-from advisor.domain.model import OnnxModel
+from advisor.domain.model import OnnxModel, input_format_of
 from advisor.domain.plan import (
     BASELINE,
     SERVING_BASELINE,
@@ -192,7 +192,7 @@ def list_arms(workflow: Workflow, device: Literal["cpu", "cuda"], python: str = 
 
 
 def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | None:
-    """Return the question's device, precision or task if the arm does not support it.
+    """Return the question's device, precision, task or form of the model that the arm lacks.
 
     A model's own precision is known only to the worker that opens it, which refuses it then.
     """
@@ -200,6 +200,9 @@ def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | N
         return question.device
     if question.dtype not in {"native", *workflow.arm_dtypes.get(arm.option, workflow.dtypes)}:
         return question.dtype
+    model_format = input_format_of(question.model)
+    if model_format not in workflow.arm_input_formats.get(arm.option, workflow.input_formats):
+        return f"models in the form {model_format}"
     return (
         None
         if question.task in workflow.arm_tasks.get(arm.option, workflow.tasks)

@@ -30,6 +30,7 @@ from advisor.decide.further_lines import (
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import describe_unfitness, is_unfit
 from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
+from advisor.domain.model import OnnxModel
 from advisor.domain.recommendation import ChosenFor
 from advisor.errors import MachineUnfitError
 from advisor.text_format import (
@@ -109,8 +110,17 @@ def _certainty(facts: AdvisedAnswer) -> str:
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good and not is_first else "",
         _wrong_choice(facts),
         describe_faster(facts),
+        _settings_alone(facts),
     ]
     return " ".join(filter(None, sentences))
+
+
+def _settings_alone(facts: AdvisedAnswer) -> str:
+    """Return that the arms of an ONNX file are one workflow, without eager PyTorch beside it."""
+    workflows = {arm.workflow for arm in facts.answer.scores}
+    if len(workflows) > 1 or not isinstance(facts.answer.question.model, OnnxModel):
+        return ""
+    return "All arms run the file with one workflow: only its settings and its feeding differ."
 
 
 def _why_alone(facts: AdvisedAnswer) -> str:

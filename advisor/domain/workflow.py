@@ -155,6 +155,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     arm_tasks: dict[str, tuple[Task, ...]] = {}
     #: Precisions of an arm that does not support all precisions of the workflow.
     arm_dtypes: dict[str, tuple[Dtype, ...]] = {}
+    #: Forms of the model of an arm that does not take all forms of the workflow.
+    arm_input_formats: dict[str, tuple[InputFormat, ...]] = {}
     #: Devices on which an arm is measured only if `--workflows` names it, because its build takes
     #: long there.
     arm_on_request: dict[str, tuple[Literal["cpu", "cuda"], ...]] = {}

@@ -233,7 +233,8 @@ def _docstring(
     speed = ""
     if cell and entry.arm != answer.results.baseline:
         shown = interval_or_range(cell.speedup, unfit=bool(unfit_notice(answer)))
-        speed = f": {shown} as fast as eager PyTorch"
+        baseline = answer.results.baseline
+        speed = f": {shown} as fast as {answer.titles.get(baseline, baseline)}"
     error = worst_error(entry.measured.correctness)
     loss = f" Its weights are quantised to {entry.scored.weights}" if entry.scored.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""

@@ -180,7 +180,8 @@ def count_by_arm() -> dict[str, int]:
             ):
                 known = integration_of(eager, {}, task, device)
                 # Texts are not generated from ONNX files.
-                for form in workflow.input_formats if task == "forward" else ("torch",):
+                forms = workflow.arm_input_formats.get(arm, workflow.input_formats)
+                for form in forms if task == "forward" else ("torch",):
                     asked = {"subject": {"kind": form}}
                     lines = integration_of(file, options, task, device, asked)
                     name = f"{workflow.id}/{arm}/{task}/{device}/{form}"

@@ -218,7 +218,11 @@ def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -
         for arm in workflow.arms
         for task in workflow.arm_tasks.get(arm, workflow.tasks)
         for device in workflow.arm_devices.get(arm, workflow.devices)
-        for form in (workflow.input_formats if task == "forward" else ("torch",))
+        for form in (
+            workflow.arm_input_formats.get(arm, workflow.input_formats)
+            if task == "forward"
+            else ("torch",)
+        )
     }
     assert declared == counted
 

@@ -171,6 +171,15 @@ def test_an_arm_for_another_device_is_excluded() -> None:
     assert "graphs/cuda-graph" in [arm.id for arm in on_gpu.arms]
 
 
+def test_an_onnx_file_has_no_arm_that_would_run_the_code_of_another() -> None:
+    known = builders.shipped_catalogue()
+    workflow = next(each for each in known.workflows if each.id == "onnxruntime-cpu")
+    for model, arms in ((OnnxModel(name="a.onnx"), 2), (builders.question().model, 3)):
+        made = plan(builders.workflow(builders.BASELINE), workflow, model=model)
+        own = [arm for arm in made.arms if arm.workflow == workflow.id and not arm.duplicate_of]
+        assert len(own) == arms
+
+
 def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
     slow = builders.workflow(
         "slow", arms={"default": {}, "dynamic": {}}, arm_on_request={"dynamic": ("cpu",)}

@@ -21,7 +21,7 @@ from advisor.decide.serving import compare_with_asked_rate
 from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Cpu
 from advisor.domain.measurement import Interval, Measurement
-from advisor.domain.model import FactoryModel
+from advisor.domain.model import FactoryModel, OnnxModel
 from advisor.domain.question import choose_next_budget
 from advisor.domain.recommendation import SpeedRegret
 from advisor.domain.results import MeasuredInputs
@@ -89,6 +89,22 @@ def test_the_batch_size_of_the_examples_is_named_if_it_was_not_measured() -> Non
         headline = advise(arm, example_rows=rows).answer.headline
         lines = [line.text for line in headline if line.part == "batch-sizes"]
         assert any(f"--batch-sizes {rows}" in line for line in lines) == is_named
+
+
+@pytest.mark.parametrize("other", ["onnxruntime-cpu/io-binding", "openvino"])
+def test_arms_of_a_file_that_differ_in_settings_alone_are_called_so(other: str) -> None:
+    baseline = msgspec.structs.replace(
+        measured("onnxruntime-cpu/host", 1.0, spread=0.0), workflow="onnxruntime-cpu"
+    )
+    arm = msgspec.structs.replace(measured(other, 1.5), workflow=other.partition("/")[0])
+    known = builders.catalogue(
+        *(builders.workflow(each) for each in ("onnxruntime-cpu", "openvino"))
+    )
+    results = builders.results(baseline, arm, baseline=baseline.arm)
+    question = builders.question(model=OnnxModel(name="/net.onnx"))
+    answer = built_answers.answer_of(results, builders.header(question=question, catalogue=known))
+    told = "only its settings" in built_answers.headline(answer)[1]
+    assert told == (other != "openvino")
 
 
 def test_workflows_that_are_about_as_good_are_named(expect: Expect) -> None:
