@@ -93,7 +93,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if any(word in DATA_FLAGS for word in args[:2]):
         args = move_behind_command(args, program())
     if not args or (args[0].startswith("-") and args[0] not in ROOT_FLAGS):
-        args.insert(0, "ask" if terminal.wants_terminal(args, os.environ) else "recommend")
+        ask, recommend = (
+            {flag for each in program().commands[name].params for flag in each.opts}
+            for name in ("ask", "recommend")
+        )
+        is_on_screens = terminal.wants_terminal(args, os.environ, ask - recommend)
+        args.insert(0, "ask" if is_on_screens else "recommend")
     with Interruptions():
         try:
             _run(args)

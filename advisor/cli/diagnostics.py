@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import os
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -12,13 +13,12 @@ import typer
 
 from advisor.ask.answers import Answers
 from advisor.cli.options import AsJson, GroupedCommand, takes_answers
-from advisor.cli.output import make_context, print_text
+from advisor.cli.output import make_context, print_rows, print_text
 from advisor.errors import MissingExtraError
 from advisor.version import how_to_install
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.doctor import Finding
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -43,25 +43,17 @@ def workflows(answers: Answers, *, json: AsJson = False) -> None:
     from advisor.report.formatting import plain_table
 
     rows = list_workflows(answers, make_context())
-    if json:
-        print_text(msgspec.json.format(msgspec.json.encode(rows), indent=2))
-        return
-    heading = ["workflow", "here", "verified", "runs in"]
-    table = plain_table(
-        [
-            heading,
-            *(
-                [row.id, row.status, ", ".join(row.verified) or "never", row.python or ""]
-                for row in rows
-            ),
-        ]
-    )
-    notes = [
-        f"  {row.id}: {row.reason}" + (f"; next: {row.fix}" if row.fix else "")
-        for row in rows
-        if row.reason
-    ]
-    print_text("\n".join([*table, "", *notes]))
+
+    def render() -> list[str]:
+        table = [["workflow", "here", "verified", "runs in"]]
+        notes = []
+        for row in rows:
+            table.append([row.id, row.status, ", ".join(row.verified) or "never", row.python or ""])
+            fix = f"; next: {row.fix}" if row.fix else ""
+            notes += [f"  {row.id}: {row.reason}{fix}"] if row.reason else []
+        return [*plain_table(table), "", *notes]
+
+    print_rows(rows, render, json=json)
 
 
 @app.command(rich_help_panel="This machine")
@@ -74,13 +66,19 @@ def doctor(
 ) -> None:
     """Check GPU, interpreter, disk and environments. Exit code 3 if a check fails."""
     from advisor.doctor import examine
+    from advisor.report.formatting import plain_table
     from advisor.store.store import default_home
 
     findings = examine(python or sys.executable, default_home(os.environ), os.environ)
-    if json:
-        print_text(msgspec.json.encode(findings))
-    else:
-        _print_findings(findings)
+
+    def render() -> Iterator[str]:
+        rows = [[finding.status, finding.name, finding.what] for finding in findings]
+        for line, finding in zip(plain_table(rows), findings, strict=True):
+            yield line
+            if finding.fix:
+                yield f"      next: {finding.fix}"
+
+    print_rows(findings, render, json=json)
     if any(finding.status == "fail" for finding in findings):
         raise typer.Exit(3)
 
@@ -116,16 +114,6 @@ def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
             )
         )
     return rows
-
-
-def _print_findings(findings: list[Finding]) -> None:
-    from advisor.report.formatting import plain_table
-
-    rows = [[finding.status, finding.name, finding.what] for finding in findings]
-    for line, finding in zip(plain_table(rows), findings, strict=True):
-        print_text(line)
-        if finding.fix:
-            print_text(f"      next: {finding.fix}")
 
 
 @app.command(rich_help_panel="Coding agents")

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from advisor.cli.options import AsJson
-from advisor.cli.output import make_context, print_status, print_text
+from advisor.cli.output import make_context, print_rows, print_status, print_text
 from advisor.text_format import MEBIBYTE
 
 if TYPE_CHECKING:
@@ -58,21 +58,16 @@ def list_environments(*, json: AsJson = False) -> None:
     from advisor.report.formatting import plain_table
 
     rows = _environment_rows()
-    if json:
-        print_text(msgspec.json.format(msgspec.json.encode(rows), indent=2))
-        return
-    heading = ["environment", "state", "MiB", "licence", "for"]
-    cells = [
-        [
-            row.name,
-            f"{row.state}, with {', '.join(row.added)}" if row.added else row.state,
-            str(row.disk_mib or "?"),
-            row.licence,
-            ", ".join(row.workflows),
-        ]
-        for row in rows
-    ]
-    print_text("\n".join(plain_table([heading, *cells])))
+
+    def render() -> list[str]:
+        table = [["environment", "state", "MiB", "licence", "for"]]
+        for row in rows:
+            state = f"{row.state}, with {', '.join(row.added)}" if row.added else row.state
+            size, workflows = str(row.disk_mib or "?"), ", ".join(row.workflows)
+            table.append([row.name, state, size, row.licence, workflows])
+        return plain_table(table)
+
+    print_rows(rows, render, json=json)
 
 
 @app.command()

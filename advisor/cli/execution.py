@@ -10,7 +10,7 @@ import sys
 import weakref
 from collections.abc import Iterator
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
@@ -20,7 +20,7 @@ from advisor.cli.output import OutputFormat, make_context, print_document, print
 from advisor.errors import UserError
 
 if TYPE_CHECKING:
-    from advisor.domain.answer import Answer, Problem
+    from advisor.domain.answer import Answer
     from advisor.store.runs import Run
 
 
@@ -108,7 +108,8 @@ def print_answer(answer: Answer, output_format: OutputFormat, *, full: bool = Fa
     """
     _print_document(answer, output_format, full=full)
     if answer.problem is not None:
-        exit_with_problem(answer.problem)
+        print_status(f"{answer.problem.what}; next: {answer.problem.next_step}")
+        raise typer.Exit(answer.problem.exit_code)
 
 
 def _print_document(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:
@@ -117,12 +118,6 @@ def _print_document(answer: Answer, output_format: OutputFormat, *, full: bool =
     columns = shutil.get_terminal_size((text_report.WIDEST, 0)).columns
     short = functools.partial(text_report.summarise, width=columns)
     print_document(answer, output_format, text_report.render if full else short)
-
-
-def exit_with_problem(problem: Problem) -> NoReturn:
-    """Print why there is no recommendation, and exit with the code of the error."""
-    print_status(f"{problem.what}; next: {problem.next_step}")
-    raise typer.Exit(problem.exit_code)
 
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -7,14 +7,14 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 import typer
 from typer.core import TyperGroup
 
-from advisor.errors import FormatError, OutputFileError
+from advisor.errors import FormatError, OutputFileError, choose_among
 from advisor.text_format import escape_control_chars
 
 if TYPE_CHECKING:
@@ -51,6 +51,22 @@ def choose_output_format(*, json: bool, jsonl: bool = False) -> OutputFormat:
     if jsonl:
         return "json-lines"
     return "json" if json else "text"
+
+
+def choose(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return the name of a format or style; raise `FormatError` for an unknown one."""
+    names = list(known)
+    if name not in names:
+        raise FormatError(f"unknown {kind} {name!r}", choose_among(name, names))
+    return name
+
+
+def print_rows(
+    rows: Sequence[msgspec.Struct], render: Callable[[], Iterable[str]], *, json: bool
+) -> None:
+    """Print a list as indented JSON, or the lines that `render` makes of it."""
+    as_json = msgspec.json.format(msgspec.json.encode(rows), indent=2) if json else b""
+    print_text(as_json or "\n".join(render()))
 
 
 def print_document(

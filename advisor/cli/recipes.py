@@ -5,19 +5,22 @@ from __future__ import annotations
 import pathlib
 from typing import Annotated
 
-import msgspec
 import typer
 
 from advisor.cli.options import AsJson, Output, RunName, StoredRunName, WorkflowName, parse_share
 from advisor.cli.output import (
     STANDARD_OUTPUT,
+    choose,
+    choose_output_format,
     make_context,
     open_store,
+    print_document,
+    print_rows,
     print_status,
     print_text,
     write_output,
 )
-from advisor.errors import FormatError, NoRecipeError, OutputFileError, choose_among
+from advisor.errors import NoRecipeError, OutputFileError
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -50,8 +53,7 @@ def recipe(
         "start": recipe_text.render_start,
         "write": recipe_text.render_write,
     }
-    if style not in styles:
-        raise FormatError(f"unknown style {style!r}", choose_among(style, styles))
+    choose("style", style, styles)
     store, is_file = open_store(), answer_files.is_file(run)
     if is_file and style != "snippet":
         raise NoRecipeError(
@@ -95,7 +97,6 @@ def verify(
     it. Folders that it names, such as a clone of llama.cpp, are looked for in the current one.
     """
     from advisor.decide.decision import decide
-    from advisor.domain.answer import encode
     from advisor.report import verification
 
     stored = open_store().find(run)
@@ -108,7 +109,7 @@ def verify(
         context=make_context(),
         tell=print_status,
     )
-    print_text(encode(found) if json else verification.render(found), nl=False)
+    print_document(found, choose_output_format(json=json), verification.render)
     if not found.holds:
         raise typer.Exit(1)
 
@@ -135,7 +136,7 @@ def improve(
     answer, context = decide(stored), make_context()
     found = improvement.improve(answer, stored, seconds=seconds, context=context, tell=print_status)
     if json:
-        print_text(msgspec.json.format(msgspec.json.encode(list(found)), indent=2))
+        print_rows(list(found), list, json=True)
         return
     if breaks := improvement.render_breaks(answer):
         print_text(breaks)

@@ -14,8 +14,8 @@ from advisor.cli.output import (
     choose_output_format,
     make_context,
     open_store,
+    print_document,
     print_status,
-    print_text,
 )
 from advisor.domain.model import FactoryModel
 from advisor.store.store import LATEST
@@ -120,7 +120,6 @@ def upgrade(
     measured. Arms with environments of their own are left out: these do not change.
     """
     from advisor.decide.decision import decide
-    from advisor.domain.answer import encode
     from advisor.execute import drafts
     from advisor.report import comparison_text
     from advisor.report.comparison import compare_answers
@@ -134,4 +133,4 @@ def upgrade(
     with resumable_with(f"p3-advisor resume {again.directory.name}"):
         follow(again, "text")
     comparison = compare_answers(before, decide(again), LARGEST_CHANGE)
-    print_text(encode(comparison) if json else comparison_text.render(comparison), nl=False)
+    print_document(comparison, choose_output_format(json=json), comparison_text.render)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from advisor.cli.options import AsJson, Output, RunName, parse_share
-from advisor.cli.output import STANDARD_OUTPUT, open_store, print_text, write_output
+from advisor.cli.output import (
+    STANDARD_OUTPUT,
+    choose,
+    choose_output_format,
+    open_store,
+    print_text,
+    write_output,
+)
 from advisor.errors import (
     FormatError,
     NotComparableError,
     UndecidedError,
-    choose_among,
 )
 
 if TYPE_CHECKING:
@@ -70,14 +75,8 @@ def parse_formats(text: str) -> list[str]:
     """Parse the formats of a report; raise `FormatError`."""
     from advisor.report.answer_files import FORMATS
 
-    selected = [name.strip().lower() for name in text.split(",") if name.strip()]
-    unknown = [name for name in selected if name not in FORMATS]
-    if unknown or not selected:
-        raise FormatError(
-            f"unknown format {unknown[0] if unknown else text!r}",
-            choose_among(unknown[0] if unknown else text, FORMATS),
-        )
-    return list(dict.fromkeys(selected))
+    names = [part.strip().lower() for part in text.split(",") if part.strip()] or [text]
+    return list(dict.fromkeys(choose("format", name, FORMATS) for name in names))
 
 
 @app.command(rich_help_panel="Results")
@@ -120,25 +119,17 @@ def compare(
         "md": comparison_text.render_markdown,
         "json": encode,
     }
-    chosen = _choose_format(formats, list(renderers), json=json)
+    chosen = choose("format", formats or choose_output_format(json=json), renderers)
+    if json and chosen != "json":
+        raise FormatError(
+            f"--json and --format {chosen} ask for different formats", "leave out one of them"
+        )
     threshold = parse_share(fail_on_regression or "5%")
     first, second = (answer_files.open_answer(name, open_store()) for name in (before, after))
     comparison = compare_answers(first, second, threshold)
     write_output(output, renderers[chosen](comparison))
     if fail_on_regression or fail_on_undecided:
         _exit_with_outcome(comparison, comparison_text.conclusion(comparison)[0], fail_on_undecided)
-
-
-def _choose_format(asked: str, known: Sequence[str], *, json: bool) -> str:
-    """Return the format; raise `FormatError` for an unknown one and for another one with `json`."""
-    chosen = asked or ("json" if json else "text")
-    if chosen not in known:
-        raise FormatError(f"unknown format {chosen!r}", choose_among(chosen, known))
-    if json and chosen != "json":
-        raise FormatError(
-            f"--json and --format {chosen} ask for different formats", "leave out one of them"
-        )
-    return chosen
 
 
 def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: bool) -> None:  # noqa: FBT001

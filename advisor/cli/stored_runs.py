@@ -18,6 +18,7 @@ from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose_output_format,
     open_store,
+    print_rows,
     print_status,
     print_text,
     write_output,
@@ -136,16 +137,16 @@ def history(
             f"{len(unreadable)} stored run{'s' if len(unreadable) > 1 else ''} cannot be read: "
             f"{', '.join(unreadable)}; p3-advisor show RUN gives the reason"
         )
-    if json:
-        print_text(msgspec.json.encode(entries))
-        return
-    rows = [["run", "created", "model", "device", "state", "answer", "decision", "note"]]
-    for entry in entries:
-        state = _describe_state(entry, state_of(entry, Run(store.run_directory(entry.run_id))))
-        question = [entry.run_id, _local_time(entry.created), entry.model, entry.device]
-        rows.append([*question, state, *_describe_answer(entry.answer), entry.note])
-    empty = "No runs yet. p3-advisor --json starts one."
-    print_text("\n".join(plain_table(rows)) if entries else empty)
+
+    def render() -> list[str]:
+        rows = [["run", "created", "model", "device", "state", "answer", "decision", "note"]]
+        for entry in entries:
+            state = _describe_state(entry, state_of(entry, Run(store.run_directory(entry.run_id))))
+            question = [entry.run_id, _local_time(entry.created), entry.model, entry.device]
+            rows.append([*question, state, *_describe_answer(entry.answer), entry.note])
+        return plain_table(rows) if entries else ["No runs yet. p3-advisor --json starts one."]
+
+    print_rows(entries, render, json=json)
 
 
 def _local_time(created: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -35,17 +35,6 @@ Theme = Annotated[
 NoColor = Annotated[bool, typer.Option("--no-color", help="no colours, as with NO_COLOR")]
 NoMouse = Annotated[bool, typer.Option("--no-mouse", help="do not capture the mouse")]
 
-#: Flags that only the terminal program has.
-TERMINAL_FLAGS = (
-    "--replay",
-    "--open",
-    "--speed",
-    "--ascii",
-    "--theme",
-    "--no-color",
-    "--no-mouse",
-)
-
 
 def is_terminal(environment: Mapping[str, str]) -> bool:
     """Return whether the standard streams are an interactive terminal with cursor control."""
@@ -55,12 +44,17 @@ def is_terminal(environment: Mapping[str, str]) -> bool:
     return has_cursor and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
-def wants_terminal(args: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Return whether arguments without a command start the terminal program."""
-    names = [word.partition("=")[0] for word in args]
-    if any(name in TERMINAL_FLAGS for name in names):
-        return True
-    return is_terminal(environment) and not any(name in DATA_FLAGS for name in names)
+def wants_terminal(
+    args: Sequence[str], environment: Mapping[str, str], own_flags: Collection[str]
+) -> bool:
+    """Return whether arguments without a command start the terminal program.
+
+    `own_flags` are those that no other command has.
+    """
+    names = {word.partition("=")[0] for word in args}
+    return not names.isdisjoint(own_flags) or (
+        is_terminal(environment) and names.isdisjoint(DATA_FLAGS)
+    )
 
 
 @app.command(cls=GroupedCommand, rich_help_panel="Measure")
