@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from advisor.decide.further_lines import CLEARLY_FASTER, AdvisedAnswer
+from advisor.decide.reasons import find_lower_precision
 from advisor.decide.recommend import find_errors
 from advisor.decide.sensitivity import SAME_SCORE, describe_flips, grades_of
 from advisor.decide.trust import is_unfit
@@ -87,11 +88,13 @@ def is_baseline_advised(facts: AdvisedAnswer) -> bool:
 
 def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     """Return that outputs are less exact than those of the advised arm; empty if they are not."""
-    errors = find_errors(facts.answer.results)
+    errors, measurements = find_errors(facts.answer.results), facts.answer.results.measurements
     error = errors.get(faster.arm, 0.0)
     if error <= errors.get(facts.scored.arm, 0.0):
         return ""
-    return f" but less exact (error {error:.1e})" if math.isfinite(error) else " but less exact"
+    is_lower = faster.weights is None and faster.arm in find_lower_precision(measurements)
+    price = " but in a lower precision" if is_lower else " but less exact"
+    return f"{price} (error {error:.1e})" if math.isfinite(error) else price
 
 
 def _why_not(facts: AdvisedAnswer, faster: ScoredArm) -> str:

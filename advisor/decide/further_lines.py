@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from advisor.decide.reasons import find_lower_precision
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import Answer
@@ -27,6 +28,8 @@ from probes.wire.checks import Checked
 
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
+#: The compute capability of GPUs from which they have TF32, as in `improvements.toml`.
+FIRST_WITH_TF32 = 8.0
 EAGER_TITLE = "eager PyTorch"
 #: An arm that is this many times as fast as the advised one is named.
 CLEARLY_FASTER = 1.1
@@ -126,6 +129,29 @@ def describe_weights(facts: AdvisedAnswer) -> list[str]:
         else ""
     )
     return [f"Its weights are quantised to {facts.scored.weights}{error}.{instead}{random}"]
+
+
+def describe_precision(facts: AdvisedAnswer, faster: ScoredArm | None = None) -> list[str]:
+    """Return which arms compute in a lower precision than was asked for, and how TF32 is tried.
+
+    It is said of the `faster` arm already, where that is named.
+    """
+    question, measurements = facts.answer.question, facts.answer.results.measurements
+    lower = [
+        facts.titles[arm]
+        for arm in find_lower_precision(measurements)
+        # Quantised ones say how they are.
+        if facts.arms[arm].weights is None and (faster is None or arm != faster.arm)
+    ]
+    verb = "computes" if len(lower) == 1 else "compute"
+    than = f"probably {verb} in a lower precision than {question.dtype}"
+    lines = [f"{join_names(lower)} {than}."] if lower else []
+    gpu = facts.answer.machine.find_gpu(question.gpu)
+    has_tf32 = gpu is not None and float(gpu.compute_capability) >= FIRST_WITH_TF32
+    is_tried = any(tried.name == "tf32" for each in measurements for tried in each.variants)
+    if question.dtype == "float32" and has_tf32 and not is_tried:
+        lines.append('TF32 (torch.set_float32_matmul_precision("high")) was not tried.')
+    return [" ".join(lines)] if lines else []
 
 
 def _alternative(facts: AdvisedAnswer, arm: str | None) -> str:

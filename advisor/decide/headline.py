@@ -21,6 +21,7 @@ from advisor.decide.further_lines import (
     describe_accuracy,
     describe_adjustments,
     describe_batch_sizes,
+    describe_precision,
     describe_requests,
     describe_start,
     describe_variants,
@@ -73,6 +74,7 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
         ("load", write_load_lines(facts)),
         ("weights", describe_weights(facts)),
         ("accuracy", describe_accuracy(facts)),
+        ("accuracy", describe_precision(facts, find_faster_arm(facts))),
         ("accuracy", describe_adjustments(facts)),
         ("batch-sizes", describe_batch_sizes(facts)),
     )

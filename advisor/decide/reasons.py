@@ -15,22 +15,26 @@ from advisor.text_format import format_share
 ABOVE_PEAK = 1.2
 
 
-def explain_precision(measurements: Sequence[Measurement], dtype: str) -> list[str]:
-    """Return the arms that probably compute in a lower precision than `dtype`.
+def find_lower_precision(measurements: Sequence[Measurement]) -> dict[str, float]:
+    """Return the arms that probably compute in a lower precision than was asked for.
 
-    Their outputs are less exact, and they exceed the peak that was measured in `dtype`. TensorRT
-    for RTX, for example, rounds float32 products to TF32 although that is switched off.
+    Their outputs are less exact, and they exceed the peak that was measured in that precision, of
+    which they reach the share. TensorRT for RTX, for example, rounds float32 products to TF32
+    although that is switched off.
     """
     shares = {
         each.arm: max((call.compute_share or 0.0 for call in each.diagnosis), default=0.0)
         for each in measurements
         if any(checked.accuracy_class == "close" for checked in each.correctness)
     }
+    return {arm: share for arm, share in shares.items() if share > ABOVE_PEAK}
+
+
+def explain_precision(measurements: Sequence[Measurement], dtype: str) -> list[str]:
     return [
         f"{arm} reaches {format_share(share)} of the arithmetic peak of {dtype}, and its outputs "
         "are less exact: it probably computes in a lower precision"
-        for arm, share in shares.items()
-        if share > ABOVE_PEAK
+        for arm, share in find_lower_precision(measurements).items()
     ]
 
 

@@ -13,13 +13,14 @@ import pytest
 from builders import BASELINE, DEMO
 from golden_files import Expect
 
-from advisor.decide.further_lines import AdvisedAnswer
+from advisor.decide.further_lines import FIRST_WITH_TF32, AdvisedAnswer, describe_precision
 from advisor.decide.reasons import explain_precision
 from advisor.decide.trained_loss import summarise_loss
 from advisor.domain.accuracy import LossRule
 from advisor.domain.constraints import Constraint
-from advisor.domain.measurement import Measurement
+from advisor.domain.measurement import Measurement, Variant
 from advisor.domain.run_state import ProcessState
+from advisor.report import improvement
 from probes.wire.checks import Accuracy, AccuracyClass, TextScores, UserMetric
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
@@ -133,6 +134,31 @@ def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
     found = explain_precision([arm], "float32")
     assert bool(found) == is_lower
     assert all("compiled" in each and "float32" in each for each in found)
+
+
+def test_an_answer_in_float32_names_the_lower_precision_that_an_arm_has_or_pytorch_could(
+    expect: Expect,
+) -> None:
+    lower = msgspec.structs.replace(
+        measured("rounding", 4.0, "close", CLOSE),
+        diagnosis=(builders.call_diagnosis(compute_share=1.5),),
+    )
+    found = advise(lower, device="cuda", gpu=builders.gpu().uuid, dtype="float32")
+    for capability, is_tried in (("9.0", False), ("7.5", False), ("9.0", True)):
+        gpu = builders.gpu(compute_capability=capability)
+        tried = (Variant(name="tf32", title="TF32", lines="x"),) if is_tried else ()
+        arms = (msgspec.structs.replace(lower, variants=tried),)
+        answer = msgspec.structs.replace(
+            found.answer,
+            machine=builders.gpu_machine(gpu),
+            results=msgspec.structs.replace(found.answer.results, measurements=arms),
+        )
+        lines = describe_precision(found._replace(answer=answer))
+        if capability == "9.0" and not is_tried:
+            expect("precision-of-float32", lines)
+        assert ("TF32" in lines[0]) == (capability == "9.0" and not is_tried)
+    limit = improvement.load().precision["tf32"].compute_capability
+    assert limit == FIRST_WITH_TF32
 
 
 ENGINE = builders.workflow("engine", arms={"default": {}, "q8": {}}, arm_weights={"q8": "int8"})
