@@ -76,7 +76,7 @@ def ranking_columns(
             Column(
                 f"call-{shape}",
                 f"{speed_unit(answer)} @{shape}",
-                functools.partial(_call, shape),
+                functools.partial(_call, answer, shape),
                 "throughput" if is_text else "seconds_median",
                 ("throughput" if is_text else "call time",),
                 WIDE_WIDTH if number < WIDE_SHAPES else VERY_WIDE_WIDTH,
@@ -187,14 +187,20 @@ def _rank(answer: Answer, arm: RankedArm) -> str:
     return f"{arm.scored.rank}{'!' if arm.scored.failures else ''}"
 
 
-def _call(shape: Shape, arm: RankedArm) -> str:
-    """Return the tokens per second of generated text, or the milliseconds of a call."""
+def _call(answer: Answer, shape: Shape, arm: RankedArm) -> str:
+    """Return the tokens per second of generated text, or the milliseconds of a call.
+
+    Both follow from the baseline's and the speed-up. Documents of runs have times, too, of which
+    those of early runs are of other rounds than the speed-up.
+    """
+    cells = {each.shape: each for each in (answer.baseline.cells if answer.baseline else ())}
     cell = next((each for each in arm.cells if each.shape == shape), None)
-    if cell is None:
+    if cell is None or shape not in cells:
         return MISSING
+    baseline, speedup = cells[shape], cell.speedup.value
     if cell.generation:
-        return format_number(cell.throughput.value, 0)
-    return format_milliseconds(cell.seconds.median)
+        return format_number(baseline.throughput.value * speedup, 0)
+    return format_milliseconds(baseline.seconds.median / speedup)
 
 
 def interval_or_range(speedup: Interval, *, unfit: bool, decimals: int = 2) -> str:

@@ -40,6 +40,23 @@ def answer(request: pytest.FixtureRequest) -> Answer:
     return answer_files.read_answer(str(EVIDENCE / f"{request.param}.json"))
 
 
+@pytest.mark.parametrize(
+    "kept", ["h100-tinyllama-liger-bfloat16", "h200-generate-tinyllama-genai-bfloat16"]
+)
+def test_the_times_of_the_ranking_follow_its_speedups(kept: str) -> None:
+    """In these early documents, the stored times are of other rounds than the speed-ups."""
+    answer = answer_files.read_answer(str(EVIDENCE / f"{kept}.json"))
+    columns = {column.name: column for column in ranking_columns(answer)}
+    (own,) = [arm for arm in answer.ranked if arm.arm == answer.results.baseline]
+    for cell in own.cells:
+        write = columns[f"call-{cell.shape}"].write
+        for arm in answer.ranked:
+            speedup = next(each.speedup for each in arm.cells if each.shape == cell.shape)
+            one, other = (float(write(each).replace(",", "")) for each in (own, arm))
+            ratio = other / one if cell.generation else one / other
+            assert ratio == pytest.approx(speedup.value, rel=0.02)
+
+
 @pytest.mark.parametrize("render", [text_report.render, markdown.render])
 def test_every_row_of_a_text_has_a_cell_for_each_head(
     render: Any, answer: Answer, monkeypatch: pytest.MonkeyPatch
