@@ -40,6 +40,10 @@ PORTABILITY = (
 )
 
 
+#: The score weighs costs, too: the arm may be slower than the advised one.
+BEST_BY_SHAPE = "Highest score at each shape alone, which need not be the highest speed"
+
+
 def tables(answer: Answer) -> list[Table]:
     """Return the tables that have rows."""
     return [
@@ -94,7 +98,10 @@ def _criteria_table(answer: Answer) -> list[Table]:
 
 
 def _shape_table(answer: Answer) -> list[Table]:
-    """Return the best arm at each shape; none for one length where it is the advised one at all."""
+    """Return which arm scores most at each shape alone; none where it is always the advised one.
+
+    With several lengths there is a table in any case.
+    """
     advice, weights = answer.recommendation, answer.question.weights
     shapes = advice.advice_by_shape if advice is not None else ()
     lengths = any(each.shape.lengths for each in shapes)
@@ -115,10 +122,10 @@ def _shape_table(answer: Answer) -> list[Table]:
     ]
     head = [
         *(("tokens", "share") if lengths else ()),
-        *("batch", "best arm", "speed-up", "of the advised arm"),
+        *("batch", "arm", "speed-up", "of the advised arm"),
     ]
-    notes, names = (MIX,) if lengths else (), {head.index("best arm")}
-    return [Table("shapes", "Best arm at each shape", [head, *rows], notes, names)]
+    notes, names = (MIX,) if lengths else (), {head.index("arm")}
+    return [Table("shapes", BEST_BY_SHAPE, [head, *rows], notes, names)]
 
 
 def _speed_at(answer: Answer, arm: str, shape: Shape, speedup: float) -> str:

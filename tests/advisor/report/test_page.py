@@ -140,6 +140,7 @@ def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None
     made = built_answers.answer()
     other = ShapeAdvice(shape=Shape(64), arm="other", speedup=3.0, advised_speedup=2.0)
     criteria, table = parts.tables(with_advice(made, advice_by_shape=(other,)))
+    assert table.title == parts.BEST_BY_SHAPE, "a slower arm is not called the best one"
     assert table.rows[1] == ["64", "other", "3.00x", "2.00x"]
     assert [row[0].replace(" ", "_") for row in criteria.rows[1:]] == [*CRITERIA]
     assert {row[-1] for row in criteria.rows[1:]} <= {"measured", "declared"}
