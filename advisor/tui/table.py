@@ -118,10 +118,15 @@ class Column:
         return Text(f"{shown:>{self.width}}" if self.is_numeric else shown, style, no_wrap=True)
 
 
-def fit_columns(columns: Sequence[Column], width: int, rows: Collection[Row]) -> list[Column]:
-    """Return the columns that a terminal shows; the first ones get the cells that are left."""
+def fit_columns(
+    columns: Sequence[Column], width: int, rows: Collection[Row], margin: int = 0
+) -> list[Column]:
+    """Return the columns that a terminal shows; the first ones get the cells that are left.
+
+    `margin` is what of the terminal lies beside the table.
+    """
     shown = [dataclasses.replace(column) for column in columns if width >= column.shown_from]
-    left = width - 1 - sum(column.width + 1 for column in shown)
+    left = width - margin - 1 - sum(column.width + 1 for column in shown)
     for column in shown:
         most = column.most
         if column.is_name:
@@ -159,7 +164,9 @@ class Table(DataTable[Text]):
         `rows` and `styles` are by row key. Only cells that differ are updated where columns and
         keys are the same as before.
         """
-        shown, styles = fit_columns(columns, self.app.size.width, rows.values()), styles or {}
+        width, styles = self.app.size.width, styles or {}
+        margin = width - self.size.width if self.size.width else 0
+        shown = fit_columns(columns, width, rows.values(), margin)
         cells: dict[str, list[tuple[str, str]]] = {key: [] for key in rows}
         for column in shown:
             contents = [row.get(column.key, "") for row in rows.values()]

@@ -117,7 +117,7 @@ class AdvisorScreen(Screen[None]):
         bindings = self._bindings.key_to_bindings.get(event.key, [])
         if bindings and not any(self.offers(each.action) for each in bindings):
             what = bindings[0].tooltip or bindings[0].description.lower()
-            self.notify(f"{what}: {self.refusal_of(bindings[0].action)}")
+            self.notify(f"{what}: {self.refusal_of(bindings[0].action)}", timeout=3)
 
     def action_back(self) -> None:
         self.app.pop_screen()

@@ -66,9 +66,9 @@ the stopped run under the cursor. H lists all stored runs."""
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("enter", "open", "Open"),
         bind("n", "app.new_question", "New", "a new question", name="new"),
-        bind("ctrl+r", "app.start_now", "Measure demo", "with the default answers", name="run"),
+        bind("ctrl+r", "app.start_now", "Measure demo", "measure the built-in model", name="run"),
         bind("H", "app.history", "History", name="history"),
-        bind("d", "app.doctor", "Check machine", "for problems", name="doctor"),
+        bind("d", "app.doctor", "Check machine", "check it for problems", name="doctor"),
     ]
 
     def compose_body(self) -> ComposeResult:

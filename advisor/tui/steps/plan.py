@@ -37,7 +37,7 @@ class PlanStep(Step):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "leave_out", "Leave out"),
-        bind("m", "create_env", "Create environment", "of the workflow under the cursor"),
+        bind("m", "create_env", "Create environment", "create the workflow's environment"),
     ]
 
     def compose(self) -> ComposeResult:
