@@ -14,7 +14,6 @@ import msgspec
 from advisor.context import Context
 from advisor.decide import absent_gpu
 from advisor.domain.answer import Answer
-from advisor.domain.machine import QuietProblem
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.errors import UserError
@@ -29,6 +28,7 @@ from advisor.execute.drafts import (
     propose_again,
     undecided_workflows,
 )
+from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers
 from advisor.text_format import escape_control_chars
 from advisor.tui import text
@@ -64,13 +64,13 @@ def _start(app: AdvisorApp, make_draft: Callable[[], DraftRun | Answer], questio
         return
     app.notify("making the plan ...", timeout=2)
 
-    def check() -> tuple[DraftRun | Answer, tuple[QuietProblem, ...]]:
+    def check() -> tuple[DraftRun | Answer, tuple[str, ...]]:
         drafted = make_draft()
         if isinstance(drafted, Answer):
             return drafted, ()
         return drafted, find_load_problems(drafted, app.context)
 
-    def show(checked: tuple[DraftRun | Answer, tuple[QuietProblem, ...]]) -> None:
+    def show(checked: tuple[DraftRun | Answer, tuple[str, ...]]) -> None:
         drafted, problems = checked
         if isinstance(drafted, Answer):
             app.run_controller.show_absent_gpu(drafted)
@@ -133,11 +133,12 @@ def _task(question: Question) -> str:
     return f"generate {outputs} tokens from {inputs} with {name}"
 
 
-def find_load_problems(drafted: DraftRun, context: Context) -> tuple[QuietProblem, ...]:
+def find_load_problems(drafted: DraftRun, context: Context) -> tuple[str, ...]:
     """Observe the machine for about a second and return what keeps it from being quiet."""
     limits = drafted.catalogue.presets.quiet
     read = quiet.load_reader(drafted.machine, drafted.question.gpus, context)
-    return quiet.check_now(read, limits).problems
+    check = quiet.check_now(read, limits)
+    return tuple(describe_problem(problem, check.load) for problem in check.problems)
 
 
 def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:

@@ -49,25 +49,22 @@ class HelpDialog(Dialog[None]):
         self._below = below
 
     def compose(self) -> ComposeResult:
-        focused = self._below.focused
-        at_focus = self._describe_focus()
+        focused, at_focus = self._below.focused, self._describe_focus()
         widget_help = describe_widget(focused) if focused is not None else ""
+        about = " ".join(getattr(self._below, "HELP_TEXT", "").split())
+        terms = render_terms(getattr(self._below, "TERMS", ()))
         with VerticalScroll(classes="dialog"):
             if widget_help:
-                yield Static(Text(f"{widget_help}\n"), markup=False)
+                yield Static(f"{widget_help}\n", markup=False)
             if at_focus:
                 yield Static(at_focus, id="at-focus", markup=False)
-            if at_focus or widget_help:
-                yield Static(Text("This screen", style="bold"), markup=False)
-            yield Static(
-                Text(" ".join(getattr(self._below, "HELP_TEXT", "").split()) + "\n"), markup=False
-            )
-            yield Static(Text("Keys of this screen", style="bold"), markup=False)
-            yield Static(self._keys(), markup=False)
-            yield Static(Text("\nEverywhere", style="bold"), markup=False)
-            yield Static(GENERAL, markup=False)
-            yield Static(Text("Terms", style="bold"), markup=False)
-            yield Static(render_terms(getattr(self._below, "TERMS", ())), id="terms", markup=False)
+            for title, content in (
+                ("This screen", Text(f"{about}\n")),
+                ("Keys of this screen", self._keys()),
+                ("\nEverywhere", Text(GENERAL)),
+                ("Terms", terms),
+            ):
+                yield Static(Text.assemble((f"{title}\n", "bold"), content), markup=False)
         yield KeyFooter()
 
     def _describe_focus(self) -> Text:

@@ -13,20 +13,12 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, Static
 
-from advisor.domain.machine import QuietProblem
 from advisor.store.runs import HistoryEntry
 from advisor.tui import text
 from advisor.tui.widgets import KeyFooter, bind
 
 #: Longest wait for a quiet machine.
 WAIT_SECONDS = 300.0
-PROBLEMS: dict[QuietProblem, str] = {
-    "cpu-busy": "other processes keep processors busy",
-    "cpu-stolen": "the hypervisor takes processor time",
-    "gpu-processes": "other processes use the GPU",
-    "gpu-busy": "the GPU is busy",
-    "gpu-clocks-held-down": "heat or a fault holds the clocks of the GPU down",
-}
 
 
 class Dialog(ModalScreen[ScreenResultType]):
@@ -124,7 +116,7 @@ def command_dialog(question: str, details: str, arguments: Sequence[str]) -> Cho
 
 
 def start_dialog(
-    question: str, work: str, problems: Sequence[QuietProblem], wait_seconds: float
+    question: str, work: str, problems: Sequence[str], wait_seconds: float
 ) -> ChoiceDialog[float | None]:
     """Ask for the seconds to wait for a quiet machine, 0 to start at once; None for no start.
 
@@ -133,7 +125,7 @@ def start_dialog(
     replies = [Reply[float | None]("y,enter", "Start", wait_seconds)]
     details = [work]
     if problems:
-        busy = f"This machine is busy: {'; '.join(PROBLEMS[problem] for problem in problems)}."
+        busy = f"This machine is busy: {'; '.join(problems)}."
         question = f"{question}  {busy}".strip()
         details.append("Times that are measured now may not decide anything.")
         wait = f"wait at most {WAIT_SECONDS / 60:.0f} minutes until it is quiet"

@@ -79,31 +79,15 @@ class RunController:
 
     def _open_run(self, run: Run) -> None:
         session = self.session
-        if self.owned_host is None or session is None:
-            self._open_session(run)
-        elif session.run.directory == run.directory and not session.is_finished:
+        if session is not None and session.is_going_on and session.run.directory == run.directory:
             self.show(session)
         elif not run.is_active():
-            # The run that this program executes stays the current one.
             catalogue = run.header().catalogue
             self._app.background.start(
                 "results", lambda: RunAnswer(decide(run), catalogue, run), self.show_answer
             )
-        else:
-            self.refuse_if_busy()
-
-    def _open_session(self, run: Run) -> None:
-        try:
-            session = RunSession.for_run(run)
-            session.refresh()
-        except UserError as error:
-            self._app.show_error(error)
-            return
-        if session.is_running:
-            self.show(session)
-        else:
-            self.session = session
-            self.show_results()
+        elif not self.refuse_if_busy():
+            self.show(RunSession.for_run(run))
 
     def resume(self, name: str) -> None:
         """Resume a stopped run if the user agrees; show it if another process works on it."""
@@ -280,10 +264,12 @@ class RunController:
                 return f"The run has ended. Show it: p3-advisor show {self._name_of(run)}"
         if answer is None or answer.run is None:
             return ""
-        advice = answer.document.recommendation
+        document, advice = answer.document, answer.document.recommendation
         word = f"{advice.decision.word}. " if advice and advice.decision.word else ""
-        told = text.printable(headline(answer.document), MAX_ANSWER)
-        return f"{word}{told}\nShow it: p3-advisor show {self._name_of(answer.run)}"
+        told = text.printable(headline(document), MAX_ANSWER)
+        is_whole = document.finished or document.imported
+        command = "Show it: p3-advisor show" if is_whole else "Resume it: p3-advisor resume"
+        return f"{word}{told}\n{command} {self._name_of(answer.run)}"
 
     def _name_of(self, run: Run) -> str:
         """Return a run as commands take it: its id, or its directory outside the store."""

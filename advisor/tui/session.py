@@ -9,7 +9,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Literal
 
 from advisor.decide.decision import evaluate
 from advisor.decide.rounds import controls
@@ -31,9 +30,6 @@ COMPILING_REFRESH_SECONDS, TIMING_REFRESH_SECONDS, IDLE_REFRESH_SECONDS = 0.2, 0
 RANKING_INTERVAL_SECONDS = 3.0
 
 NOT_CONTROLLED_MESSAGE = "no process works on this run, or it is a recording"
-
-#: Result of a request to skip an arm; only "skipping" ends a worker.
-SkipResult = Literal["skipping", "not-controlled", "required", "not-running"]
 
 
 class RunSession:
@@ -155,21 +151,21 @@ class RunSession:
         else:
             self.run.control.send("cancel")
 
-    def skip(self, arm: str) -> SkipResult:
-        """Request that the worker of an arm is ended.
+    def skip(self, arm: str) -> str:
+        """Request that the worker of an arm is ended; return what becomes of it.
 
         The reference, the baseline and its duplicates cannot be skipped: all other arms are
         compared with them.
         """
         processes = self.state.processes.get(arm, ())
         if not self.is_controlled:
-            return "not-controlled"
+            return NOT_CONTROLLED_MESSAGE
         if arm == REFERENCE or arm in controls(self.state):
-            return "required"
+            return f"{arm} cannot be skipped: the other arms are compared with it"
         if not processes or processes[-1].outcome is not None:
-            return "not-running"
+            return f"{arm} is not running"
         self.run.control.send(f"skip {arm}")
-        return "skipping"
+        return f"skipping {arm}"
 
     def ranking_job(self, now: float) -> Callable[[], Answer] | None:
         """Return a function that ranks the arms provisionally, to be called in a thread.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Iterable
 
 from rich.text import Text
 
@@ -60,27 +59,12 @@ def format_duration(seconds: float) -> str:
 
 #: Limits of one read.
 MAX_BYTES, MAX_LINES = 65536, 50
-#: The line of source that Python prints below a warning.
-ECHOED_WARNING = re.compile(r"\s+(warnings\.)?warn(_once|ing)?\(")
 ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
 
 
 def clean_line(line: str) -> str:
     """Remove escape sequences and text that a carriage return has overwritten from a log line."""
     return printable(ESCAPE_SEQUENCE.sub("", line.rstrip("\r").rpartition("\r")[2]))
-
-
-def fold(lines: Iterable[str]) -> list[str]:
-    """Return the lines without empty ones, echoed warning calls, and repetitions of a line."""
-    folded: list[tuple[str, int]] = []
-    for line in lines:
-        if not line.strip() or ECHOED_WARNING.match(line):
-            continue
-        if folded and folded[-1][0] == line:
-            folded[-1] = (line, folded[-1][1] + 1)
-        else:
-            folded.append((line, 1))
-    return [line if count == 1 else f"{line}  ({count} times)" for line, count in folded]
 
 
 class LogTail:
@@ -103,4 +87,4 @@ class LogTail:
             return []
         self._offsets[file] = size
         lines = [clean_line(line) for line in content.decode("utf-8", "replace").split("\n")]
-        return [f"{name} | {line}" for line in fold(lines)][-MAX_LINES:]
+        return [f"{name} | {line}" for line in lines if line.strip()][-MAX_LINES:]

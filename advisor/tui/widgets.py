@@ -73,16 +73,6 @@ the recommendation changes."""
     weight: reactive[float] = reactive(0.0)
     ticks: reactive[tuple[float, ...]] = reactive(())
 
-    class Moved(Message):
-        """The user requests another weight."""
-
-        def __init__(self, bar: WeightBar, weight: float) -> None:
-            super().__init__()
-            self.bar, self.weight = bar, weight
-
-        def can_replace(self, message: Message) -> bool:
-            return isinstance(message, WeightBar.Moved) and message.bar is self.bar
-
     def __init__(self, pillar: str) -> None:
         super().__init__(id=f"weight-{pillar}")
         self.pillar = pillar
@@ -133,7 +123,7 @@ the recommendation changes."""
     def _request(self, weight: float) -> None:
         # The next key counts from here, even before the other bars have followed.
         self.weight = float(min(max(weight, 0), WHOLE))
-        self.post_message(self.Moved(self, self.weight))
+        self.query_ancestor(Weights).move(self.pillar, self.weight)
 
 
 class Weights(Vertical):
@@ -173,14 +163,9 @@ class Weights(Vertical):
         for bar in self.query(WeightBar):
             bar.ticks = tuple(flip.weight for flip in flips if flip.criterion == bar.pillar)
 
-    def on_weight_bar_moved(self, message: WeightBar.Moved) -> None:
-        """Set the weight; the other two share the rest."""
-        message.stop()
-        self._change(
-            whole_numbers(
-                self.priorities.with_weight(message.bar.pillar, message.weight), message.bar.pillar
-            )
-        )
+    def move(self, pillar: str, weight: float) -> None:
+        """Set the weight of a pillar; the other two share the rest."""
+        self._change(whole_numbers(self.priorities.with_weight(pillar, weight), pillar))
 
     def action_balance(self) -> None:
         """Make the three weights equal, up to rounding."""

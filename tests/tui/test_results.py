@@ -32,7 +32,7 @@ from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
 from advisor.tui.screens.results_panes import PANE_SECTIONS, PANES, AnswerPanel, render_pane
 from advisor.tui.table import SpeedAxis
-from advisor.tui.widgets import WeightBar
+from advisor.tui.widgets import WeightBar, Weights
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 DOCUMENT = EVIDENCE / "h200-demo.json"
@@ -58,8 +58,7 @@ async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
         before = builders.known(screen.answer.document.recommendation)
         assert before.arm == "torch-compile-inductor/max-autotune"
         await pilot.press("2")
-        bar = screen.query_one("#weight-performance", WeightBar)
-        bar.post_message(WeightBar.Moved(bar, 0.0))
+        screen.query_one(Weights).move("performance", 0.0)
         await wait_for(pilot, lambda: screen.is_explored)
         after = builders.known(screen.answer.document.recommendation)
         assert after.arm == "pytorch-eager"

@@ -35,7 +35,7 @@ from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.steps.form import Choice
 from advisor.tui.steps.model import own_models
 from advisor.tui.steps.target import CPU_NOTES
-from advisor.tui.widgets import WeightBar
+from advisor.tui.widgets import WeightBar, Weights
 
 
 @async_test
@@ -190,8 +190,7 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         assert "segfault: crashed" in screen_text(pilot)
         before = builders.known(screen.answer.document.recommendation)
         flip = next(flip for flip in before.flips if flip.criterion == "performance")
-        bar = screen.query_one("#weight-performance", WeightBar)
-        bar.post_message(WeightBar.Moved(bar, 100.0 if flip.when == "more" else 0.0))
+        screen.query_one(Weights).move("performance", 100.0 if flip.when == "more" else 0.0)
         await wait_for(pilot, lambda: screen.is_explored)
         after = builders.known(screen.answer.document.recommendation)
         assert after.arm != before.arm

@@ -31,7 +31,7 @@ from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.session import RunSession
-from advisor.tui.text import LogTail, clean_line, fold
+from advisor.tui.text import LogTail, clean_line
 
 HOSTILE = [
     "[/",
@@ -120,11 +120,6 @@ def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Pat
     assert clean_line("\x1b[31mred\x1b[0m") == "red"
     assert clean_line("10%\r20%\r100%") == "100%"
     assert tail.read(file, "arm") == []
-
-
-def test_a_log_is_folded() -> None:
-    lines = ["a.py:1: UserWarning: slow", "  warnings.warn(", "", "step", "step", "step", "end"]
-    assert fold(lines) == ["a.py:1: UserWarning: slow", "step  (3 times)", "end"]
 
 
 def test_conversion_to_ascii_keeps_the_width() -> None:

@@ -27,19 +27,13 @@ from advisor.tui.progress import (
 )
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.live_table import STYLES, draw_load, process_cells, process_columns
-from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
+from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.table import Table
 from advisor.tui.text import LogTail
 from advisor.tui.widgets import bind
 
 #: Seconds without an event after which the screen shows how long ago the last one was.
 SILENCE_SECONDS = 60.0
-SKIP_MESSAGES: dict[SkipResult, str] = {
-    "skipping": "skipping {arm}",
-    "not-controlled": NOT_CONTROLLED_MESSAGE,
-    "required": "{arm} cannot be skipped: the other arms are compared with it",
-    "not-running": "{arm} is not running",
-}
 
 
 class StackLog(RichLog):
@@ -226,11 +220,9 @@ measurements."""
         if arm is None or session is None:
             return
         try:
-            message = SKIP_MESSAGES[session.skip(arm)]
+            self.notify(session.skip(arm))
         except UserError as error:
             self.app.show_error(error)
-        else:
-            self.notify(message.format(arm=arm))
 
     def action_log(self) -> None:
         self.toggle_class("-log")
