@@ -1,19 +1,28 @@
-"""An answer as the screens show it: its title and its lines."""
+"""An answer as the screens show it: its title, its lines, its ranking and its panes."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.widgets import Markdown, Static, TabbedContent, TabPane
+from textual.widgets._tabbed_content import ContentTabs
 
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import Priorities
-from advisor.report.answer import code_lines, cost_line, short_answer_lines
+from advisor.domain.constraints import CRITERION_HEADS, Priorities
+from advisor.report import markdown, parts, ranking
+from advisor.report.answer import code_lines, cost_line, flip_lines, short_answer_lines
+from advisor.report.formatting import Section
 from advisor.store.runs import Run
 from advisor.tui import text
+from advisor.tui.table import Column, Row
+from advisor.tui.widgets import Weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,3 +116,181 @@ def results_title(answer: RunAnswer, width: int) -> Text:
 def _cells(facts: tuple[str, ...]) -> int:
     """Return the width of facts that follow the model."""
     return sum(cell_len(fact) + len(DOT) for fact in facts if fact)
+
+
+NO_FLIP = "No other weight of one of the three Ps changes the answer."
+#: Panes by id; their numbers are the keys that show them.
+PANES = {
+    "why": "Why",
+    "weights": "Weights",
+    "trust": "Trust",
+    "next": "Next",
+    "unmeasured": "Not measured",
+}
+
+
+#: The sections of the report in each pane of text.
+PANE_SECTIONS = {
+    "why": ("why", "cost", "new-shapes", "partly", "advice"),
+    "trust": ("trust",),
+    "next": ("next",),
+    "unmeasured": ("unmeasured",),
+}
+#: What a pane has without its sections.
+EMPTY_PANES = {
+    "why": "Nothing is advised.",
+    "trust": "No reason lowers the trust in this answer.",
+    "next": "There is nothing more to do.",
+    "unmeasured": "Every workflow that applies was measured.",
+}
+
+
+def render_pane(answer: Answer, pane: str) -> str:
+    """Return sections of the report as Markdown, with its tables below the reasons."""
+    found = {section.name: section for section in parts.sections(answer)}
+    if answer.problem is not None and pane in {"why", "next"}:
+        found[pane] = Section(pane, PANES[pane], [answer.problem.next_step])
+    shown = [found[name] for name in PANE_SECTIONS[pane] if name in found]
+    # The title of the pane is that of its first section.
+    blocks = [
+        markdown.bullets(section.lines) if section is shown[0] else markdown.section(section)
+        for section in shown
+    ]
+    if pane == "why":
+        tables = [markdown.table(each) for each in parts.tables(answer)]
+        # The pane has the title of the first one, too: the grades of the advised arm.
+        grades = [tables.pop(0)[2:]] if answer.advised else []
+        blocks = [*grades, *blocks, *tables]
+    empty = EMPTY_PANES[pane if answer.recommendation or pane != "trust" else "why"]
+    return "\n\n".join("\n".join(block) for block in blocks) or empty
+
+
+def describe_weights(answer: RunAnswer) -> Text:
+    lines = [f"Your weights: {answer.priorities.describe()}."]
+    lines += flip_lines(answer.document) or ([NO_FLIP] if answer.document.recommendation else [])
+    return Text("\n".join(text.printable(line, 600) for line in lines))
+
+
+class AnswerPanel(VerticalScroll):
+    """The lines of an answer; they scroll where the terminal is too low for all."""
+
+    HELP = "The answer, as p3-advisor show prints it; up and down scroll."
+    TERMS = (
+        *("workflow", "arm", "CLEAR, LIKELY, OPEN", "certainty", "speed-up"),
+        *("interval", "baseline", "flip", "weights", "criterion", "cold build", "memory"),
+        *("break-even", "trust", "noise floor", "unfit visit", "native, quantised"),
+    )
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="text-answer", markup=False)
+
+    def show(self, lines: Text) -> None:
+        self.query_one(Static).update(lines)
+
+    def help_terms(self) -> tuple[str, ...]:
+        return self.TERMS
+
+
+class TextPane(VerticalScroll):
+    """A pane of text that scrolls."""
+
+    HELP = "Up and down scroll. tab goes to the next pane, a number to the pane of that number."
+    #: Terms of the glossary by pane.
+    TERMS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "why": ("criterion", "grade", "score", "declared", "new shapes"),
+        "trust": ("trust", "certainty", "noise floor", "interval"),
+        "next": ("budget", "trust"),
+        "unmeasured": ("outcome", "constraint", "not covered"),
+    }
+
+    def __init__(self, pane: str) -> None:
+        super().__init__()
+        self._pane = pane
+
+    def compose(self) -> ComposeResult:
+        yield Markdown(id=f"text-{self._pane}", open_links=False)
+
+    def help_terms(self) -> tuple[str, ...]:
+        return self.TERMS[self._pane]
+
+
+class ResultsPanes(Vertical):
+    """The panes of an answer in tabs."""
+
+    def __init__(self, answer: RunAnswer) -> None:
+        super().__init__()
+        self._first = self._answer = answer
+        #: The id of the pane that is shown.
+        self.shown = "why"
+
+    def compose(self) -> ComposeResult:
+        with TabbedContent(id="panes"):
+            for number, (pane, title) in enumerate(PANES.items(), 1):
+                with TabPane(f"{number} {title}", id=pane):
+                    if pane in PANE_SECTIONS:
+                        yield TextPane(pane)
+                    else:
+                        yield Weights(self._first.priorities)
+                        yield Static("", id="weights-note", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(ContentTabs).can_focus = False  # tab and numbers go to the panes
+
+    def show(self, pane: str) -> None:
+        self.shown = pane
+        self._draw_text(pane)
+        self.query_one(TabbedContent).active = pane
+        kind = "WeightBar" if pane == "weights" else "TextPane"
+        self.query(f"#{pane} {kind}").first().focus()
+
+    def draw(self, answer: RunAnswer) -> None:
+        self._answer = answer
+        self._draw_text(self.shown)
+        self.query_one("#weights-note", Static).update(describe_weights(answer))
+        tab = self.query_one(TabbedContent).get_tab("unmeasured")
+        tab.label = f"5 {PANES['unmeasured']} ({len(answer.document.unmeasured)})"
+        advice = answer.document.recommendation
+        self.query_one(Weights).set_flips(advice.flips if advice else ())
+
+    def _draw_text(self, pane: str) -> None:
+        if pane in PANE_SECTIONS:
+            source = render_pane(self._answer.document, pane)
+            shown = self.query_one(f"#text-{pane}", Markdown)
+            if shown.source != source:
+                shown.update(source)
+
+
+#: Cells of the columns that are not as wide as their content.
+ARM_WIDTH, MOST_ARM_WIDTH, INTERVAL_WIDTH, MOST_INTERVAL_WIDTH = 16, 40, 16, 60
+
+
+def ranking_table(answer: Answer) -> tuple[list[Column], dict[str, Row]]:
+    """Return the columns, the interval after the arm, and the cells of each arm by its id."""
+    shown = ranking.ranking_columns(answer, has_latency=True)
+    rows: dict[str, Row] = {
+        entry.arm: {
+            "interval": entry.speedup,
+            **{column.name: column.write(entry) for column in shown},
+        }
+        for entry in answer.ranked
+    }
+    columns = [_column(column, rows) for column in shown]
+    columns.insert(
+        2, Column("interval", "", INTERVAL_WIDTH, most=MOST_INTERVAL_WIDTH, terms=columns[2].terms)
+    )
+    return columns, rows
+
+
+def _column(column: ranking.Column, rows: dict[str, Row]) -> Column:
+    if column.name == "arm":
+        return Column(
+            "arm", column.head, ARM_WIDTH, most=MOST_ARM_WIDTH, is_name=True, terms=column.terms
+        )
+    return Column(
+        column.name,
+        column.head,
+        max(len(column.head), *(len(str(row[column.name])) for row in rows.values()), 0),
+        shown_from=column.shown_from,
+        is_numeric=column.name not in CRITERION_HEADS,
+        terms=column.terms,
+    )

@@ -1,4 +1,4 @@
-"""Derive the rows and the stage line of a run in progress from its state."""
+"""Derive the table and the stage line of a run in progress from its state."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.measurement import Cell
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
+from advisor.text_format import format_milliseconds, format_number, format_speedup
+from advisor.tui import text
+from advisor.tui.table import Column, Row
 from probes.wire.outcome import Phase
 from probes.wire.shape import Shape
 
@@ -234,3 +238,62 @@ def _last_process(state: RunState, arm: str) -> ProcessState | None:
     """Return the last process of an arm; None if there is none, or if the run stopped meanwhile."""
     process = (state.processes.get(arm) or (None,))[-1]
     return None if process is None or process.is_lost else process
+
+
+STYLES: dict[RowStatus, str] = {"done": "", "working": "bold", "waiting": "dim", "failed": "red"}
+
+#: Significant digits of a figure.
+DIGITS = 3
+SPEED = Column("ratio", "Speed", 6, shown_from=70, is_numeric=True, terms=("speed-up", "baseline"))
+#: Tokens per second, and milliseconds to the first token and between tokens.
+GENERATION_COLUMNS = (
+    Column("tokens", "tok/s", 6, is_numeric=True, terms=("throughput",)),
+    Column("ttft", "TTFT", 6, shown_from=80, is_numeric=True, terms=("TTFT",)),
+    Column("itl", "ITL", 6, shown_from=80, is_numeric=True, terms=("ITL",)),
+    SPEED,
+    Column("time", "Busy", 6, shown_from=100, is_numeric=True),
+)
+
+
+def process_columns(shape: Shape | None, *, generates_text: bool) -> tuple[Column, ...]:
+    """Return the columns of the processes, with figures at a shape."""
+    heading = f"ms @{shape}" if shape else "ms/call"
+    figures = (
+        GENERATION_COLUMNS
+        if generates_text
+        else (
+            Column("ms", heading, 7, most=len(heading), is_numeric=True, terms=("call time",)),
+            SPEED,
+            Column("time", "Busy", 6, shown_from=80, is_numeric=True),
+        )
+    )
+    return (
+        Column("status", "", 1),
+        Column("arm", "Process", 16, most=44, is_name=True, terms=("worker", "arm", "duplicate")),
+        Column("phase", "Phase", 11, terms=("cold build", "round")),
+        Column("progress", "Progress", 9, most=60, terms=("interval", "speed-up", "round")),
+        *figures,
+    )
+
+
+def process_cells(row: ProcessRow, cell: Cell | None, phase_seconds: float, *, fit: bool) -> Row:
+    """Return the cells of a process.
+
+    `cell` has its provisional figures: the time of a call is that of the baseline over the
+    speed-up. If the machine is not `fit`, only the interval is shown. `phase_seconds` is the time
+    since the current phase began.
+    """
+    single = cell if fit else None
+    generated = single.generation if single else None
+    return {
+        "status": row.glyph,
+        "arm": row.name,
+        "phase": row.label,
+        "progress": cell.speedup if cell else row.reason or row.progress,
+        "ms": format_milliseconds(single.seconds.median if single else None, DIGITS),
+        "tokens": format_number(single.throughput.value if single else None, digits=DIGITS),
+        "ttft": format_milliseconds(generated.ttft_seconds if generated else None, DIGITS),
+        "itl": format_milliseconds(generated.itl_seconds if generated else None, DIGITS),
+        "ratio": format_speedup(single.speedup if single else None),
+        "time": text.format_duration(phase_seconds) if row.status == "working" else "",
+    }

@@ -23,12 +23,12 @@ from advisor.domain.constraints import PILLARS
 from advisor.report.answer_files import read_answer
 from advisor.report.ranking import ranking_columns
 from advisor.store.runs import Run
+from advisor.tui.answer import AnswerPanel, TextPane
 from advisor.tui.app import AdvisorApp
 from advisor.tui.help_dialog import HelpDialog, describe_widget
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.screens.live_table import process_columns
+from advisor.tui.progress import process_columns
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.screens.results_panes import AnswerPanel, TextPane
 from advisor.tui.steps.form import AnswerInput, Choice
 from advisor.tui.table import SelectableTable
 from advisor.tui.widgets import WeightBar

@@ -30,11 +30,11 @@ from advisor.text_format import MISSING
 from advisor.tui.progress import (
     ProcessRow,
     current_stage,
+    process_cells,
     progress_rows,
     remaining_seconds,
 )
-from advisor.tui.screens.live import describe_leader
-from advisor.tui.screens.live_table import BAR_WIDTH, EMPTY, FULL, draw_load, process_cells
+from advisor.tui.screens.live import BAR_WIDTH, EMPTY, FULL, describe_leader, draw_load
 from advisor.tui.session import choose_leader
 from probes.wire.events import Ready, Serving
 

@@ -25,12 +25,19 @@ from advisor.domain.measurement import Interval
 from advisor.report.answer import short_answer_lines
 from advisor.report.answer_files import read_answer
 from advisor.store.runs import Run
-from advisor.tui.answer import PROGRAM_CELLS, RunAnswer, results_title
+from advisor.tui.answer import (
+    PANE_SECTIONS,
+    PANES,
+    PROGRAM_CELLS,
+    AnswerPanel,
+    RunAnswer,
+    render_pane,
+    results_title,
+)
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
-from advisor.tui.screens.results_panes import PANE_SECTIONS, PANES, AnswerPanel, render_pane
 from advisor.tui.table import SpeedAxis
 from advisor.tui.widgets import WeightBar, Weights
 

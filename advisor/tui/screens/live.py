@@ -12,21 +12,27 @@ from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
 from advisor.decide.faster_arm import describe_range
+from advisor.decide.load_blocks import levels_of, valid_blocks
 from advisor.decide.trust import find_disturbances, find_unfitness, is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.plan import REFERENCE
+from advisor.domain.question import LoadQuestion
+from advisor.domain.run_state import RunState
+from advisor.domain.serving import RateLevel
 from advisor.errors import UserError
 from advisor.report.answer import has_unfit_problem, headline
-from advisor.text_format import format_interval
+from advisor.text_format import format_interval, format_milliseconds, format_number, format_share
 from advisor.tui import text
 from advisor.tui.progress import (
+    STYLES,
     ProcessRow,
     current_stage,
+    process_cells,
+    process_columns,
     progress_rows,
     remaining_seconds,
 )
 from advisor.tui.screens.advisor_screen import AdvisorScreen
-from advisor.tui.screens.live_table import STYLES, draw_load, process_cells, process_columns
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.table import Table
 from advisor.tui.text import LogTail
@@ -253,3 +259,43 @@ def describe_leader(answer: Answer | None, leader: RankedArm | None) -> Text:
     disturbances = find_unfitness(answer.results) or find_disturbances(answer.results)
     doubts = [*([f"about as good: {equals}"] if equals else []), *disturbances[:1]]
     return line + Text(f"\n{'; '.join(doubts)}" if doubts else "", "dim")
+
+
+#: Characters of a bar; a full one is at the limit or above it.
+BAR_WIDTH = 12
+FULL, EMPTY = "\N{FULL BLOCK}", "\N{LIGHT SHADE}"
+#: Place of the 95th percentile in the figures of a level.
+P95 = 1
+
+
+def draw_load(state: RunState, load: LoadQuestion, active_arm: str | None) -> Text:
+    """Return a line for each rate of the server under load, or of the one that was last."""
+    measured = [
+        arm
+        for arm, processes in state.processes.items()
+        if any(process.load_blocks for process in processes)
+    ]
+    if not measured:
+        return Text("No block of requests has ended yet.", "dim")
+    arm = active_arm if active_arm in measured else measured[-1]
+    levels = levels_of(valid_blocks(state.processes[arm]), load, None)
+    ttft, itl = format_milliseconds(load.ttft_seconds), format_milliseconds(load.itl_seconds)
+    limits = f"bars end at the limits, {ttft} and {itl} ms"
+    head = f"{'requests/s':>10} {'in limits':>10} {'TTFT p95':>9} {'':{BAR_WIDTH}} {'ITL p95':>9}"
+    lines = [Text(f"{text.printable(arm, 44)}: {limits}", "bold"), Text(head, "dim")]
+    return Text("\n").join([*lines, *(Text(_line(level, load)) for level in levels)])
+
+
+def _line(level: RateLevel, load: LoadQuestion) -> str:
+    ttft = level.ttft_seconds[P95] if level.ttft_seconds else None
+    itl = level.itl_seconds[P95] if level.itl_seconds else None
+    return (
+        f"{format_number(level.rate):>10} {format_share(level.met):>10}"
+        f" {format_milliseconds(ttft):>9} {_bar(ttft, load.ttft_seconds)}"
+        f" {format_milliseconds(itl):>9} {_bar(itl, load.itl_seconds)}"
+    )
+
+
+def _bar(seconds: float | None, limit: float) -> str:
+    full = min(round(BAR_WIDTH * (seconds or 0.0) / limit), BAR_WIDTH)
+    return FULL * full + EMPTY * (BAR_WIDTH - full)

@@ -13,16 +13,19 @@ from advisor.errors import UserError
 from advisor.execute.drafts import arms_to_retry
 from advisor.report.answer import has_unfit_problem
 from advisor.tui import actions, text
-from advisor.tui.answer import RunAnswer, describe_arm, render_answer_lines, results_title
-from advisor.tui.screens.advisor_screen import AdvisorScreen
-from advisor.tui.screens.detail import DetailScreen
-from advisor.tui.screens.history import HistoryScreen
-from advisor.tui.screens.results_panes import (
+from advisor.tui.answer import (
     PANES,
     AnswerPanel,
     ResultsPanes,
+    RunAnswer,
+    describe_arm,
     ranking_table,
+    render_answer_lines,
+    results_title,
 )
+from advisor.tui.screens.advisor_screen import AdvisorScreen
+from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.table import SelectableTable, Table
 from advisor.tui.widgets import Weights, bind
 

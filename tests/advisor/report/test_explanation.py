@@ -16,7 +16,7 @@ from report_runs import with_measurement
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import explanation, figures, markdown, shortcomings
 from advisor.report.answer_files import read_answer
-from advisor.tui.screens.results_panes import render_pane
+from advisor.tui.answer import render_pane
 from probes.wire.events import NewShapeResult
 from probes.wire.shape import Shape
 

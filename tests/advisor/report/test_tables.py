@@ -22,7 +22,7 @@ from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_tab
 from advisor.report.notebook import render_summary
 from advisor.report.ranking import ranking_columns, ranking_rows
 from advisor.text_format import MISSING
-from advisor.tui.screens.results_panes import ranking_table
+from advisor.tui.answer import ranking_table
 from probes.wire.checks import Accuracy
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
