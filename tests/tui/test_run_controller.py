@@ -148,9 +148,10 @@ async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason
     refused = Problem(name="model-refused", what="no model", next_step="mend it", exit_code=2)
     answer = without_advice(built_answers.answer(), refused)
     monkeypatch.setattr(RunSession, "decide", lambda _: answer)
-    stopped = make_run(context.store, finished=False).directory.name
-    app = AdvisorApp(LaunchOptions(open=stopped), context)
+    app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
+        app.run_controller.show(RunSession.for_run(make_run(context.store, finished=False)))
+        app.run_controller.show_results()
         await wait_for_text(pilot, "next: mend it")
         await wait_for_screen(pilot, SetupScreen)
     assert app.exit_message() == ""
