@@ -62,6 +62,17 @@ def sample(array: Any) -> Any:
     return flat[:: stride_of(flat.size)].astype("float64")
 
 
+def error_and_scale(array: Any, target: Any) -> tuple[float, float]:
+    """Return the root mean square of the difference of two outputs, and that of the target.
+
+    Of integers it is the share that differs, and 1.
+    """
+    values, wanted = sample(array), sample(target)
+    if target.dtype.kind != "f":
+        return float((values != wanted).mean()) if wanted.size else 0.0, 1.0
+    return root_mean_square(subtract(values, wanted)), root_mean_square(unmasked(wanted))
+
+
 def root_mean_square(array: Any) -> float:
     """Return the root mean square of a float64 array; 0 for an empty one."""
     return math.sqrt(float((array * array).mean())) if array.size else 0.0

@@ -77,7 +77,8 @@ class ServedWorkflow:
             first = self._programs[0]
             program = ServedProgram(first.url, first.server, first.process, request)
         else:
-            port = free_port()
+            with socket.create_server((HOST, 0)) as listener:
+                port = listener.getsockname()[1]
             url, server = f"http://{HOST}:{port}", self._module.server(subject, request, port)
             # The server prints into the worker's log. It is in the worker's session and group, so
             # whatever ends the worker ends the server.
@@ -240,13 +241,6 @@ class ServedProgram:
             (tokens,) = self.collect([text])
             reason = text_correctness.find_fault(tokens, reference, 1, cell.rules, row)
         return events.TextsSampled(checked), reason
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[bytes], seconds: float) -> None:

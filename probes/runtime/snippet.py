@@ -18,7 +18,7 @@ import types
 from typing import Any
 
 from probes.checking.arrays import np
-from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
+from probes.checking.deviation import error_and_scale
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring import timing
 from probes.protocol import Request
@@ -220,15 +220,10 @@ def compare_array(values: Any, target: Any, eager: float, rules: Rules) -> tuple
     Of integers it is how many differ. `eager` is what a comparison with eager PyTorch, instead of a
     reference, has to allow.
     """
-    is_float, values, target = target.dtype.kind == "f", sample(values), sample(target)
-    if is_float:
-        scale, error = (
-            root_mean_square(unmasked(target)),
-            root_mean_square(subtract(values, target)),
-        )
+    error, scale = error_and_scale(values, target)
+    if target.dtype.kind == "f":
         allowed = allowed_error(scale, eager, rules) + eager
     else:
-        scale, error = 1.0, float((values != target).mean()) if target.size else 0.0
         allowed = max(eager, rules.integer_share)
     share = error / allowed if allowed else float(error > 0)
     return error / scale if scale else 0.0, share

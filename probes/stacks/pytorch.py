@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import metadata
 from typing import Any
 
@@ -157,13 +157,16 @@ def generate_call(request: Request, *more: str) -> str:
 
 
 def count_operators_outside(
-    call: Callable[[], object], region_prefixes: tuple[str, ...]
+    call: Callable[[], object],
+    region_prefixes: tuple[str, ...] = (),
+    ignored: Collection[str] = (),
 ) -> tuple[int, int]:
     """Profile one call and count its ATen operators outside certain profiler regions.
 
-    Return that count, and how many regions with these name prefixes ran.
+    Return that count without the operators that are `ignored`, and how many regions with these name
+    prefixes ran.
     """
-    return _count_outside(_profiled_events(call), region_prefixes)
+    return _count_outside(_profiled_events(call), region_prefixes, ignored)
 
 
 def count_operators_outside_graphs(call: Callable[[], object]) -> tuple[int, int]:
@@ -184,7 +187,9 @@ def _profiled_events(call: Callable[[], object]) -> list[Any]:
     return list(profile.events())
 
 
-def _count_outside(events: list[Any], region_prefixes: tuple[str, ...]) -> tuple[int, int]:
+def _count_outside(
+    events: list[Any], region_prefixes: tuple[str, ...], ignored: Collection[str] = ()
+) -> tuple[int, int]:
     outside = regions = 0
     pending = [event for event in events if event.cpu_parent is None]
     while pending:
@@ -192,7 +197,7 @@ def _count_outside(events: list[Any], region_prefixes: tuple[str, ...]) -> tuple
         if event.name.startswith(region_prefixes):
             regions += 1
         elif event.name.startswith("aten::"):
-            outside += 1
+            outside += event.name not in ignored
         else:
             pending += event.cpu_children
     return outside, regions

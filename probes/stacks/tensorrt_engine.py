@@ -43,11 +43,6 @@ def settings(request: Request) -> dict[str, str]:
     return {**pytorch.apply_settings(request), "typing": "strong", "cuda_graph": graph}
 
 
-def input_shapes(subject: Model, request: Request) -> list[Shapes]:
-    sized = subject.at(request) if request.lengths else subject
-    return [[array.shape for array in sized.inputs(size, 0)] for size in request.batch_sizes]
-
-
 #: Parts of the log lines about a lack of memory, for a whole build or for one skipped tactic.
 MEMORY_PHRASES = ("out of memory", "outofmemory", "insufficient memory", "could not be allocated")
 
@@ -231,7 +226,10 @@ def load_or_build_engine(
     if file not in _engines:
         log = EngineLog()
         if not file.exists():
-            plan = build_plan(trt, model, input_shapes(subject, request), log)
+            sized = subject.at(request) if request.lengths else subject
+            inputs = [sized.inputs(size, 0) for size in request.batch_sizes]
+            shapes = [[array.shape for array in each] for each in inputs]
+            plan = build_plan(trt, model, shapes, log)
             with replace_when_complete(file) as partial:
                 partial.write_bytes(plan)
         _engines[file] = load_engine(trt, file.read_bytes(), log), log

@@ -75,7 +75,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
 def compare_operators(call: Callable[[], object], eager: Callable[[], object]) -> Engagement:
     """Return the share of the operators of the eager call that engines replace."""
     outside, engines = pytorch.count_operators_outside(call, ENGINE_REGIONS)
-    operators, _ = pytorch.count_operators_outside(eager, ())
+    operators, _ = pytorch.count_operators_outside(eager)
     facts = {"engines": engines, "operators_outside": outside, "operators": operators}
     if not engines:
         return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", facts)

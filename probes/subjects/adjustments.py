@@ -57,15 +57,12 @@ VARIABLES = (
 
 def read_settings() -> dict[str, Any]:
     readers = {**{name: read for name, (read, _) in PUT_BACK.items()}, **KEPT}
-    return {**{name: read() for name, read in readers.items()}, **read_variables()}
-
-
-def read_variables() -> dict[str, str]:
-    return {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if name.startswith(VARIABLES) and "CACHE" not in name
     }
+    return {**{name: read() for name, read in readers.items()}, **variables}
 
 
 def changed_settings(before: dict[str, Any]) -> dict[str, Any]:

@@ -81,7 +81,13 @@ def find_random_outputs(
         with restored(module):
             is_reproducible = _are_equal(first, call_seeded(make_tensors[0]()))
         if lasting or is_reproducible:
-            _refuse_state(changed)
+            more = ", ..." if len(changed) > MAX_NAMED else ""
+            raise ModelError(
+                f"each call changes a state of the model ({', '.join(changed[:MAX_NAMED])}{more}),"
+                " so a later call differs",
+                "let forward take such a state as an input and return the new one, or change it in"
+                " training mode only (if self.training:)",
+            )
     if is_same and not draws:
         return {}, draws
     with restored(module):
@@ -117,15 +123,6 @@ def _random_elements(pairs: Sequence[tuple[list[Any], list[Any]]], index: int) -
     differing = np.array([one != other for one, other in of_pairs])
     always, never = differing.all(0), ~differing.any(0)
     return always if (always | never).all() and never.any() else None
-
-
-def _refuse_state(changed: list[str]) -> None:
-    named = ", ".join(changed[:MAX_NAMED]) + (", ..." if len(changed) > MAX_NAMED else "")
-    raise ModelError(
-        f"each call changes a state of the model ({named}), so a later call differs",
-        "let forward take such a state as an input and return the new one, or change it in training"
-        " mode only (if self.training:)",
-    )
 
 
 @contextlib.contextmanager

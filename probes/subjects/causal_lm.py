@@ -57,8 +57,19 @@ class CausalLm(checkpoint.EngineSubject):
     ) -> tuple[str, Iterator[ReferenceRun]]:
         """Return the name of the higher precision, and an iterator over its run of each input."""
         precise = self._precise_generation(device_inputs[0])
-        name = str(precise.model.dtype).removeprefix("torch.")
-        return name, self._runs_of(precise, eager, device_inputs)
+        rows = rows_with_logprobs(
+            len(device_inputs[0]),
+            self.request.output_tokens,
+            self.info.vocabulary,
+            self.request.input_sets,
+        )
+
+        def run(prompts: Any) -> ReferenceRun:
+            (tokens,) = precise.collect(precise(prompts))
+            exact, top_tokens = precise.score_all(prompts, tokens, rows)
+            return ReferenceRun(tokens, exact, top_tokens, eager.score(prompts, tokens, rows))
+
+        return str(precise.model.dtype).removeprefix("torch."), map(run, device_inputs)
 
     def _precise_generation(self, prompts: torch.Tensor) -> TextGeneration:
         """Return the model in float64, or in float32 if it is too large or has no kernels for it.
@@ -70,25 +81,12 @@ class CausalLm(checkpoint.EngineSubject):
             precise = TextGeneration(copy.deepcopy(self.model).to(torch.float64), self.request)
             try:
                 precise.first_token(prompts)
-            except torch.OutOfMemoryError:
-                raise
-            except RuntimeError:
-                pass
+            except RuntimeError as problem:
+                if isinstance(problem, torch.OutOfMemoryError):
+                    raise
             else:
                 return precise
         return TextGeneration(copy.deepcopy(self.model).to(torch.float32), self.request)
-
-    def _runs_of(
-        self, precise: TextGeneration, eager: TextGeneration, device_inputs: list[Any]
-    ) -> Iterator[ReferenceRun]:
-        batch_size = len(device_inputs[0])
-        rows = rows_with_logprobs(
-            batch_size, self.request.output_tokens, self.info.vocabulary, self.request.input_sets
-        )
-        for prompts in device_inputs:
-            (tokens,) = precise.collect(precise(prompts))
-            exact, top_tokens = precise.score_all(prompts, tokens, rows)
-            yield ReferenceRun(tokens, exact, top_tokens, eager.score(prompts, tokens, rows))
 
     def flops(self, inputs: list[Any]) -> int | None:
         program = TextGeneration(self.model, self.request)
@@ -154,8 +152,7 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
         type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
         or getattr(model_class, "_auto_class", None) == "AutoModelForCausalLM"
     )
-    generates = getattr(model_class, "can_generate", lambda: False)()
-    if config.is_encoder_decoder or not is_known or not generates:
+    if config.is_encoder_decoder or not is_known or not model_class.can_generate():
         reason = f"{subject['name']!r} is not a causal language model"
         raise ModelError(reason, "leave --task generate out, or name a causal language model")
     with replace_when_complete(folder) as partial:

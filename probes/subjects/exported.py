@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -83,22 +82,20 @@ def refuse_other_sizes(
 
 def batch_range(program: torch.export.ExportedProgram) -> tuple[int, float]:
     """Return the least and the largest first dimension that all inputs may have."""
-    ranges = [size_range(program, size) for size in first_dimensions(program)]
-    low = max((low for low, _ in ranges), default=1)
-    return low, min((high for _, high in ranges), default=math.inf)
-
-
-def first_dimensions(program: torch.export.ExportedProgram) -> Iterator[Any]:
-    """Yield the first dimension of each tensor that the program takes: a number or a symbol."""
     inputs = {
         spec.arg.name
         for spec in program.graph_signature.input_specs
         if spec.kind is InputKind.USER_INPUT
     }
-    for node in program.graph.find_nodes(op="placeholder"):
-        value = node.meta.get("val")
-        if node.name in inputs and isinstance(value, torch.Tensor) and value.dim():
-            yield value.shape[0]
+    nodes = program.graph.find_nodes(op="placeholder")
+    values = [node.meta.get("val") for node in nodes if node.name in inputs]
+    ranges = [
+        size_range(program, value.shape[0])
+        for value in values
+        if isinstance(value, torch.Tensor) and value.dim()
+    ]
+    low = max((low for low, _ in ranges), default=1)
+    return low, min((high for _, high in ranges), default=math.inf)
 
 
 def size_range(program: torch.export.ExportedProgram, size: Any) -> tuple[int, float]:

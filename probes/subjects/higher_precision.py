@@ -23,7 +23,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from probes.checking.deviation import measure, root_mean_square, sample, unmasked
+from probes.checking.deviation import error_and_scale
 
 #: What PyTorch and the checks of a user's own code raise for values that a model does not take.
 REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
@@ -292,9 +292,6 @@ def _distances(
             continue
         if array.shape != target.shape:
             yield index, math.inf
-            continue
-        if not target.size:
-            continue
-        found = measure(sample(array), sample(target), target.shape)
-        scale = root_mean_square(unmasked(sample(target))) or 1.0
-        yield index, found.rmse / scale if target.dtype.kind == "f" else found.differing
+        else:
+            error, scale = error_and_scale(array, target)
+            yield index, error / (scale or 1.0)

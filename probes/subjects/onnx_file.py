@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import re
 from collections.abc import Iterable, Iterator
@@ -297,11 +298,10 @@ def reason_of(problem: Exception) -> str:
 
 def precision_of(weights: Iterable[onnx.TensorProto]) -> str:
     """Return the precision that most floating-point weights have; empty without one."""
-    elements: dict[str, int] = {}
+    elements = collections.Counter[str]()
     for tensor in weights:
-        if name := WEIGHT_PRECISIONS.get(tensor.data_type, ""):
-            elements[name] = elements.get(name, 0) + int(np.prod(tensor.dims))
-    return max(elements, key=lambda name: elements[name], default="")
+        elements[WEIGHT_PRECISIONS.get(tensor.data_type, "")] += int(np.prod(tensor.dims))
+    return next((name for name, _ in elements.most_common() if name), "")
 
 
 def item_bytes(data_type: int) -> int:

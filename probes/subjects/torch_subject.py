@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import functools
@@ -328,10 +329,9 @@ def floating_dtype(model: LoadedModel) -> torch.dtype:
 
     Types without rules of their own, such as float8, do not count.
     """
-    elements: dict[torch.dtype, int] = {}
+    elements = collections.Counter[torch.dtype]()
     for tensor in (*model.module.parameters(), *model.module.buffers()):
-        if tensor.dtype in PRECISIONS:
-            elements[tensor.dtype] = elements.get(tensor.dtype, 0) + tensor.numel()
-    of_arguments = [each.dtype for each in model.arguments if each.dtype in PRECISIONS]
-    found = max(elements, key=lambda dtype: elements[dtype], default=None)
-    return found or next(iter(of_arguments), torch.float32)
+        elements[tensor.dtype] += tensor.numel()
+    dtypes = [dtype for dtype, _ in elements.most_common()]
+    found = (*dtypes, *(each.dtype for each in model.arguments))
+    return next((dtype for dtype in found if dtype in PRECISIONS), torch.float32)

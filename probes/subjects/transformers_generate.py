@@ -58,9 +58,7 @@ class TextGeneration(TextProgram):
         #: Returns an empty cache for prompts; if None, `generate` makes its own.
         self._cache = cache
         # Settings that are not given here would otherwise come from the checkpoint.
-        getattr(model, "_orig_mod", model).generation_config = transformers.GenerationConfig(
-            **self._settings
-        )
+        model.generation_config = transformers.GenerationConfig(**self._settings)
 
     def feed(self, inputs: list[Any]) -> torch.Tensor:
         return torch.from_numpy(inputs[0]).to(self.request.device)

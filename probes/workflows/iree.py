@@ -217,7 +217,7 @@ def array_type(subject: Model, array: Any) -> Any:
 
 def engagement(program: IreeProgram, device_inputs: Any) -> Engagement:
     """Return a full share if no operator ran in PyTorch: a module runs as a whole."""
-    outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ())
+    outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs))
     size = program.file.stat().st_size
     proof = (
         f"the loaded module ran the whole graph with the driver {program.driver}; "

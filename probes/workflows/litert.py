@@ -70,7 +70,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> LiteRtP
 
 
 def engagement(program: LiteRtProgram, device_inputs: Any) -> Engagement:
-    outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ())
+    outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs))
     operators = [
         each["op_name"]
         for each in program.interpreter._get_ops_details()  # noqa: SLF001 - no public name

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
-import torch
 from openvino.frontend.pytorch.torchdynamo import execute as partitions
 
 from probes.adapter import Engagement, Request
@@ -77,7 +75,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     if fallen:
         proof = f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch"
         return Engagement(0.0, proof, {"fallen_back": len(fallen)})
-    eager = count_operators(lambda: program(device_inputs))
+    eager, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ignored=BOOKKEEPING)
     facts = list(map(openvino_model.describe_compiled, partitions.compiled_cache.values()))
     if not facts:
         proof = dynamo.with_cause("OpenVINO runs no layer")
@@ -95,18 +93,6 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
         "no partition fell back"
     )
     return Engagement(share, proof, {"partitions": facts[:4], "operators_in_pytorch": eager})
-
-
-def count_operators(call: Callable[[], object]) -> int:
-    """Profile one call and count the operators that PyTorch itself computed."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        call()
-    names = [
-        event.name
-        for event in profile.events()
-        if not str(getattr(event.cpu_parent, "name", "")).startswith("aten::")
-    ]
-    return sum(name.startswith("aten::") and name not in BOOKKEEPING for name in names)
 
 
 def integration(request: Request) -> str:

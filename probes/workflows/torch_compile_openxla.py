@@ -85,7 +85,7 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
         or (0,)
     )[0]
     host = tuple(tensor.cpu() for tensor in device_inputs)
-    operators, _ = pytorch.count_operators_outside(lambda: program.subject.module(*host), ())
+    operators, _ = pytorch.count_operators_outside(lambda: program.subject.module(*host))
     facts = {
         "runs": int(runs),
         "operators_outside": by_itself,
