@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchSubject", "open_by_task", "open_torch_or_onnx", "open_torch_subject"]
 
-WEIGHTS_FILE = "weights.safetensors"
+WEIGHTS_FILE = "weights.pt"
 #: Kinds of models without buffers: all their tensors are in the shared weights.
 WEIGHTS_ALL_SHARED = {"synthetic"}
 #: Weights of this size are drawn in less than half a second. The operators that PyTorch imports for
@@ -100,7 +100,7 @@ def open_torch_subject(request: Request) -> TorchSubject:
     # On the host: on the device, the weights would be there twice for a moment and raise its peak
     # memory.
     if model.shares_weights and weights is not None:
-        loaded_model.share(model.module, weights, request.device)
+        loaded_model.share(model.module, weights)
     model.module.to(request.device)
     return TorchSubject(model, request)
 

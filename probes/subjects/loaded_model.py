@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, load_model, save_model
 
 from probes.files import replace_when_complete
 from probes.wire.events import Unit
@@ -109,59 +108,20 @@ def resize(arrays: list[Any], built: int, length: int) -> list[Any]:
     ]
 
 
-#: Suffix of the file of a model that safetensors cannot hold.
-OTHER_SUFFIX = ".pt"
-#: Suffix of the file with the buffers that are not in the state of the module.
-BUFFERS_SUFFIX = ".buffers.pt"
+def share(module: torch.nn.Module, file: pathlib.Path) -> None:
+    """Load weights and buffers from `file`, or save them there if it does not exist.
 
-
-def share(module: torch.nn.Module, file: pathlib.Path, device: str) -> None:
-    """Load the weights from `file`, or save them there if it does not exist.
-
-    The reference worker runs first and saves them. safetensors holds dense tensors only, so a model
-    with others, or with views of them, has a file of PyTorch's next to it.
+    The reference worker runs first and saves them.
     """
-    # Those that are registered with `persistent=False` may be random.
     state = module.state_dict()
+    # Those that are registered with `persistent=False` may be random.
     buffers = {name: value for name, value in module.named_buffers() if name not in state}
-    others = file.with_suffix(BUFFERS_SUFFIX)
-    for name, saved in _exchange(buffers, others).items() if buffers else ():
-        buffers[name].copy_(saved)
-    if not _is_dense(module):
-        if found := _exchange(module.state_dict(), file.with_suffix(OTHER_SUFFIX)):
-            module.load_state_dict(found)
-    elif not file.exists():
+    if not file.exists():
         with replace_when_complete(file) as partial:
-            save_model(module, str(partial))
-    elif any(parameter.is_meta for parameter in module.parameters()):
-        module.load_state_dict(load_file(file, device=device), assign=True)
-    else:
-        load_model(module, file, device="cpu")
-
-
-def _is_dense(module: torch.nn.Module) -> bool:
-    """Return whether each tensor is a dense one, the only view of all its bytes or equal to it.
-
-    For example, `torch.hann_window` returns a part of a longer tensor.
-    """
-    return all(
-        isinstance(value, torch.Tensor)
-        and value.layout is torch.strided
-        and not value.is_quantized
-        and not value.is_nested
-        and (
-            value.is_meta
-            or (value.is_contiguous() and value.untyped_storage().nbytes() == value.nbytes)
-        )
-        for value in module.state_dict().values()
-    )
-
-
-def _exchange(tensors: dict[str, Any], file: pathlib.Path) -> dict[str, Any]:
-    """Return the tensors that the first worker had, which saves them; none in that worker."""
-    if file.exists():
-        found: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-        return found
-    with replace_when_complete(file) as partial:
-        torch.save(tensors, partial)
-    return {}
+            torch.save((dict(state), buffers), partial)
+        return
+    saved, others = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
+    is_meta = any(parameter.is_meta for parameter in module.parameters())
+    module.load_state_dict(saved, assign=is_meta)
+    for name, value in others.items():
+        buffers[name].copy_(value)
