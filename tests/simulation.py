@@ -258,8 +258,7 @@ def race_context(
     return RaceContext(
         session=session,  # type: ignore[arg-type]
         recorder=recorder,
-        question=question,
-        limits=builders.shipped_catalogue().presets.guard,
+        header=builders.header(question=question),
         clock=session.machine.clock,
         seconds=math.inf,
         races_end=math.inf,

@@ -1,4 +1,4 @@
-"""Choose the next build where several arms are built at the same time.
+"""Choose the next build where several arms are built at the same time, and when builds pause.
 
 Arms that cannot lead need no build.
 """
@@ -7,29 +7,32 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from advisor.decide.rounds import (
     arms_built_before,
     controls,
+    failed_arms,
     next_process_number,
     raced_arms,
 )
 from advisor.decide.unmeasured import Potential, potential_of
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.plan import Arm
+from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
 from advisor.execute.build_limits import MORE_TIME
-from advisor.execute.recorder import Recorder
+from advisor.execute.recorder import RaceContext
 from advisor.probing.session import Session
-from advisor.probing.side_by_side import NextBuild
+from advisor.probing.side_by_side import NextBuild, SideBySideBuilds
 from probes.wire.outcome import Failure
 
 #: Shorter builds count as this long: importing the stack takes as much.
 LEAST_SECONDS = 5.0
+#: A race waits so long for arms that are built and whose outputs are checked.
+CHECK_SECONDS = 20.0
 
 
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
@@ -81,15 +84,11 @@ def _promise(arm: Arm) -> float:
 class BuildQueue:
     """The arms that wait for a build, and the conditions under which the next one starts."""
 
-    session: Session
-    recorder: Recorder
-    question: Question
+    context: RaceContext
     waiting: list[Arm]
     #: Number of builds that run at the same time, and the arms whose builds run already.
     shares: int
     building: list[str]
-    #: Returns the seconds in which a build must end; infinite without a limit.
-    seconds_left: Callable[[], float] = lambda: math.inf
     #: Whether builds start before the first calls of the baseline show its memory.
     starts_at_once: bool = False
     #: Arms for which no build time is left, with the reason.
@@ -100,44 +99,44 @@ class BuildQueue:
     def choose(self, running: int) -> NextBuild | None:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
         while self.waiting and self._may_start(running):
-            if not (self._is_baseline_next() or self.starts_at_once or self._is_measured()):
+            is_baseline = self.waiting[0] == self.context.state.plan.baseline
+            if not (is_baseline or self.starts_at_once or self._is_measured()):
                 return None
             arm = self.waiting.pop(0)
-            is_running = self.session.is_running(arm.id)
-            if not is_running and self.session.has_started(arm.id):
+            context, state = self.context, self.context.state
+            is_running = context.session.is_running(arm.id)
+            if not is_running and context.session.has_started(arm.id):
                 continue  # its import failed
-            state = self.recorder.state
-            limit = build_limits.limit_or_skip(state, arm, self.question, self.seconds_left())
+            left = seconds_left(context)
+            limit = build_limits.limit_or_skip(state, arm, context.question, left)
             if isinstance(limit, Failure):
                 self.skipped.append((arm, limit))
                 continue
-            seconds_left = self._expected_seconds_left(arm)
+            expected_seconds_left = self._expected_seconds_left(arm)
             self.started.append(arm)
             return NextBuild(
                 arm,
                 None if is_running else next_process_number(state, arm.id),
                 limit,
                 keeps_caches=arm.id in arms_built_before(state),
-                expected_seconds_left=seconds_left,
+                expected_seconds_left=expected_seconds_left,
             )
         return None
 
-    def _is_baseline_next(self) -> bool:
-        return self.waiting[0] == self.recorder.state.plan.baseline
-
     def _is_measured(self) -> bool:
         """Return whether the baseline has made its first calls, so that its memory is known."""
-        state = self.recorder.state
-        processes = state.processes.get(state.plan.baseline.id, ())
-        return not processes or len(processes[-1].built) == len(self.question.shapes)
+        baseline = self.context.state.plan.baseline.id
+        has_started = bool(self.context.state.processes.get(baseline))
+        return not has_started or _is_built(self.context, baseline)
 
     def _expected_seconds_left(self, arm: Arm) -> float | None:
         """Return how long this build and those that run or wait are expected to take."""
+        session = self.context.session
         running = [
             each
-            for each in self.recorder.state.plan.arms
+            for each in self.context.state.plan.arms
             if each.id in self.building or each in self.started
-            if self.session.is_running(each.id) and not self.session.is_prepared(each.id)
+            if session.is_running(each.id) and not session.is_prepared(each.id)
         ]
         seconds = [each.expected_build_seconds for each in (arm, *running, *self.waiting)]
         known = [each for each in seconds if each is not None]
@@ -151,15 +150,22 @@ class BuildQueue:
         While an arm is built whose stack requires it, or that ran out of memory next to others, no
         other build runs.
         """
-        out_of_memory = remaining.oom_beside_others(self.recorder.state)
+        session, state = self.context.session, self.context.state
+        out_of_memory = remaining.oom_beside_others(state)
         needs_all = self.waiting[0].builds_alone or self.waiting[0].id in out_of_memory
         if running:
-            return (
-                not self._runs_alone and not needs_all and self.session.has_memory_headroom(running)
-            )
+            return not self._runs_alone and not needs_all and session.has_memory_headroom(running)
         self._runs_alone = needs_all
-        is_first = not self.started and not has_new_arm(self.session, self.recorder.state)
-        return is_first or self.session.has_memory_headroom()
+        is_first = not self.started and not has_new_arm(session, state)
+        return is_first or session.has_memory_headroom()
+
+
+def seconds_left(context: RaceContext) -> float:
+    """Return the seconds that are left for builds.
+
+    Before the first race an arm to compare with is worth its time.
+    """
+    return context.races_end - context.clock() if context.state.groups else math.inf
 
 
 def has_new_arm(session: Session, state: RunState) -> bool:
@@ -204,3 +210,93 @@ def _reason(found: Potential) -> str:
         return most
     gain = f"at most {found.gain.largest:.2g}x as fast as {found.sibling}"
     return f"{most}; it was {gain} in {found.gain.runs} runs"
+
+
+def is_over(context: RaceContext) -> bool:
+    """Return whether no further arm is built.
+
+    The build of a workflow that has no figure yet may go on for half of the time of the
+    repetitions: it can change the answer more. A run goes on for as long again until an arm of
+    another workflow than the baseline's is built, if there is any.
+    """
+    state = context.state
+    plan = state.plan
+    arms = {arm.id for arm in plan.arms if arm.id not in controls(state)}
+    others = {arm.id for arm in plan.arms if arm.workflow != plan.baseline.workflow}
+    rivals = others - failed_arms(state) or arms
+    if rivals & {*raced_arms(state), *_ready_arms(context)}:
+        late = (context.races_end + context.end) / 2
+        return context.clock() >= (late if _builds_new_workflow(context) else context.races_end)
+    return context.clock() >= context.end + context.seconds
+
+
+def _ready_arms(context: RaceContext) -> list[str]:
+    """Return the arms that are built and have not raced, the controls excepted."""
+    session, state = context.session, context.state
+    known = raced_arms(state) | controls(state)
+    built = [
+        arm.id
+        for arm in state.plan.arms
+        if session.is_running(arm.id)
+        and (session.is_prepared(arm.id) or session.is_warmed_up(arm.id))
+    ]
+    is_comparable = state.plan.baseline.id in built
+    return [arm for arm in built if arm not in known and is_comparable]
+
+
+def _builds_new_workflow(context: RaceContext) -> bool:
+    """Return whether an arm is being built of whose workflow none is."""
+    arms = context.state.plan.arms
+    built = {*raced_arms(context.state), *_ready_arms(context)}
+    known = {arm.workflow for arm in arms if arm.id in built}
+    return any(context.session.is_building(arm.id) for arm in arms if arm.workflow not in known)
+
+
+def _is_built(context: RaceContext, arm: str) -> bool:
+    """Return whether the running build of the arm is done but for the check of its outputs."""
+    processes = context.state.processes.get(arm, ())
+    return bool(processes) and len(processes[-1].built) == len(context.question.shapes)
+
+
+class RacePause:
+    """When the builds pause for a race.
+
+    The first race waits until all early arms are built or have failed, later ones for the interval
+    of the presets; both only if an arm is ready.
+    """
+
+    def __init__(
+        self, context: RaceContext, builds: SideBySideBuilds, early: Sequence[str]
+    ) -> None:
+        self._context = context
+        self._builds = builds
+        self._early = early
+        self._waits_for_early = not context.state.groups
+        presets = context.header.catalogue.presets.builds
+        self._due = context.clock() + (
+            presets.first_race_seconds if self._waits_for_early else presets.race_interval_seconds
+        )
+
+    def is_due(self) -> bool:
+        """Return whether the builds pause now."""
+        context, baseline = self._context, self._context.state.plan.baseline.id
+        session = context.session
+        has_failed = session.has_started(baseline) and not session.is_running(baseline)
+        if has_failed or session.has_failed(REFERENCE):
+            return True
+        is_checked = any(_is_built(context, arm) for arm in self._builds.running)
+        if is_checked and context.clock() < min(self._due + CHECK_SECONDS, context.end):
+            return False
+        if is_over(context):
+            return True
+        if not _ready_arms(context):
+            return False
+        return self._context.clock() >= self._due or (
+            self._waits_for_early and all(map(self._is_settled, self._early))
+        )
+
+    def _is_settled(self, arm: str) -> bool:
+        session = self._context.session
+        return session.has_started(arm) and (
+            not session.is_running(arm) or session.is_prepared(arm) or session.is_warmed_up(arm)
+        )

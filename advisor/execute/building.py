@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -13,16 +12,20 @@ from advisor.decide.rounds import (
     has_reference,
     next_process_number,
 )
-from advisor.domain.catalogue import BuildPresets
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, remaining
 from advisor.execute.build_limits import MORE_TIME
-from advisor.execute.build_queue import BuildQueue, has_new_arm, order_builds
-from advisor.execute.pauses import RacePause, is_over
+from advisor.execute.build_queue import (
+    BuildQueue,
+    RacePause,
+    has_new_arm,
+    is_over,
+    order_builds,
+    seconds_left,
+)
 from advisor.execute.recorder import RaceContext
-from advisor.probing.session import Session
 from advisor.probing.side_by_side import SideBySideBuilds
 from probes.wire.outcome import Failure
 
@@ -39,26 +42,21 @@ REFERENCE_SHARE = 0.25
 MEMORY = "memory"
 
 
-def build_group(
-    context: RaceContext, header: Header, builds: SideBySideBuilds
-) -> Iterator[LoggedEvent]:
+def build_group(context: RaceContext, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
     """Start every arm that is still needed, and build until arms are worth a race.
 
     As many arms are built as fit in memory. Raise `ModelRefusedError` or `NothingViableError` if
     the reference or the baseline fails.
     """
-    session, recorder, question = context.session, context.recorder, header.question
-    arms = [
-        arm
-        for arm in remaining.needed_arms(recorder.state, question)
-        if arm.id not in builds.running
-    ]
+    session, recorder = context.session, context.recorder
+    needed = remaining.needed_arms(recorder.state, context.question)
+    arms = [arm for arm in needed if arm.id not in builds.running]
     if not arms and not builds.running:
         return
-    at_once, presets = context.builds_at_once, header.catalogue.presets.builds
-    early = arms
+    at_once, early = context.builds_at_once, arms
     if not recorder.state.groups:
-        early = early_arms(arms, presets.early_seconds, recorder.state.plan.baseline, at_once)
+        seconds = context.header.catalogue.presets.builds.early_seconds
+        early = early_arms(arms, seconds, recorder.state.plan.baseline, at_once)
     if not builds.running:
         yield from _prepare(context, _arms_to_import(context, arms, early))
     unbuilt = [
@@ -71,17 +69,15 @@ def build_group(
     if reference_first:
         yield from recorder.record_each(session.finish_reference())
     if _was_slow(recorder.state):
-        yield from recorder.record_each(_start_reference(context))
-        session.compute_reference()
+        yield from _start_quick_reference(context)
         if reference_first:
             yield from recorder.record_each(session.finish_reference())
     if not has_reference(recorder.state) and not session.is_running(REFERENCE):
         raise baseline_error(recorder.state, REFERENCE)
     if at_once == 1:
-        waiting = [arm for arm in unbuilt if arm in early]
-        yield from _build_in_turn(context, waiting)
+        yield from _build_in_turn(context, [arm for arm in unbuilt if arm in early])
     else:
-        yield from _build_side_by_side(context, builds, unbuilt, early, presets)
+        yield from _build_side_by_side(context, builds, unbuilt, early)
 
 
 def _arms_to_import(
@@ -122,7 +118,9 @@ def _prepare(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]
     awaited = None
     if context.question.device != "cpu" and context.builds_at_once > 1:
         awaited = {REFERENCE}
-    yield from recorder.record_each(_start(context, arms, awaited))
+    if not has_reference(context.state):
+        yield from recorder.record_each(_start_reference(context))
+    yield from _start_arms(context, arms, awaited)
     # The memory check must run while no worker has used the device.
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.check_memory())
@@ -131,7 +129,7 @@ def _prepare(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.create_models())
     forgotten = [arm for arm in arms if not session.has_started(arm.id)]
-    yield from recorder.record_each(_start_arms(session, recorder.state, forgotten, None))
+    yield from _start_arms(context, forgotten, None)
 
 
 def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
@@ -189,15 +187,6 @@ def builds_at_once(header: Header) -> int:
     return max(1, min(header.catalogue.presets.builds.most_at_once, processors))
 
 
-def _start(
-    context: RaceContext, arms: Sequence[Arm], awaited: Collection[str] | None
-) -> Iterator[RunEvent]:
-    """Start the reference worker if its outputs are missing, and the arms that do not run."""
-    if not has_reference(context.state):
-        yield from _start_reference(context)
-    yield from _start_arms(context.session, context.state, arms, awaited)
-
-
 def _start_reference(context: RaceContext) -> Iterator[RunEvent]:
     """Start the reference worker: a quick one after one that was killed because it was slow.
 
@@ -213,6 +202,11 @@ def _start_reference(context: RaceContext) -> Iterator[RunEvent]:
     )
 
 
+def _start_quick_reference(context: RaceContext) -> Iterator[LoggedEvent]:
+    yield from context.recorder.record_each(_start_reference(context))
+    context.session.compute_reference()
+
+
 def _was_slow(state: RunState) -> bool:
     """Return whether the last reference worker was killed because it was slow, the first time."""
     slow = _slow_references(state)
@@ -224,25 +218,13 @@ def _slow_references(state: RunState) -> list[bool]:
 
 
 def _start_arms(
-    session: Session, state: RunState, arms: Sequence[Arm], awaited: Collection[str] | None
-) -> Iterator[RunEvent]:
-    yield from session.start(
-        [
-            (arm, next_process_number(state, arm.id))
-            for arm in arms
-            if not session.is_running(arm.id)
-        ],
-        built=arms_built_before(state),
-        awaited=awaited,
-    )
-
-
-def _seconds_left(context: RaceContext) -> float:
-    """Return the seconds that are left for builds.
-
-    Before the first race an arm to compare with is worth its time.
-    """
-    return context.races_end - context.clock() if context.state.groups else math.inf
+    context: RaceContext, arms: Sequence[Arm], awaited: Collection[str] | None
+) -> Iterator[LoggedEvent]:
+    session, state = context.session, context.state
+    idle = [arm for arm in arms if not session.is_running(arm.id)]
+    numbered = [(arm, next_process_number(state, arm.id)) for arm in idle]
+    started = session.start(numbered, built=arms_built_before(state), awaited=awaited)
+    yield from context.recorder.record_each(started)
 
 
 def _build_in_turn(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
@@ -258,7 +240,7 @@ def _build_in_turn(context: RaceContext, arms: Sequence[Arm]) -> Iterator[Logged
             return
         if has_new_arm(session, recorder.state) and not session.has_memory_headroom():
             return
-        left = math.inf if arm == baseline else _seconds_left(context)
+        left = math.inf if arm == baseline else seconds_left(context)
         limit = build_limits.limit_or_skip(recorder.state, arm, context.question, left)
         if isinstance(limit, Failure):
             yield from recorder.record_each(session.drop(arm.id, limit))
@@ -269,11 +251,7 @@ def _build_in_turn(context: RaceContext, arms: Sequence[Arm]) -> Iterator[Logged
 
 
 def _build_side_by_side(
-    context: RaceContext,
-    builds: SideBySideBuilds,
-    arms: Sequence[Arm],
-    early: Sequence[Arm],
-    presets: BuildPresets,
+    context: RaceContext, builds: SideBySideBuilds, arms: Sequence[Arm], early: Sequence[Arm]
 ) -> Iterator[LoggedEvent]:
     """Build the baseline, then the others at the same time; warm up those that are built.
 
@@ -288,28 +266,17 @@ def _build_side_by_side(
     )
     if not session.is_running(REFERENCE):
         yield from _build_in_turn(context, [arm for arm in arms if arm == baseline])
-    others = order_builds(
-        [arm for arm in arms if not session.is_warmed_up(arm.id)],
-        recorder.state,
-        context.question,
-    )
+    cold = [arm for arm in arms if not session.is_warmed_up(arm.id)]
+    others = order_builds(cold, recorder.state, context.question)
     others.sort(key=lambda arm: (arm != baseline, arm not in early))
     # Few builds get more processors each.
     queue = BuildQueue(
-        session,
-        recorder,
-        context.question,
-        others,
-        builds.builds_at_once,
-        list(builds.running),
-        functools.partial(_seconds_left, context),
-        starts_at_once=starts_at_once,
+        context, others, builds.builds_at_once, list(builds.running), starts_at_once=starts_at_once
     )
-    pause = RacePause(context, builds, [arm.id for arm in early], presets)
+    pause = RacePause(context, builds, [arm.id for arm in early])
     yield from recorder.record_each(session.build_side_by_side(builds, queue.choose, pause.is_due))
     if _was_slow(recorder.state):
-        yield from recorder.record_each(_start_reference(context))
-        session.compute_reference()
+        yield from _start_quick_reference(context)
         go_on = session.build_side_by_side(builds, queue.choose, pause.is_due)
         yield from recorder.record_each(go_on)
     if not has_reference(recorder.state) and not session.is_running(REFERENCE):

@@ -14,7 +14,7 @@ from advisor.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.rounds import find_failure
 from advisor.domain.question import Question
-from advisor.domain.run_events import ArmsAdded, Finished, LoggedEvent, Resumed
+from advisor.domain.run_events import Finished, LoggedEvent, Resumed
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import (
     BuildsAreGoneError,
@@ -26,7 +26,6 @@ from advisor.errors import (
 from advisor.execute import (
     build_queue,
     building,
-    pauses,
     post_race,
     racing,
     remaining,
@@ -42,6 +41,7 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import SideBySideBuilds
 from advisor.store.runs import Run
+from advisor.store.store import Store
 
 
 def refuse_imported(header: Header) -> None:
@@ -132,15 +132,14 @@ def _execute_steps(
     memory_monitor = DeviceMemoryMonitor(gpus) if gpus else None
     with monitor.running(), Session(config, monitor, memory_monitor, context.clock) as session:
         if question.load is not None:
-            yield from servers.measure_servers(session, recorder, context.clock)
+            yield from servers.measure_servers(session, recorder, question.load, context.clock)
             yield recorder.record(Finished())
             return
         start, seconds = context.clock(), question.seconds
         races = RaceContext(
             session=session,
             recorder=recorder,
-            question=question,
-            limits=header.catalogue.presets.guard,
+            header=header,
             clock=context.clock,
             seconds=seconds,
             races_end=start + seconds * question.budget.race_share,
@@ -149,8 +148,7 @@ def _execute_steps(
             evaluate=functools.partial(evaluate, header, while_running=True),
         )
         if not is_further:
-            add = functools.partial(post_race.arms_to_add, header=header, store=context.store)
-            yield from _race_and_measure_further(races, header, add)
+            yield from _race_and_measure_further(races, context.store)
             yield from recorder.record_each(session.stop())
         yield from repetitions.repeat_leaders(races, is_further=is_further)
     if question.cold_start and compose is not None:
@@ -158,9 +156,7 @@ def _execute_steps(
     yield recorder.record(Finished())
 
 
-def _race_and_measure_further(
-    races: RaceContext, header: Header, arms_to_add: Callable[[RunState], list[ArmsAdded]]
-) -> Iterator[LoggedEvent]:
+def _race_and_measure_further(races: RaceContext, store: Store) -> Iterator[LoggedEvent]:
     """Race every arm and measure the raced workers further.
 
     Arms for which the run finds a need race too.
@@ -169,33 +165,32 @@ def _race_and_measure_further(
     repeated = repetitions.likely_arms(arms) if races.question.budget.repeats else ()
     builds = SideBySideBuilds(races.session, min(races.builds_at_once, len(arms)), repeated)
     while True:
-        yield from _race_groups(races, header, builds, arms_to_add)
+        yield from _race_groups(races, builds, store)
         yield from races.recorder.record_each(races.session.finish_reference())
         yield from post_race.measure_further(races)
-        added = arms_to_add(races.state)
-        if pauses.is_over(races) or not added:
+        added = post_race.arms_to_add(races.state, races.header, store)
+        if build_queue.is_over(races) or not added:
             return
         yield from races.recorder.record_each(added)
 
 
 def _race_groups(
-    races: RaceContext,
-    header: Header,
-    builds: SideBySideBuilds,
-    arms_to_add: Callable[[RunState], list[ArmsAdded]],
+    races: RaceContext, builds: SideBySideBuilds, store: Store
 ) -> Iterator[LoggedEvent]:
     """Build and race until every arm has raced, no further arm fits, or the time is over.
 
     An arm races as soon as it is built; the builds of others are suspended meanwhile.
     """
-    session, recorder, question = races.session, races.recorder, races.question
+    session, recorder, header = races.session, races.recorder, races.header
+    question = header.question
     while True:
         before = _race_progress(recorder.state, question)
-        yield from building.build_group(races, header, builds)
-        if pauses.is_over(races):
+        yield from building.build_group(races, builds)
+        if build_queue.is_over(races):
             yield from building.end_builds(races, builds)
         else:
-            yield from recorder.record_each(arms_to_add(recorder.state))
+            added = post_race.arms_to_add(recorder.state, header, store)
+            yield from recorder.record_each(added)
         yield from racing.race_shapes(races, functools.partial(has_answer, header))
         waiting = remaining.waiting_arms(recorder.state, question)
         has_progress = builds.running or _race_progress(recorder.state, question) != before

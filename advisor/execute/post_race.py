@@ -44,7 +44,7 @@ def measure_further(context: RaceContext) -> Iterator[LoggedEvent]:
     if question.budget.contenders_only and not question.all_arms:
         chosen = leaders_of(context.evaluate(recorder.state), plan)
     arms = [arm.id for arm in chosen if session.is_running(arm.id) and arm.duplicate_of is None]
-    yield from recorder.record_each(sustain_fastest(session, recorder.state, question))
+    yield from recorder.record_each(sustain_fastest(context))
     for arm in arms:
         yield from recorder.record_each(profile(session, arm, question))
     yield from _try_shapes_of_leaders(context)
@@ -111,14 +111,14 @@ def profile(session: Session, arm: str, question: Question) -> Iterator[RunEvent
         yield from session.try_new_shapes(arm)
 
 
-def sustain_fastest(session: Session, state: RunState, question: Question) -> Iterator[RunEvent]:
+def sustain_fastest(context: RaceContext) -> Iterator[RunEvent]:
     """Call the two fastest arms at the largest shape without pauses, one after the other.
 
     Sustained calls may reach a limit of power or heat that the pauses of the race hide.
     """
+    session, question, state = context.session, context.question, context.state
     shape = max(question.shapes)
-    races = results_by_shape(state, question)
-    pair = arms_by_speed(races, state, shape)[:2]
+    pair = arms_by_speed(results_by_shape(state, question), state, shape)[:2]
     if question.budget.sustained_seconds <= 0 or len(pair) < len(set(ABBA)):
         return
     for index in ABBA:

@@ -137,7 +137,8 @@ def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedE
     The sizes share the measuring time that is left. Stop when the baseline has ended.
     """
     recorder, question = context.recorder, context.question
-    counts, built = DiscardCounts(context.limits), _built_arms(context)
+    counts = DiscardCounts(context.header.catalogue.presets.guard)
+    built = _built_arms(context)
     open_shapes = [
         shape
         for shape in question.shapes

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer, AnswerSummary
-from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.event_folding import fold
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, ProvisionalAnswer, RunEvent
@@ -57,8 +56,7 @@ class RaceContext:
 
     session: Session
     recorder: Recorder
-    question: Question
-    limits: VisitQualityLimits
+    header: Header
     #: Seconds from an arbitrary origin.
     clock: Callable[[], float]
     #: Seconds of the run, and when the last build and race end, and the run, by `clock`; infinite
@@ -70,6 +68,10 @@ class RaceContext:
     builds_at_once: int
     #: Returns the answer with what has been measured so far.
     evaluate: Callable[[RunState], Answer]
+
+    @property
+    def question(self) -> Question:
+        return self.header.question
 
     @property
     def state(self) -> RunState:

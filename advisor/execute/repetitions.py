@@ -201,7 +201,8 @@ def _visit_in_turn(context: RaceContext, arms: Sequence[Arm], rounds: range) -> 
 
     The order rotates from round to round: an arm does not always follow the same other arm.
     """
-    counts, shapes = racing.DiscardCounts(context.limits), context.question.shapes
+    counts = racing.DiscardCounts(context.header.catalogue.presets.guard)
+    shapes = context.question.shapes
     for index, shape in enumerate(shapes):
         now = context.clock()
         end = now + max(context.end - now, 0.0) / (len(shapes) - index)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 
+import msgspec
+
 from advisor.decide.goodput import GoodputSearch
 from advisor.decide.load_blocks import load_block
 from advisor.decide.rounds import baseline_error, has_reference, next_process_number
@@ -44,7 +46,7 @@ REFERENCE_ARM = Arm(
 
 
 def measure_servers(
-    session: Session, recorder: Recorder, clock: Callable[[], float]
+    session: Session, recorder: Recorder, load_question: LoadQuestion, clock: Callable[[], float]
 ) -> Iterator[LoggedEvent]:
     """Measure every arm's server; raise `NothingViableError` if the reference fails.
 
@@ -53,13 +55,9 @@ def measure_servers(
     """
     end = clock() + session.config.question.seconds
     header = session.config.header
-    load_question, rules = header.question.load, header.catalogue.serving
-    if load_question is None:
-        message = "a run without a load has no servers"
-        raise ValueError(message)
     yield from _make_reference(session, recorder)
     python = find_interpreter(header.catalogue, header.machine)
-    load = ServerLoad(session, recorder, load_question, rules, python)
+    load = ServerLoad(session, recorder, load_question, python)
     # The usual baseline is the slowest one as a rule. Once a faster one is known, it needs few
     # blocks.
     planned = recorder.state.plan.arms
@@ -155,10 +153,10 @@ class ServerLoad:
         session: Session,
         recorder: Recorder,
         load: LoadQuestion,
-        rules: ServingRules,
         generator_python: str,
     ) -> None:
         config = session.config
+        rules = config.catalogue.serving
         self._session, self._recorder = session, recorder
         self._load, self._rules, self._question = load, rules, config.question
         usable = usable_processors()
@@ -294,27 +292,24 @@ class ServerLoad:
         self, arm: str, serving: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
     ) -> list[LoadMeasured]:
         """Return one event for each block, or one with the problem of the load generator."""
-        process = len(self._recorder.state.processes[arm]) - 1
+        process, lead = self._session.process_number(arm), self._rules.lead_share
+        empty = LoadMeasured(
+            arm=arm,
+            process=process,
+            rate=blocks[0].rate,
+            seconds=blocks[0].seconds,
+            requests=(),
+            discarded=True,
+        )
         try:
             self._session.busy_processes.resume(arm)
             sent = self._generator.send(serving, blocks, gap_seconds)
         except GeneratorError as problem:
-            return [
-                LoadMeasured(
-                    arm=arm,
-                    process=process,
-                    rate=blocks[0].rate,
-                    seconds=blocks[0].seconds,
-                    requests=(),
-                    discarded=True,
-                    problem=f"the load generator failed: {problem}",
-                )
-            ]
-        lead = self._rules.lead_share
+            reason = f"the load generator failed: {problem}"
+            return [msgspec.structs.replace(empty, problem=reason)]
         return [
-            LoadMeasured(
-                arm=arm,
-                process=process,
+            msgspec.structs.replace(
+                empty,
                 rate=block.rate,
                 seconds=block.seconds * (1 - lead),
                 requests=counted,

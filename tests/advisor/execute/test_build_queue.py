@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
+from typing import Any
 
 import builders
 import msgspec
@@ -21,7 +22,7 @@ from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.run_events import WorkerSpawned
 from advisor.domain.run_state import Header, ProcessState
-from advisor.execute import building, pauses
+from advisor.execute import build_queue, building
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
 from probes.wire.events import Built
 from probes.wire.shape import Shape
@@ -38,6 +39,8 @@ def expecting(name: str, seconds: float | None) -> Arm:
 class IdleSession:
     """A session in which no worker runs."""
 
+    machine = types.SimpleNamespace(clock=lambda: 0.0)
+
     def is_running(self, arm: str) -> bool:
         del arm
         return False
@@ -50,15 +53,11 @@ class IdleSession:
 
 
 def queue_of(arms: Sequence[Arm], shares: int, *, starts_at_once: bool = False) -> BuildQueue:
-    return BuildQueue(
-        IdleSession(),  # type: ignore[arg-type]
-        simulation.new_recorder([arm.id for arm in arms]),
-        builders.question(),
-        list(arms),
-        shares=shares,
-        building=[],
-        starts_at_once=starts_at_once,
-    )
+    recorder = simulation.new_recorder([arm.id for arm in arms])
+    session: Any = IdleSession()
+    question = builders.question()
+    context = simulation.race_context(session, recorder, question, lambda _: pytest.fail("unused"))
+    return BuildQueue(context, list(arms), shares, [], starts_at_once=starts_at_once)
 
 
 def chosen(queue: BuildQueue, running: int) -> str | None:
@@ -71,7 +70,7 @@ def test_builds_wait_for_the_memory_of_the_baseline_or_start_at_once(
     *, starts_at_once: bool
 ) -> None:
     queue = queue_of([expecting("other", 10.0)], shares=3, starts_at_once=starts_at_once)
-    queue.recorder.record(WorkerSpawned(arm=BASELINE, process=0))
+    queue.context.recorder.record(WorkerSpawned(arm=BASELINE, process=0))
     assert chosen(queue, 0) == ("other" if starts_at_once else None)
 
 
@@ -110,9 +109,9 @@ def test_what_brought_most_for_its_seconds_is_built_first() -> None:
     assert ordered == ["graph", "quick", "slow", "slowdown", "unknown"]
 
 
-def test_a_build_that_cannot_end_in_time_is_not_started() -> None:
+def test_a_build_that_cannot_end_in_time_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], shares=2)
-    queue.seconds_left = lambda: 20.0
+    monkeypatch.setattr(build_queue, "seconds_left", lambda _: 20.0)
     assert chosen(queue, 0) == "short"
     ((arm, failure),) = queue.skipped
     assert (arm.id, failure.skip_cause) == ("long", "out-of-time")
@@ -323,16 +322,16 @@ def test_a_race_waits_for_an_arm_whose_outputs_are_checked(
         session=session,
         state=state,
         question=builders.question(batch_sizes=(1, 2)),
+        header=shipped_header(),
         clock=lambda: clock[0],
         seconds=100.0,
         races_end=70.0,
         end=78.0,
     )
-    pause = pauses.RacePause(
+    pause = build_queue.RacePause(
         context,  # type: ignore[arg-type]
         types.SimpleNamespace(running=["slow"]),  # type: ignore[arg-type]
         ["quick", "slow"],
-        builders.shipped_catalogue().presets.builds,
     )
     clock[0] = now
     assert pause.is_due() is is_due
@@ -370,4 +369,4 @@ def test_the_first_build_of_a_workflow_may_take_longer(
         races_end=70.0,
         end=100.0,
     )
-    assert pauses.is_over(context) is is_over  # type: ignore[arg-type]
+    assert build_queue.is_over(context) is is_over  # type: ignore[arg-type]
