@@ -6,7 +6,7 @@ Yields events; prints nothing and exits nowhere.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
