@@ -18,7 +18,6 @@ from typer.core import TyperGroup
 from advisor.cli import (
     diagnostics,
     environments,
-    recipes,
     recommendations,
     reports,
     stored_runs,
@@ -38,16 +37,6 @@ ROOT_FLAGS = {"--help", "--version", "--spec", "--install-completion", "--show-c
 USAGE_ERROR: Any = typer.BadParameter.__base__
 #: A shell sets it when it asks for completions.
 COMPLETION_VARIABLE = "_P3_ADVISOR_COMPLETE"
-SHORT_HELP = """\
-p3-advisor recommends a compilation workflow for a PyTorch model. On a terminal it asks questions;
-there is no terminal here.
-  p3-advisor --json                 measure the demo model on this machine, print one JSON document
-  p3-advisor recommend MODEL        measure your model, print a table
-  p3-advisor workflows              list the workflows that apply, and how to install the others
-  p3-advisor doctor                 check this machine
-  p3-advisor --help                 list all commands
-"""
-
 app = typer.Typer(
     cls=GroupedProgram,
     rich_markup_mode=None,
@@ -65,7 +54,6 @@ for module in (
     diagnostics,
     environments,
     reports,
-    recipes,
 ):
     app.add_typer(module.app)
 
@@ -88,7 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if COMPLETION_VARIABLE in os.environ:
         _run(args)
     if not args and not terminal.is_terminal(os.environ):
-        sys.stderr.write(SHORT_HELP)
+        print_text(
+            program().get_help(program().make_context("p3-advisor", [], resilient_parsing=True)),
+            err=True,
+        )
         sys.exit(2)
     if any(word in DATA_FLAGS for word in args[:2]):
         args = move_behind_command(args, program())

@@ -1,4 +1,4 @@
-"""Commands that write reports of stored runs, and compare two."""
+"""Commands that write reports and code of stored runs, compare runs, and run the code again."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import AsJson, Output, RunName, parse_share
+from advisor.cli.options import AsJson, Output, RunName, StoredRunName, WorkflowName, parse_share
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose,
     choose_output_format,
+    make_context,
     open_store,
+    print_document,
+    print_rows,
+    print_status,
     print_text,
     write_output,
 )
 from advisor.errors import (
     FormatError,
+    NoRecipeError,
     NotComparableError,
+    OutputFileError,
     UndecidedError,
 )
 
 if TYPE_CHECKING:
     from advisor.report.comparison import Comparison
-
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -145,3 +150,122 @@ def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: b
             "the intervals are too wide to exclude a regression",
             "measure both runs with --budget gate, on a machine that does nothing else",
         )
+
+
+@app.command(rich_help_panel="Code")
+def recipe(
+    run: RunName = "latest",
+    *,
+    workflow: WorkflowName = "",
+    style: Annotated[
+        str,
+        typer.Option(
+            metavar="STYLE",
+            help="snippet: load, compile and call in a few lines, or the server that was under"
+            " load; server: the command of the engine's server, or a server for a module;"
+            " dockerfile: an image of it; start: a new process that begins"
+            " with a kept file, the fastest way after --cold-start; write: what writes that file",
+        ),
+    ] = "snippet",
+    output: Output = STANDARD_OUTPUT,
+) -> None:
+    """Write code that runs a workflow as it was measured; of a file, the lines that adopt it."""
+    from advisor.decide.decision import decide
+    from advisor.report import answer_files, found_recipe, recipe_text
+
+    styles = {
+        "snippet": recipe_text.render_short,
+        "server": recipe_text.render_server,
+        "dockerfile": recipe_text.render_dockerfile,
+        "start": recipe_text.render_start,
+        "write": recipe_text.render_write,
+    }
+    choose("style", style, styles)
+    store, is_file = open_store(), answer_files.is_file(run)
+    if is_file and style != "snippet":
+        raise NoRecipeError(
+            f"{run} has the lines that adopt a workflow, and --style {style} needs its run",
+            "leave out --style, or import the run with p3-advisor import-run",
+        )
+    stored = None if is_file else store.find(run)
+    answer = decide(stored) if stored else answer_files.open_answer(run, store)
+    entry, found = found_recipe.choose(answer, stored, workflow)
+    text = styles[style](answer, entry, found)
+    name = pathlib.Path(output).name
+    if recipe_text.shadows_import(name, text, found):
+        raise OutputFileError(
+            f"a file named {name} would shadow the Python module of that name",
+            "choose another name, such as recipe.py",
+        )
+    if is_file or answer.imported:
+        print_status("it comes from a file or another machine: read the code before you run it")
+    elif answer.question.sandbox:
+        print_status("the model was in a sandbox and may have written this: read it before you run")
+    write_output(output, text)
+
+
+@app.command(rich_help_panel="Code")
+def verify(
+    run: StoredRunName = "latest",
+    *,
+    workflow: WorkflowName = "",
+    seconds: Annotated[
+        float, typer.Option(help="seconds of timing of each snippet", min=0.1, max=600)
+    ] = 3.0,
+    tolerance: Annotated[
+        str,
+        typer.Option(metavar="SHARE", help="tolerance beyond the measured interval"),
+    ] = "5%",
+    json: AsJson = False,
+) -> None:
+    """Run a recipe and check its outputs and its speed-up. Exit code 1 if one is not as measured.
+
+    The snippet runs as it is pasted, next to that of the baseline, in the interpreter that measured
+    it. Folders that it names, such as a clone of llama.cpp, are looked for in the current one.
+    """
+    from advisor.decide.decision import decide
+    from advisor.report import verification
+
+    stored = open_store().find(run)
+    found = verification.verify(
+        decide(stored),
+        stored,
+        workflow,
+        tolerance=parse_share(tolerance),
+        seconds=seconds,
+        context=make_context(),
+        tell=print_status,
+    )
+    print_document(found, choose_output_format(json=json), verification.render)
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+@app.command(rich_help_panel="Code")
+def improve(
+    run: StoredRunName = "latest",
+    *,
+    seconds: Annotated[
+        float, typer.Option(help="seconds of timing of each code", min=0.1, max=600)
+    ] = 3.0,
+    json: AsJson = False,
+) -> None:
+    """Try the code of a run in lower precisions, and with settings against graph breaks.
+
+    Code in float32 is tried in TF32 and bfloat16, where the device has instructions for them, next
+    to eager PyTorch in float32. Settings are printed if they are faster and the outputs as before.
+    The results are stored in the run, without a rank.
+    """
+    from advisor.decide.decision import decide
+    from advisor.report import improvement
+
+    stored = open_store().find(run)
+    answer, context = decide(stored), make_context()
+    found = improvement.improve(answer, stored, seconds=seconds, context=context, tell=print_status)
+    if json:
+        print_rows(list(found), list, json=True)
+        return
+    if breaks := improvement.render_breaks(answer):
+        print_text(breaks)
+    for each in found:
+        print_text(improvement.render(each, answer))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.plan import BASELINE, REFERENCE
+from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
     ArmsAdded,
     BuildStarted,
@@ -26,8 +26,7 @@ from advisor.domain.run_events import (
 from advisor.report.formatting import describe_check
 from advisor.report.ranking import speed_or_range
 from advisor.text_format import MISSING
-from probes.wire.events import PhaseStarted, RecipeFacts
-from probes.wire.facts import InputFacts
+from probes.wire.events import PhaseStarted
 from probes.wire.outcome import Failure, Outcome
 
 #: Phases that take long enough for a line of their own: of arms, and of the reference worker.
@@ -70,10 +69,6 @@ def describe_other_runs(ids: Sequence[str]) -> str:
 
 def _render_worker_event(run_event: RunEvent) -> str | None:
     match run_event:
-        case WorkerReported(
-            arm=arm, worker_event=RecipeFacts(inputs=(InputFacts(rows=int(rows)), *_))
-        ) if arm == BASELINE:
-            return f"the example inputs have batch size {rows}"
         case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase, shape=shape)) if (
             phase in (SLOW_REFERENCE_PHASES if arm == REFERENCE else SLOW_PHASES)
         ):

@@ -102,9 +102,8 @@ def _write_short(answer: Answer, width: int, extent: Extent) -> str:
     )
     lines = short_reasons(answer)[: extent.reasons]
     lines += _next_step(answer) if has_next_step else []
-    measured = measured_at(answer, names_examples=not has_details)
     blocks = [
-        _wrapped([f"{first.rstrip('.')}. {measured}", *others], width),
+        _wrapped([f"{first.rstrip('.')}. {measured_at(answer)}", *others], width),
         [f"    {line}" for line in code_lines(answer, extent.code_lines)],
         _ranking_within(answer, width, extent.arms),
         [*_wrapped(lines, width), *_where_more_is(answer)],
@@ -207,21 +206,13 @@ def render(answer: Answer) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def measured_at(answer: Answer, *, names_examples: bool = False) -> str:
-    """Return precision, shapes and date in a sentence.
-
-    The batch size of the example inputs is named, with `names_examples` also if it was not
-    measured.
-    """
-    created = answer.created[:10]
+def measured_at(answer: Answer) -> str:
+    """Return precision, shapes and date in a sentence, and whether the examples have this batch."""
     shapes, _ = _timed_shapes(answer)
     rows = answer.results.inputs.example_rows if answer.results.inputs else None
-    sizes, examples = answer.question.batch_sizes, ""
-    if sizes == (rows,) != (1,):
-        examples = " (that of the examples)"
-    elif names_examples and rows is not None and rows not in sizes:
-        examples = f" (not that of the examples, {rows})"
-    return f"Measured in {_precision(answer)} with {shapes}{examples}, {created}."
+    is_own = answer.question.batch_sizes == (rows,) != (1,)
+    examples = " (that of the examples)" if is_own else ""
+    return f"Measured in {_precision(answer)} with {shapes}{examples}, {answer.created[:10]}."
 
 
 def _precision(answer: Answer) -> str:

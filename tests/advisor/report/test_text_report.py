@@ -168,8 +168,6 @@ def test_a_flip_is_a_sentence(weight: float, when: Side, bound: str) -> None:
     [
         ((4,), 4, "batch size 4, 32 input tokens (that of the examples)"),
         ((1,), 1, "batch size 1, 32 input tokens,"),
-        ((1, 4), 4, "batch sizes 1 and 4, 32 input tokens,"),
-        ((1,), 4, "batch size 1, 32 input tokens (not that of the examples, 4)"),
     ],
 )
 def test_the_batch_size_of_the_examples_is_named(
@@ -177,7 +175,7 @@ def test_the_batch_size_of_the_examples_is_named(
 ) -> None:
     inputs = MeasuredInputs(fixed=0, has_length=True, has_batch=True, example_rows=rows)
     made = with_results(run_answer(question=builders.question(batch_sizes=sizes)), inputs=inputs)
-    assert says in text_report.measured_at(made, names_examples=True)
+    assert says in text_report.measured_at(made)
 
 
 def columns(made: Answer) -> dict[str, dict[str, str]]:
