@@ -206,38 +206,12 @@ def latest_round(state: RunState, shape: Shape) -> int:
 
 
 def remaining_seconds(state: RunState, question: Question, now: float) -> float | None:
-    """Return the seconds until the run ends at the latest; None where that is not known.
+    """Return the seconds until the time limit; None without one, or after it.
 
-    A resumed run has all of its time limit again. Without one this is an estimate: builds are
-    expected to take as long as in earlier runs, one after the other. The race takes at most the
-    measuring time. What follows the races depends on their figures.
+    A resumed run has all of its time limit again.
     """
-    if math.isfinite(question.seconds):
-        left = state.resumed_at + question.seconds - now
-        return left if left > 0 else None
-    if all(shape in state.closed for shape in question.shapes):
-        return None
-    expected, known = 0.0, False
-    for arm in state.plan.arms:
-        process = _last_process(state, arm.id)
-        if process is not None and (process.ready or process.outcome is not None):
-            known = True
-        elif arm.expected_build_seconds is not None:
-            known = True
-            since = process.building_since if process is not None else None
-            spent = now - since if since is not None else 0.0
-            expected += max(arm.expected_build_seconds - spent, 0.0)
-    if not known:
-        return None
-    open_sizes = len(question.batch_sizes) - len(state.closed)
-    share = open_sizes / max(len(question.batch_sizes), 1)
-    return expected + question.budget.measuring_seconds * share
-
-
-def _last_process(state: RunState, arm: str) -> ProcessState | None:
-    """Return the last process of an arm; None if there is none, or if the run stopped meanwhile."""
-    process = (state.processes.get(arm) or (None,))[-1]
-    return None if process is None or process.is_lost else process
+    left = state.resumed_at + question.seconds - now
+    return left if 0 < left < math.inf else None
 
 
 STYLES: dict[RowStatus, str] = {"done": "", "working": "bold", "waiting": "dim", "failed": "red"}

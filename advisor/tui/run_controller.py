@@ -22,7 +22,7 @@ from advisor.tui.answer import RunAnswer
 from advisor.tui.questions import cancel_dialog, quit_dialog, start_dialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
-from advisor.tui.session import NOT_CONTROLLED_MESSAGE, HostProcess, RunSession
+from advisor.tui.session import NOT_CONTROLLED_MESSAGE, REFRESH_SECONDS, HostProcess, RunSession
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -163,7 +163,7 @@ class RunController:
         rank = session.ranking_job(asyncio.get_running_loop().time())
         if rank is not None:
             self._app.background.start("rank", rank, session.set_provisional)
-        self._app.set_timer(session.refresh_interval_seconds, lambda: self._refresh(session))
+        self._app.set_timer(REFRESH_SECONDS, lambda: self._refresh(session))
 
     def show_results(self) -> None:
         """Decide from the current state of the run and show the decision.

@@ -23,9 +23,8 @@ from advisor.system import ADVISOR_COMMAND, without_current_directory
 from advisor.tui.text import format_duration, printable
 from probes.wire.events import PhaseStarted
 
-#: Seconds between two refreshes: while arms compile, while they are timed (drawing must not
-#: disturb the timing), and while no process works on the run.
-COMPILING_REFRESH_SECONDS, TIMING_REFRESH_SECONDS, IDLE_REFRESH_SECONDS = 0.2, 0.5, 1.0
+#: Seconds between two refreshes: drawing must not disturb the timing.
+REFRESH_SECONDS = 0.5
 #: Seconds between two provisional rankings.
 RANKING_INTERVAL_SECONDS = 3.0
 
@@ -88,13 +87,6 @@ class RunSession:
     def is_going_on(self) -> bool:
         """Whether there is more to come of the run."""
         return self.is_running and not self.is_finished
-
-    @property
-    def refresh_interval_seconds(self) -> float:
-        if not self.is_running:
-            return IDLE_REFRESH_SECONDS
-        is_timing = len(self.state.opened) > len(self.state.closed)
-        return TIMING_REFRESH_SECONDS if is_timing else COMPILING_REFRESH_SECONDS
 
     def refresh(self) -> None:
         """Apply the events since the previous call, and read the state of the run."""

@@ -1,4 +1,4 @@
-"""The estimate of the remaining time of a run."""
+"""The stages, the time left and the answer so far of a run in progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from report_runs import advice_of, with_advice, with_results, without_advice
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval, VisitCounts
-from advisor.domain.plan import Plan
 from advisor.domain.recommendation import DecisionWord
 from advisor.domain.run_events import (
     EndCause,
@@ -40,7 +39,6 @@ from probes.wire.events import Ready, Serving
 
 QUESTION = builders.question(batch_sizes=(1, 2))
 MEASURED = "Measuring batch"
-MEASURING = QUESTION.budget.measuring_seconds
 SERVING = Serving(
     url="http://127.0.0.1:1",
     model="model",
@@ -54,41 +52,16 @@ SERVING = Serving(
 )
 
 
-def state_with(expected: float | None, **changes: object) -> RunState:
-    """Return a run whose baseline is built and whose other arm has these expected seconds."""
-    plan = builders.plan("compiled")
-    arms = tuple(
-        msgspec.structs.replace(arm, expected_build_seconds=expected)
-        if arm.id == "compiled"
-        else arm
-        for arm in plan.arms
-    )
-    state = builders.run_state({builders.BASELINE: builders.process()})
-    return msgspec.structs.replace(state, plan=Plan(arms=arms, excluded=()), **changes)
-
-
-def test_the_estimate_is_the_builds_and_the_measuring_time_that_are_left() -> None:
-    state = state_with(30.0, closed={})
-    assert remaining_seconds(state, QUESTION, 0.0) == pytest.approx(30 + MEASURING)
-    building = msgspec.structs.replace(builders.process(), ready=False, building_since=10.0)
-    building = msgspec.structs.replace(building, outcome=None)
-    changed = msgspec.structs.replace(state, processes={**state.processes, "compiled": (building,)})
-    assert remaining_seconds(changed, QUESTION, 20.0) == pytest.approx(20 + MEASURING)
-    assert remaining_seconds(changed, QUESTION, 500.0) == pytest.approx(MEASURING)
-
-
 def test_a_resumed_run_has_its_time_limit_again() -> None:
     budget = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
     question = msgspec.structs.replace(QUESTION, budget=budget)
-    resumed = [LoggedEvent(seq=7, at=80.0, run_event=Resumed())]
-    state = fold(resumed, state_with(30.0))
-    assert remaining_seconds(state, question, 90.0) == pytest.approx(90)
-    assert remaining_seconds(state_with(30.0), question, 90.0) == pytest.approx(10)
-
-
-def test_nothing_is_estimated_before_anything_is_known() -> None:
-    state = msgspec.structs.replace(state_with(None), processes={})
-    assert remaining_seconds(state, QUESTION, 0.0) is None
+    state = builders.run_state({builders.BASELINE: builders.process()})
+    again = fold([LoggedEvent(seq=7, at=80.0, run_event=Resumed())], state)
+    assert remaining_seconds(again, question, 90.0) == pytest.approx(90)
+    assert remaining_seconds(state, question, 90.0) == pytest.approx(10)
+    assert remaining_seconds(state, question, 140.0) is None, "it goes on after its limit"
+    unlimited = msgspec.structs.replace(question, all_arms=True)
+    assert remaining_seconds(state, unlimited, 90.0) is None
 
 
 def test_the_second_process_of_the_baseline_has_a_name_that_explains_it() -> None:
@@ -218,20 +191,11 @@ def test_a_resumed_race_is_timed_only_when_its_workers_are_ready_again() -> None
     assert MEASURED in stage_of(resumed(*spawned, *ready))
 
 
-def test_a_resumed_run_expects_its_builds_again() -> None:
-    plan = builders.plan("compiled")
-    arms = tuple(msgspec.structs.replace(arm, expected_build_seconds=30.0) for arm in plan.arms)
-    state = resumed(plan=Plan(arms=arms, excluded=()))
-    left = remaining_seconds(state, QUESTION, 0.0)
-    assert left == pytest.approx(30 * len(arms) + MEASURING / 2)
-
-
-def test_after_the_races_the_stage_names_what_is_repeated_and_no_end_is_known() -> None:
+def test_after_the_races_the_stage_names_what_is_repeated() -> None:
     raced = {1: ("compiled",), 2: ("compiled",)}
     ends: dict[int, EndCause] = {1: "decided", 2: "decided"}
     done = builders.run_state({"compiled": builders.process()}, opened=raced, closed=ends)
     done = msgspec.structs.replace(done, plan=builders.plan("compiled"), finished=False)
-    assert remaining_seconds(done, QUESTION, 0.0) is None
     checking = stage_of(done)
     building = msgspec.structs.replace(builders.process(), ready=False, outcome=None, phase="build")
     processes = {**done.processes, "compiled": (building,)}
@@ -241,7 +205,3 @@ def test_after_the_races_the_stage_names_what_is_repeated_and_no_end_is_known() 
     title = stage_of(repeated)
     assert title != checking
     assert title.endswith(" 1 in fresh processes: compiled")
-    budget = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
-    limited = msgspec.structs.replace(QUESTION, budget=budget, all_arms=False)
-    assert remaining_seconds(done, limited, 40.0) == pytest.approx(60.0)
-    assert remaining_seconds(done, limited, 140.0) is None, "it goes on after its limit"

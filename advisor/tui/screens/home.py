@@ -32,8 +32,8 @@ TRADE_OFF = (
     "three, so you say what matters."
 )
 NEW_ROW, EXAMPLE_PREFIX = "new", "example:"
-#: Stored runs that are listed in a small terminal, and lines of the screen that list none.
-FEWEST_LISTED, OTHER_LINES = 8, 14
+#: Newest runs that are listed.
+MOST_LISTED = 50
 #: Seconds between two looks at the runs that are going on.
 REFRESH_SECONDS = 2.0
 MARKS = {
@@ -93,10 +93,8 @@ the stopped run under the cursor. H lists all stored runs."""
             self.read_runs()
 
     def list_runs(self, store: Store) -> list[StoredItem]:
-        most = max(self.app.size.height - OTHER_LINES, FEWEST_LISTED)
-        items = list_items(store, most * 4)
         # The sort is stable: those that are going on come first, each group newest first.
-        return sorted(items, key=lambda item: not item.is_going_on)[:most]
+        return sorted(list_items(store, MOST_LISTED), key=lambda item: not item.is_going_on)
 
     def show_machine(self, machine: Machine) -> None:
         # The result may arrive while the program ends, without the widgets.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import TabbedContent
@@ -12,7 +11,7 @@ from textual.widgets import TabbedContent
 from advisor.errors import UserError
 from advisor.execute.drafts import arms_to_retry
 from advisor.report.answer import has_unfit_problem
-from advisor.tui import actions, text
+from advisor.tui import actions
 from advisor.tui.answer import (
     PANES,
     AnswerPanel,
@@ -234,11 +233,6 @@ Markdown, CSV or JSON; the extension of the file selects the format."""
     ]
 
     lead = "Not measured here. From a stored run: "
-
-    def draw(self) -> None:
-        super().draw()
-        model = text.model_name(self.original.document.question.model.name, 30)
-        self.set_title(Text(f"Not measured here  {model}"), "from a stored run ")
 
     def offers(self, action: str) -> bool:
         if action in {"resume", "compare"}:

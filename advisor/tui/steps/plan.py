@@ -228,11 +228,7 @@ def describe_row(draft: DraftRun, row: str) -> Text:
         lines.append(text.printable(excluded.reason, 600))
         if excluded.fix:
             lines.append(f"next: {text.printable(excluded.fix, 600)}")
-        if (
-            workflow is not None
-            and excluded.status == INSTALLABLE
-            and workflow.environment.kind == "own"
-        ):
+        if workflow is not None and workflow.environment.kind == "own":
             lines.append(text.printable(describe_environment(workflow.environment), 400))
     elif workflow is not None:
         options = next((arm.options for arm in draft.plan.arms if arm.id == row), {})
