@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
@@ -16,6 +15,7 @@ from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERION_HEADS, Priorities
+from advisor.domain.question import Question
 from advisor.report import markdown, parts, ranking
 from advisor.report.answer import code_lines, cost_line, flip_lines, short_answer_lines
 from advisor.report.formatting import Section
@@ -59,11 +59,8 @@ DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": 
 MOST_CODE_LINES, MAX_CODE_CELLS = 5, 70
 #: Names of the tasks other than a forward pass.
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
-LEAD = "Results  "
-DOT = " \N{MIDDLE DOT} "
-#: Cells of the label of the program before the title.
-PROGRAM_CELLS = 5
-MAX_MODEL_CELLS, MIN_MODEL_CELLS, MAX_DEVICE_CELLS = 30, 12, 24
+#: Cells of the terminal from which a title has room for the task.
+TASK_WIDTH, MAX_DEVICE_CELLS = 100, 24
 
 
 def describe_arm(answer: RunAnswer, arm: str) -> str:
@@ -91,31 +88,17 @@ def render_answer_lines(answer: RunAnswer, lead: str = "") -> Text:
     return Text("\n").join(shown)
 
 
-def results_title(answer: RunAnswer, width: int) -> Text:
-    """Return model, device, task, precision, batch sizes and several lengths.
+def describe_question(question: Question, device: str, width: int) -> str:
+    """Return device, task, precision, batch sizes and several lengths, without the task if narrow.
 
-    In a narrow terminal the task and then the precision are left out, and the model is shortened.
+    The clients of a server set its batch sizes.
     """
-    question = answer.document.question
-    task = TASK_NAMES.get(question.task, "")
-    # The clients of a server set its batch sizes.
-    sizes = "" if question.load else ", ".join(map(str, question.batch_sizes))
+    task = TASK_NAMES.get(question.task, "") if width >= TASK_WIDTH else ""
     lengths = dict.fromkeys(shape.lengths for shape in question.shapes if shape.lengths)
-    tokens = f", {'/'.join(lengths)} tokens" if lengths else ""
-    batch = f"batch {sizes}{tokens}" if sizes else ""
-    device = text.printable(answer.document.device_name, MAX_DEVICE_CELLS)
-    room = width - PROGRAM_CELLS - len(LEAD)
-    shortest = (device, batch.replace(", ", ","))
-    candidates = ((device, task, question.dtype, batch), (device, question.dtype, batch))
-    facts = next((each for each in candidates if room - _cells(each) >= MIN_MODEL_CELLS), shortest)
-    cells = min(max(room - _cells(facts), MIN_MODEL_CELLS), MAX_MODEL_CELLS)
-    model = text.model_name(question.model.name, cells)
-    return Text.assemble((LEAD, "bold"), DOT.join(filter(None, (model, *facts))))
-
-
-def _cells(facts: tuple[str, ...]) -> int:
-    """Return the width of facts that follow the model."""
-    return sum(cell_len(fact) + len(DOT) for fact in facts if fact)
+    batch = "" if question.load else f"batch {','.join(map(str, question.batch_sizes))}"
+    tokens = f"{'/'.join(lengths)} tokens" if lengths else ""
+    facts = (text.printable(device, MAX_DEVICE_CELLS), task, question.dtype, batch, tokens)
+    return " \N{MIDDLE DOT} ".join(filter(None, facts))
 
 
 NO_FLIP = "No other weight of one of the three Ps changes the answer."

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
-from textual.binding import Binding
-from textual.dom import DOMNode
 
 from advisor import tui
 from advisor.ask.answers import Answers
@@ -20,6 +18,7 @@ from advisor.context import Context
 from advisor.errors import DefectError, SettingsError, UserError, choose_among
 from advisor.settings import default_file
 from advisor.store.store import default_home
+from advisor.tui.widgets import ACTION_NAMES
 from advisor.version import __version__
 
 
@@ -140,20 +139,11 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_actions(keys: Iterable[str]) -> None:
     """Raise `SettingsError` for an action that no screen has; load all screens for any action."""
-    if not keys:
-        return
-    for module in pkgutil.walk_packages(tui.__path__, "advisor.tui."):
+    for module in pkgutil.walk_packages(tui.__path__, "advisor.tui.") if keys else ():
         importlib.import_module(module.name)
-    kinds, known = [DOMNode], set[str]()
-    while kinds:
-        kind = kinds.pop()
-        kinds += kind.__subclasses__()
-        if kind.__module__.startswith("advisor."):
-            bindings = [each for each in kind.BINDINGS if isinstance(each, Binding)]
-            known |= {each.id for each in bindings if each.id}
     for action in keys:
-        if action not in known:
+        if action not in ACTION_NAMES:
             raise SettingsError(
                 f"[keys] of the settings has the unknown action {action!r}",
-                choose_among(action, sorted(known)),
+                choose_among(action, sorted(ACTION_NAMES)),
             )

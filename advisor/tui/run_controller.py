@@ -52,8 +52,9 @@ class RunController:
         return host if host is not None and host.is_running else None
 
     def status(self) -> str:
-        """Return the status of the run for the title bar, empty if no run is going on."""
-        if self.session is None or not self.session.is_going_on:
+        """Return the status of a run for the title bar, empty if none goes on or it is shown."""
+        is_shown = isinstance(self._app.screen, LiveScreen)
+        if is_shown or self.session is None or not self.session.is_going_on:
             return ""
         state = "paused" if self.session.is_paused else "going on"
         return f" run {self.session.run.directory.name[-4:]} {state}: ^g "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 from textual import events
@@ -28,6 +29,10 @@ WHOLE = 100
 BAR_START = 23
 
 
+#: The names of actions whose keys the settings can change.
+ACTION_NAMES: set[str] = set()
+
+
 def bind(
     keys: str,
     action: str,
@@ -41,8 +46,10 @@ def bind(
 
     The settings know an action that has a label or a tooltip by its `name`, by default its own.
     """
-    known = name or action.replace("_", "-")
     is_named = bool(label or tooltip)
+    known = name or action.replace("_", "-")
+    if is_named:
+        ACTION_NAMES.add(known)
     return Binding(
         keys,
         action,
@@ -169,25 +176,19 @@ class Weights(Vertical):
 
     def action_balance(self) -> None:
         """Make the three weights equal, up to rounding."""
-        self._change(
-            whole_numbers(self.priorities.with_weight(PILLARS[0], 34.0), PILLARS[0], even=True)
-        )
+        weights = dict(zip(PILLARS, (34.0, 33.0, 33.0), strict=True))
+        self._change(msgspec.structs.replace(self.priorities, **weights))
 
     def _change(self, priorities: Priorities) -> None:
         self.set_priorities(priorities)
         self.post_message(self.Changed(priorities))
 
 
-def whole_numbers(priorities: Priorities, kept: str, *, even: bool = False) -> Priorities:
-    """Round the weights to whole percent that sum to 100 without changing `kept`.
-
-    With `even`, the other two weights are equal up to rounding.
-    """
-    import msgspec  # noqa: PLC0415 - only when a weight moves
-
+def whole_numbers(priorities: Priorities, kept: str) -> Priorities:
+    """Round the weights to whole percent that sum to 100 without changing `kept`."""
     first, second = (name for name in PILLARS if name != kept)
     rest = WHOLE - round(getattr(priorities, kept))
-    share = rest // 2 if even else round(getattr(priorities, first))
+    share = round(getattr(priorities, first))
     return msgspec.structs.replace(
         priorities, **{kept: float(WHOLE - rest), first: float(share), second: float(rest - share)}
     )

@@ -28,11 +28,9 @@ from advisor.store.runs import Run
 from advisor.tui.answer import (
     PANE_SECTIONS,
     PANES,
-    PROGRAM_CELLS,
     AnswerPanel,
-    RunAnswer,
+    describe_question,
     render_pane,
-    results_title,
 )
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
@@ -143,10 +141,10 @@ async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(context: C
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
 def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
     document = read_answer(str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json"))
-    title = results_title(RunAnswer(document, builders.shipped_catalogue()), width)
-    assert title.cell_len + PROGRAM_CELLS <= width
-    assert title.plain.replace(", ", ",").endswith("batch 1,4,16,64")
-    assert ("generate text" in title.plain) == (width >= 100)
+    shown = describe_question(document.question, document.device_name, width)
+    assert len(shown) < width
+    assert shown.endswith("batch 1,4,16,64")
+    assert ("generate text" in shown) == (width >= 100)
 
 
 @async_test

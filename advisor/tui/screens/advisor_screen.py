@@ -28,30 +28,24 @@ class TitleBar(Horizontal):
 
     app: AdvisorApp
 
-    def __init__(self, *, shows_run: bool) -> None:
+    def __init__(self) -> None:
         super().__init__(
             Static("", id="title", markup=False), Static("", id="status", markup=False), id="top"
         )
-        self._title, self._right, self._shows_run = Text(), "", shows_run
+        self._right = ""
 
     def on_mount(self) -> None:
-        if self._shows_run:
-            self._draw_status()
-            self.set_interval(STATUS_SECONDS, self._draw_status)
+        self._draw_status()
+        self.set_interval(STATUS_SECONDS, self._draw_status)
 
     def set_text(self, left: Text, right: str = "") -> None:
-        self._title = Text.assemble((" p3 ", "bold reverse"), " ", left)
+        title = Text.assemble((" p3 ", "bold reverse"), " ", left)
+        self.query_one("#title", Static).update(title, layout=False)
         self._right = text.printable(right, 60)
-        self.query_one("#title", Static).update(self._title, layout=False)
-        self._draw_status()
-
-    def on_resize(self) -> None:
         self._draw_status()
 
     def _draw_status(self) -> None:
-        status = self.app.run_status() if self._shows_run else ""
-        has_room = self._title.cell_len + len(self._right) < self.size.width
-        shown = Text(status, "bold reverse") if status else Text(self._right if has_room else "")
+        shown = Text.assemble(" ", self._right, " ", (self.app.run_status(), "bold reverse"))
         self.query_one("#status", Static).update(shown)
 
 
@@ -67,15 +61,13 @@ class AdvisorScreen(Screen[None]):
         bind("escape", "back", "Back"),
         bind("q", "app.leave", "Quit", name="quit"),
     ]
-    #: Whether the title bar names the run that is going on.
-    SHOWS_RUN: ClassVar[bool] = True
     #: The description of the screen in the help.
     HELP_TEXT: ClassVar[str] = ""
     #: Terms of the glossary that the help of this screen explains first.
     TERMS: ClassVar[tuple[str, ...]] = ()
 
     def compose(self) -> ComposeResult:
-        yield TitleBar(shows_run=self.SHOWS_RUN)
+        yield TitleBar()
         yield from self.compose_body()
         yield Static("", id="too-small", markup=False)
         yield KeyFooter()

@@ -23,6 +23,7 @@ from advisor.errors import UserError
 from advisor.report.answer import has_unfit_problem, headline
 from advisor.text_format import format_interval, format_milliseconds, format_number, format_share
 from advisor.tui import text
+from advisor.tui.answer import describe_question
 from advisor.tui.progress import (
     STYLES,
     ProcessRow,
@@ -61,7 +62,6 @@ of the stacks instead, arrows scroll."""
 class LiveScreen(AdvisorScreen):
     """The dashboard of one run."""
 
-    SHOWS_RUN = False
     HELP_TEXT = """\
 Each row is one process. Arms are compiled, checked and warmed up, then timed in rounds of random
 order, a few calls at a time. From the second round on, a row shows the 95 % interval of its
@@ -122,17 +122,11 @@ measurements."""
         self._draw_log(session)
 
     def _draw_title(self, session: RunSession) -> None:
-        question = session.header.question
-        sizes = ",".join(map(str, question.batch_sizes))
-        task = "" if question.task == "forward" else f"  {question.task}"
-        batch = "" if question.load else f"  batch {sizes}"
-        run_id = session.run.directory.name
-        title = Text(
-            f"{text.model_name(question.model.name, 30)}{task}  {question.device}"
-            f"  {question.dtype}{batch}"
-        )
+        question, run_id = session.header.question, session.run.directory.name
         state = "replay" if session.is_replay else "paused" if session.is_paused else ""
-        self.set_title(title, f"{state} {run_id[-11:]} ")
+        facts = describe_question(question, question.device, self.size.width)
+        title = Text(text.model_name(question.model.name, 30))
+        self.set_title(title, f"{facts}  {state} {run_id[-11:]}")
 
     def _draw_stage(self, session: RunSession, rows: list[ProcessRow]) -> None:
         stage = current_stage(

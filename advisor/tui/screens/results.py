@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import TabbedContent
@@ -11,16 +12,16 @@ from textual.widgets import TabbedContent
 from advisor.errors import UserError
 from advisor.execute.drafts import arms_to_retry
 from advisor.report.answer import has_unfit_problem
-from advisor.tui import actions
+from advisor.tui import actions, text
 from advisor.tui.answer import (
     PANES,
     AnswerPanel,
     ResultsPanes,
     RunAnswer,
     describe_arm,
+    describe_question,
     ranking_table,
     render_answer_lines,
-    results_title,
 )
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.screens.detail import DetailScreen
@@ -123,9 +124,9 @@ time between tokens, in milliseconds, at the first batch size."""
 
     def draw(self) -> None:
         answer, advice = self.answer, self.answer.document.recommendation
-        title = results_title(answer, self.size.width)
-        mark = " *" if self.is_explored else ""
-        self.set_title(title, f"{answer.document.run_id[-11:]}{mark} ")
+        question, device = answer.document.question, answer.document.device_name
+        title = Text.assemble(("Results  ", "bold"), text.model_name(question.model.name, 30))
+        self.set_title(title, describe_question(question, device, self.size.width))
         lead = EXPLORED if self.is_explored else self.lead
         self.query_one(AnswerPanel).show(render_answer_lines(answer, lead))
         columns, rows = ranking_table(answer.document)

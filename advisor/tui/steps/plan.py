@@ -100,7 +100,9 @@ class PlanStep(Step):
             plan_rows(self._draft, self._left_out),
             {entry.workflow: "dim" for entry in self._draft.plan.excluded},
         )
-        summary = plan_summary(self._draft, self._left_out)
+        more = sum(entry.status == INSTALLABLE for entry in self._draft.plan.excluded)
+        installable = f"  {more} more can be installed." if more else ""
+        summary = describe_work(self._draft, self._left_out) + installable
         self.query_one("#summary", Static).update(summary)
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
@@ -210,13 +212,6 @@ def _requirements(draft: DraftRun, arm: str) -> str:
     export = ", with an export" if workflow.declared.export_step.value else ""
     verified = ", ".join(workflow.verified) or "never"
     return f"{lines} line{'' if lines == 1 else 's'} changed{export}; verified: {verified}"
-
-
-def plan_summary(draft: DraftRun, left_out: Collection[str]) -> str:
-    """Return what is measured, in which time, and how much more could be."""
-    summary = describe_work(draft, left_out)
-    installable = sum(entry.status == INSTALLABLE for entry in draft.plan.excluded)
-    return f"{summary}  {installable} more can be installed." if installable else summary
 
 
 def describe_row(draft: DraftRun, row: str) -> Text:
