@@ -53,7 +53,8 @@ class RunController:
 
     def status(self) -> str:
         """Return the status of a run for the title bar, empty if none goes on or it is shown."""
-        is_shown = isinstance(self._app.screen, LiveScreen)
+        # While the program ends, there are no screens.
+        is_shown = any(isinstance(each, LiveScreen) for each in self._app.screen_stack[-1:])
         if is_shown or self.session is None or not self.session.is_going_on:
             return ""
         state = "paused" if self.session.is_paused else "going on"
