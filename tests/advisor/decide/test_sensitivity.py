@@ -1,4 +1,4 @@
-"""Shares of the weights and constraints, checked against deciding again."""
+"""Flips, shares of the weights and constraints, checked against deciding again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import builders
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from advisor.decide import scoring, sensitivity
@@ -18,8 +18,15 @@ from advisor.decide.certainty import candidates_of, choose
 from advisor.decide.decision import decide_again, with_preferences
 from advisor.decide.scoring import find_failures
 from advisor.domain.answer import Answer
-from advisor.domain.constraints import CRITERIA, Constraint, Priorities
+from advisor.domain.constraints import CRITERIA, PILLARS, Constraint, Priorities
+from advisor.domain.recommendation import Flip
 from advisor.domain.results import ScoredArm
+
+#: How far from a flip it is decided again: more than rounding, less than two flips are apart.
+GAP = 1e-3
+
+#: Tiers and speed of each arm.
+Field = Sequence[tuple[tuple[int, ...], float]]
 
 tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
 fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)
@@ -28,9 +35,21 @@ EVIDENCE = sorted((pathlib.Path(__file__).parents[2] / "stacks" / "evidence").gl
 SIDES = {"less": [0.0], "more": [100.0]}
 
 
-def arms_of(
-    field: Sequence[tuple[tuple[int, ...], float]], priorities: Priorities = PRIORITIES
-) -> tuple[ScoredArm, ...]:
+@st.composite
+def weights(draw: st.DrawFn) -> Priorities:
+    performance = draw(st.integers(0, 100))
+    productivity = draw(st.integers(0, 100 - performance))
+    further = {
+        name: draw(st.sampled_from([0, 10, 25]))
+        for name in ("input_flexibility", "architecture_support")
+    }
+    return builders.priorities(
+        performance, productivity, 100 - performance - productivity, **further
+    )
+
+
+def arms_of(field: Field, priorities: Priorities = PRIORITIES) -> tuple[ScoredArm, ...]:
+    """Return the arms with these tiers and speeds, ranked."""
     return scoring.rank(
         [
             builders.scored_arm(f"arm{place}", priorities, tiers=tier, speedup=speed)
@@ -40,9 +59,7 @@ def arms_of(
 
 
 @given(fields, st.sampled_from([0.0, 10.0, 25.0, 50.0]))
-def test_the_shares_of_the_simplex_sum_to_one(
-    field: list[tuple[tuple[int, ...], float]], further: float
-) -> None:
+def test_the_shares_of_the_simplex_sum_to_one(field: Field, further: float) -> None:
     priorities = builders.priorities(input_flexibility=further, architecture_support=further)
     shares = sensitivity.leading_shares(arms_of(field, priorities), priorities)
     assert sum(shares.values()) == pytest.approx(1, abs=1e-12)
@@ -99,7 +116,7 @@ def test_of_arms_that_score_the_same_everywhere_the_faster_has_the_share() -> No
     ),
 )
 def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
-    field: list[tuple[tuple[int, ...], float]], constraints: list[Constraint]
+    field: Field, constraints: list[Constraint]
 ) -> None:
     free = arms_of(field)
 
@@ -128,6 +145,108 @@ def test_a_constraint_that_excludes_no_leader_keeps_an_answer_that_does_not_lead
     simplest = arms[1].arm
     (effect,) = sensitivity.constraint_effects(arms, required, simplest)
     assert effect.without == simplest
+
+
+def flips_of(field: Field, priorities: Priorities, pillar: str) -> list[Flip]:
+    arms = arms_of(field, priorities)
+    return [
+        flip
+        for flip in sensitivity.find_flips(arms[0], arms, priorities)
+        if flip.criterion == pillar
+    ]
+
+
+def leader(field: Field, priorities: Priorities, pillar: str, weight: float) -> str:
+    """Decide again with another weight."""
+    return arms_of(field, priorities.with_weight(pillar, weight))[0].arm
+
+
+@given(fields, weights(), st.sampled_from(PILLARS))
+# Scores that are equal now, and a flip just before the weight is gone.
+@example(
+    [((3, 1, 2, 2, 2), 2.0), ((1, 3, 2, 2, 2), 1.0)], builders.priorities(50, 50, 0), "performance"
+)
+@example(
+    [((2, 2, 2, 2, 2), 1.0), ((1, 3, 1, 2, 2), 1.0)],
+    builders.priorities(50, 25.1, 24.9),
+    "performance",
+)
+def test_deciding_again_on_both_sides_of_a_flip_changes_the_answer_as_it_says(
+    field: Field, priorities: Priorities, pillar: str
+) -> None:
+    now, flips = getattr(priorities, pillar), flips_of(field, priorities, pillar)
+    for when, end in sensitivity.ENDS.items():
+        side = sorted(
+            (flip for flip in flips if flip.when == when), key=lambda flip: abs(flip.weight - now)
+        )
+        places = [now, *(flip.weight for flip in side), end]
+        for flip, before, after in zip(side, places, places[2:], strict=False):
+            if flip.weight != now:
+                assert abs(flip.weight - before) > GAP, "two flips at the same weight are one"
+                assert leader(field, priorities, pillar, (before + flip.weight) / 2) != flip.to
+            assert leader(field, priorities, pillar, (flip.weight + after) / 2) == flip.to
+
+
+@given(fields, weights(), st.sampled_from(PILLARS), st.floats(GAP, 100 - GAP))
+def test_the_lead_changes_at_flips_only(
+    field: Field, priorities: Priorities, pillar: str, weight: float
+) -> None:
+    now, flips = getattr(priorities, pillar), flips_of(field, priorities, pillar)
+    assume(all(abs(flip.weight - weight) > GAP and flip.weight != now for flip in flips))
+    passed = [flip for flip in flips if min(now, weight) <= flip.weight <= max(now, weight)]
+    expected = (
+        max(passed, key=lambda flip: abs(flip.weight - now)).to
+        if passed
+        else arms_of(field, priorities)[0].arm
+    )
+    assert leader(field, priorities, pillar, weight) == expected
+
+
+def test_flips_are_exact() -> None:
+    fast, easy = ((3, 1, 2, 2, 2), 2.0), ((1, 2, 2, 2, 2), 1.0)
+    priorities = builders.priorities(50, 25, 25)
+    (flip,) = flips_of([fast, easy], priorities, "performance")
+    # Two tiers of Performance against one of Productivity, which has half of what Performance
+    # leaves: 2 p = (100 - p) / 2.
+    assert flip.weight == pytest.approx(20)
+    assert flip.to == "arm1"
+
+
+def test_of_flips_on_both_sides_the_nearer_comes_first() -> None:
+    field = [((2, 2, 2, 2, 2), 1.0), ((1, 3, 2, 2, 2), 1.0), ((3, 1, 1, 2, 2), 1.0)]
+    found = flips_of(field, builders.priorities(45, 27.5, 27.5), "performance")
+    assert [(round(flip.weight, 6), flip.to) for flip in found] == [
+        (50.0, "arm2"),
+        (33.333333, "arm1"),
+    ]
+
+
+def test_of_two_arms_that_take_the_lead_together_the_faster_one_is_named() -> None:
+    field = [((3, 1, 2, 2, 2), 2.0), ((1, 2, 2, 2, 2), 1.0), ((1, 2, 2, 2, 2), 1.5)]
+    (flip,) = flips_of(field, builders.priorities(50, 25, 25), "performance")
+    assert flip.to == "arm2"
+
+
+def test_scores_beyond_the_ninth_place_leave_it_to_the_speed() -> None:
+    slow, fast = (
+        builders.scored_arm(name, speedup=speedup)
+        for name, speedup in (("slow", 1.0), ("fast", 2.0))
+    )
+    slow, fast = (
+        msgspec.structs.replace(slow, score=2 + 2e-10),
+        msgspec.structs.replace(fast, score=2.0),
+    )
+    assert [arm.arm for arm in scoring.rank([slow, fast])] == ["fast", "slow"]
+    assert sensitivity.leader_of([slow, fast], {"slow": slow.score, "fast": fast.score}) == "fast"
+
+
+def test_an_arm_that_leads_at_a_single_point_is_no_flip() -> None:
+    """Three scores that cross in one point: the middle one is never ahead, however fast it is."""
+    field = [((3, 1, 2, 2, 2), 1.0), ((2, 2, 2, 2, 2), 9.0), ((1, 3, 2, 2, 2), 1.0)]
+    for performance in range(51, 100):
+        priorities = builders.priorities(performance, 100 - performance, 0)
+        arms = arms_of(field, priorities)
+        assert {flip.to for flip in sensitivity.find_flips(arms[0], arms, priorities)} == {"arm2"}
 
 
 def weights_named_in(named: str, now: float) -> list[float]:
