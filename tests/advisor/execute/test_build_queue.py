@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import builders
@@ -288,6 +288,23 @@ def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
     assert {arm.builds_alone for arm in arms} == {builds_alone}
 
 
+def context_of(
+    building: str, ready: Sequence[str], clock: Callable[[], float], **known: Any
+) -> Any:
+    """Stands for a run whose races may last until second 70, while one arm is built."""
+    session = types.SimpleNamespace(
+        is_running=lambda arm: arm in {*ready, building},
+        has_started=lambda _: True,
+        has_failed=lambda _: False,
+        is_prepared=lambda arm: arm in ready,
+        is_warmed_up=lambda _: False,
+        is_building=lambda arm: arm == building,
+    )
+    return types.SimpleNamespace(
+        session=session, clock=clock, seconds=100.0, races_end=70.0, **known
+    )
+
+
 @pytest.mark.parametrize(
     ("sizes_built", "now", "is_due"),
     [
@@ -302,15 +319,7 @@ def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
 def test_a_race_waits_for_an_arm_whose_outputs_are_checked(
     sizes_built: int, now: float, is_due: bool
 ) -> None:
-    clock, ready = [0.0], {BASELINE, "quick"}
-    session = types.SimpleNamespace(
-        is_running=lambda arm: arm in {*ready, "slow"},
-        has_started=lambda _: True,
-        has_failed=lambda _: False,
-        is_prepared=lambda arm: arm in ready,
-        is_warmed_up=lambda _: False,
-        is_building=lambda arm: arm == "slow",
-    )
+    clock = [0.0]
     built = {
         Shape(size): Built(Shape(size), build_seconds=1.0, first_call_seconds=1.0)
         for size in (1, 2)[:sizes_built]
@@ -318,18 +327,17 @@ def test_a_race_waits_for_an_arm_whose_outputs_are_checked(
     state = builders.run_state(
         {"quick": ProcessState(), "slow": msgspec.structs.replace(ProcessState(), built=built)}
     )
-    context = types.SimpleNamespace(
-        session=session,
+    context = context_of(
+        "slow",
+        (BASELINE, "quick"),
+        lambda: clock[0],
         state=state,
         question=builders.question(batch_sizes=(1, 2)),
         header=shipped_header(),
-        clock=lambda: clock[0],
-        seconds=100.0,
-        races_end=70.0,
         end=78.0,
     )
     pause = build_queue.RacePause(
-        context,  # type: ignore[arg-type]
+        context,
         types.SimpleNamespace(running=["slow"]),  # type: ignore[arg-type]
         ["quick", "slow"],
     )
@@ -349,24 +357,12 @@ def test_a_race_waits_for_an_arm_whose_outputs_are_checked(
 def test_the_first_build_of_a_workflow_may_take_longer(
     building: str, now: float, is_over: bool
 ) -> None:
-    ready = {BASELINE, "first"}
     arms = [
         builders.arm(BASELINE),
         builders.arm("first", workflow="a"),
         builders.arm("second", workflow="a"),
         builders.arm("other", workflow="b"),
     ]
-    context = types.SimpleNamespace(
-        session=types.SimpleNamespace(
-            is_running=lambda arm: arm in {*ready, building},
-            is_prepared=lambda arm: arm in ready,
-            is_warmed_up=lambda _: False,
-            is_building=lambda arm: arm == building,
-        ),
-        state=builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=())),
-        clock=lambda: now,
-        seconds=100.0,
-        races_end=70.0,
-        end=100.0,
-    )
-    assert build_queue.is_over(context) is is_over  # type: ignore[arg-type]
+    state = builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=()))
+    context = context_of(building, (BASELINE, "first"), lambda: now, state=state, end=100.0)
+    assert build_queue.is_over(context) is is_over

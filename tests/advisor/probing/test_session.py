@@ -12,6 +12,7 @@ import builders
 import msgspec
 import psutil
 import pytest
+import workers
 from sessions import (
     ALIKE,
     BASELINE,
@@ -57,7 +58,6 @@ pytestmark = pytest.mark.slow
 IDLE_CPU_SECONDS = 0.05
 #: Polling would use CPU time in every window; work left over from a build, in the first one only.
 IDLE_WINDOWS = 3
-WAIT_SECONDS = 60
 
 
 class GrowingMemory(DeviceMemoryMonitor):
@@ -360,19 +360,9 @@ def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(session: Sessio
     assert min(windows) < IDLE_CPU_SECONDS, windows
 
 
-def status_of(process: psutil.Process) -> str:
-    try:
-        return str(process.status())
-    except psutil.NoSuchProcess:
-        return str(psutil.STATUS_ZOMBIE)
-
-
-def wait_for_status(process: psutil.Process, *wanted: str) -> None:
-    """Wait until a signal has taken effect; a process that has ended counts as a zombie."""
-    end = time.monotonic() + WAIT_SECONDS
-    while status_of(process) not in wanted:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+def wait_for_status(process: psutil.Process, wanted: str) -> None:
+    """Wait until a signal has taken effect."""
+    workers.wait_until(lambda: process.status() == wanted)
 
 
 def test_processes_that_stay_busy_are_paused_between_visits(
@@ -402,4 +392,4 @@ def test_processes_that_stay_busy_are_paused_between_visits(
         assert (cpu_seconds([spinning]) > before) == runs
     wait_for_status(spinning, psutil.STATUS_STOPPED)
     list(session.stop())
-    wait_for_status(spinning, psutil.STATUS_ZOMBIE)
+    workers.wait_until(lambda: not workers.is_running(spinning.pid))
