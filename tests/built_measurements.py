@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import builders
@@ -11,7 +10,7 @@ import msgspec
 
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.results import Efficiency, Platform, SustainedCheck
+from advisor.domain.results import Efficiency, Platform, Results, SustainedCheck
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults
 from probes.wire.shape import Shape
 
@@ -33,14 +32,21 @@ def cell(ratio: float = 1.5, /, spread: float = 0.0, size: int = 1, **changes: A
     return msgspec.structs.replace(made, **changes)
 
 
-def measured(
-    name: str, speedups: Sequence[float], spread: float = 0.01, **changes: Any
-) -> Measurement:
+def measured(name: str, *speedups: float, spread: float = 0.01, **changes: Any) -> Measurement:
     """Return an arm with these speed-ups at the batch sizes 1, 4, 16 and so on."""
     cells = tuple(cell(one, spread, 4**place) for place, one in enumerate(speedups))
     mean = math.exp(math.fsum(math.log(one) for one in speedups) / len(speedups))
     made = builders.measurement(name, cells=cells, **changes)
     return msgspec.structs.replace(made, speedup=interval(mean, spread))
+
+
+def raced(*arms: Measurement, noise_floor: float | None = 0.004, **changes: Any) -> Results:
+    """Return results of these arms with a race at each batch size of the first."""
+    races = tuple(
+        builders.race_result(each.shape.batch_size, noise_floor=noise_floor)
+        for each in arms[0].cells
+    )
+    return builders.results(*arms, races=races, noise_floor=noise_floor, **changes)
 
 
 def sustained(**changes: Any) -> SustainedCheck:

@@ -58,8 +58,8 @@ def measured(case: Case, arm: str, known: Catalogue) -> Measurement:
     speedups, seconds = case.speedups[arm], case.builds.get(arm, 3.0)
     return built_measurements.measured(
         arm,
-        speedups,
-        spread,
+        *speedups,
+        spread=spread,
         workflow=workflow,
         option=option or "default",
         build_seconds=BuildSeconds(cold=seconds * len(speedups), warm=None, worst=seconds),
@@ -80,8 +80,7 @@ def advise(case: Case) -> AdvisedAnswer:
     known = known.for_question(builders.question(device=case.device, task=case.task))
     arms = [measured(case, arm, known) for arm in case.speedups]
     sizes = tuple(cell.shape.batch_size for cell in arms[0].cells)
-    races = tuple(builders.race_result(size, noise_floor=case.noise_floor) for size in sizes)
-    results = builders.results(*arms, races=races, noise_floor=case.noise_floor)
+    results = built_measurements.raced(*arms, noise_floor=case.noise_floor)
     asked = builders.question(
         device=case.device,
         task=case.task,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import builders
-import built_measurements
 import msgspec
 import pytest
 from builders import BASELINE
+from built_measurements import measured, raced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,19 +27,9 @@ QUIET, NOISY = 0.004, 0.3
 RULE = builders.shipped_catalogue().rubric.decision
 
 
-def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
-    return built_measurements.measured(name, speedups, spread)
-
-
 def results(*measurements: Measurement, noise: float = QUIET) -> Results:
     baseline = measured(BASELINE, *[1.0] * len(measurements[0].cells), spread=0.0)
-    sizes = [each.shape.batch_size for each in baseline.cells]
-    return builders.results(
-        baseline,
-        *measurements,
-        races=tuple(builders.race_result(size, noise_floor=noise) for size in sizes),
-        noise_floor=noise,
-    )
+    return raced(baseline, *measurements, noise_floor=noise)
 
 
 def assess(

@@ -119,8 +119,7 @@ def question_of(case: str) -> Any:
 def test_tiers_and_recommendations_match_their_golden_files(
     case: str, noise: float, expect: Expect
 ) -> None:
-    races = tuple(builders.race_result(size, noise_floor=noise) for size in (1, 4))
-    results = builders.results(*MEASURED, races=races, sustained=CHECK, noise_floor=noise)
+    results = built_measurements.raced(*MEASURED, noise_floor=noise, sustained=CHECK)
     asked = question_of(case)
     head = builders.header(question=asked, machine=GPU_MACHINE, catalogue=KNOWN)
     left_out = [

@@ -11,6 +11,7 @@ import built_measurements
 import msgspec
 import pytest
 from builders import BASELINE, DEMO
+from built_measurements import measured, raced
 from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,10 +38,6 @@ CLEARLY_FASTER = 1.1
 CPU = Cpu(model="a CPU", physical_cores=2, usable_processors=2, memory_bytes=16 << 30)
 
 
-def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
-    return built_measurements.measured(name, speedups, spread)
-
-
 def advise(
     *arms: Measurement,
     workflows: tuple[Workflow, ...] = (),
@@ -51,11 +48,9 @@ def advise(
     **asked: Any,
 ) -> AdvisedAnswer:
     sizes = [cell.shape.batch_size for cell in arms[0].cells] if arms else [1]
-    races = tuple(builders.race_result(size, noise_floor=noise_floor) for size in sizes)
-    baseline = measured(BASELINE, *[1.0] * len(sizes), spread=0.0)
-    results = builders.results(
-        *(baseline, *arms),
-        races=races,
+    results = raced(
+        measured(BASELINE, *[1.0] * len(sizes), spread=0.0),
+        *arms,
         noise_floor=noise_floor,
         repeats=repeats,
         inputs=MeasuredInputs(

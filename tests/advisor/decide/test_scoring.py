@@ -247,7 +247,7 @@ def test_a_class_of_accuracy_is_measured_or_that_of_exact_outputs(
 
 def test_each_batch_size_is_scored_alone() -> None:
     one, two = (
-        built_measurements.measured(name, speedups)
+        built_measurements.measured(name, *speedups)
         for name, speedups in (("one", (4.0, 1.0)), ("two", (1.0, 3.0)))
     )
     known = builders.catalogue(builders.workflow("one"), builders.workflow("two"))
