@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
 import typing
@@ -283,36 +284,6 @@ def test_the_help_of_the_batch_sizes_has_the_defaults_of_the_catalogue() -> None
     ]
 
 
-KNOWN = builders.shipped_catalogue()
-
-
-@pytest.mark.parametrize(
-    ("text", "limits"),
-    [
-        ("", {}),
-        ("tensorrt=1h", {"tensorrt": 3600.0}),
-        (" tensorrt = 90s , iree=5min,", {"tensorrt": 90.0, "iree": 300.0}),
-    ],
-)
-def test_limits_are_seconds_by_workflow(text: str, limits: dict[str, float]) -> None:
-    assert parse_build_times(text, KNOWN) == limits
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("nonsense=5min", UnknownWorkflowError),
-        ("tensorrt", SizeError),
-        ("tensorrt=", SizeError),
-        ("tensorrt=-5min", SizeError),
-        ("tensorrt=1h,tensorrt=2h", SizeError),
-    ],
-)
-def test_other_texts_are_refused(text: str, error: type[UserError]) -> None:
-    with pytest.raises(error):
-        parse_build_times(text, KNOWN)
-
-
 WITH_GPU = builders.gpu_machine(builders.gpu())
 CPU_BUILD = msgspec.structs.replace(
     WITH_GPU, software=msgspec.structs.replace(WITH_GPU.software, torch_cuda=None)
@@ -338,61 +309,11 @@ def test_paths_become_absolute(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     assert parse_data("") == parse_function("--metric", "") == parse_inputs("") == ""
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["no.py:score", "metric.py", "metric.py:other", "metric.py:a b", "no_python.py:score"],
-)
-def test_a_metric_that_cannot_be_called_is_refused(
-    text: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "metric.py").write_text("def score(model):\n    return 1\n")
-    (tmp_path / "no_python.py").write_text("def score(:\n")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(OptionFileError):
-        parse_function("--metric", text)
-
-
 @pytest.mark.parametrize("parse", [parse_data, parse_inputs])
 def test_missing_files_are_refused(parse: Callable[[str], str], tmp_path: pathlib.Path) -> None:
     for name in ("", "absent.npz"):
         with pytest.raises(OptionFileError):
             parse(str(tmp_path / name))
-
-
-@pytest.mark.parametrize(
-    ("text", "tolerance"),
-    [("", None), ("exact", 0.0), (" EXACT ", 0.0), ("1e-3", 1e-3), ("1%", 0.01), ("0.5 %", 0.005)],
-)
-def test_a_tolerance_is_a_share(text: str, tolerance: float | None) -> None:
-    assert parse_tolerance(text) == (tolerance if tolerance is None else pytest.approx(tolerance))
-
-
-@pytest.mark.parametrize("text", ["-1", "2", "150%", "close", "nan", "1e-3x", "%"])
-def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(SizeError):
-        parse_tolerance(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "formats"),
-    [
-        ("", ()),
-        ("int4", ("int4",)),
-        (" INT4, int8 ", ("int8", "int4")),
-        ("any", ("int8", "int4", "fp8")),
-        ("any,int8", ("int8", "int4", "fp8")),
-    ],
-)
-def test_formats_are_named_one_by_one_or_together(
-    text: str, formats: tuple[WeightFormat, ...]
-) -> None:
-    assert parse_weight_formats(text) == formats
-
-
-@pytest.mark.parametrize("text", ["int2", "int8,q4", "none"])
-def test_an_unknown_format_is_refused(text: str) -> None:
-    with pytest.raises(WeightFormatError):
-        parse_weight_formats(text)
 
 
 @pytest.mark.parametrize(
@@ -407,3 +328,53 @@ def test_a_required_class_of_accuracy_asks_for_quantised_weights(
     text: str, require: str, formats: tuple[WeightFormat, ...]
 ) -> None:
     assert choose_weight_formats(text, parse_constraints(require)) == formats
+
+
+parse_limits = functools.partial(parse_build_times, catalogue=builders.shipped_catalogue())
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"),
+    [
+        (parse_limits, "", {}),
+        (parse_limits, " tensorrt = 90s , iree=1h,", {"tensorrt": 90.0, "iree": 3600.0}),
+        (parse_tolerance, "", None),
+        (parse_tolerance, " EXACT ", 0.0),
+        (parse_tolerance, "1e-3", 1e-3),
+        (parse_tolerance, "0.5 %", 0.005),
+        (parse_weight_formats, "", ()),
+        (parse_weight_formats, " INT4, int8 ", ("int8", "int4")),
+        (parse_weight_formats, "any,int8", FORMATS),
+    ],
+)
+def test_values_are_parsed(parse: Callable[[str], object], text: str, value: object) -> None:
+    assert parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("parse", "error", "texts"),
+    [
+        (parse_limits, UnknownWorkflowError, ["nonsense=5min"]),
+        (parse_limits, SizeError, ["iree", "iree=", "iree=-5min", "iree=1h,iree=2h"]),
+        (parse_tolerance, SizeError, ["-1", "2", "150%", "close", "nan", "1e-3x", "%"]),
+        (parse_weight_formats, WeightFormatError, ["int2", "int8,q4", "none"]),
+        (
+            functools.partial(parse_function, "--metric"),
+            OptionFileError,
+            ["no.py:score", "metric.py", "metric.py:other", "metric.py:a b", "no_python.py:score"],
+        ),
+    ],
+)
+def test_other_values_are_refused(
+    parse: Callable[[str], object],
+    error: type[UserError],
+    texts: list[str],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "metric.py").write_text("def score(model):\n    return 1\n")
+    (tmp_path / "no_python.py").write_text("def score(:\n")
+    monkeypatch.chdir(tmp_path)
+    for text in texts:
+        with pytest.raises(error):
+            parse(text)

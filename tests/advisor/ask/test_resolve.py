@@ -169,26 +169,48 @@ def test_every_accepted_answer_survives_encoding(answer: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "visible_devices", "expected"),
     [
-        ("", H100),
-        ("0", H100),
-        ("1", H200),
-        ("GPU-bbbb", H200),
-        ("H100", H100),
-        ("nvidia h200", H200),
-        ("200", None),
-        ("GPU-", None),
-        ("cpu", None),
+        ("", None, H100),
+        ("0", "1", H100),
+        ("1", None, H200),
+        ("GPU-bbbb", None, H200),
+        ("H100", None, H100),
+        ("nvidia h200", None, H200),
+        ("CPU", None, None),
+        ("cuda", None, H100),
+        ("cuda:1", None, H200),
+        ("cuda:0", "1", H200),
+        ("GPU:0", None, H100),
+        ("", "1", H200),
+        ("", " 1 , 0", H200),
+        ("", "GPU-bbbb", H200),
+        ("", "GPU-b", H200),
+        ("", "1,-1,0", H200),
+        ("", "", None),
+        ("", "-1,0", None),
+        ("", "7", None),
+        ("", "NoDevFiles", None),
     ],
 )
-def test_a_gpu_is_found_by_index_uuid_or_words_of_its_name(text: str, expected: Gpu | None) -> None:
+def test_a_gpu_is_found_by_its_names_and_by_cuda_visible_devices(
+    text: str, visible_devices: str | None, expected: Gpu | None
+) -> None:
     machine = builders.gpu_machine(H100, H200)
-    if expected is None and text != "cpu":
-        with pytest.raises(UserError):
-            choose_gpu(text, machine, SHIPPED)
-    else:
-        assert choose_gpu(text, machine, SHIPPED) == expected
+    assert choose_gpu(text, machine, SHIPPED, visible_devices) == expected
+    question = resolve(Answers(gpu=text), machine, SHIPPED, visible_devices)
+    named = (expected.uuid, "cuda") if expected else (None, "cpu")
+    assert (question.gpu, question.device) == named
+
+
+@pytest.mark.parametrize(
+    ("gpus", "text"),
+    [((H100, H200), "200"), ((H100, H200), "GPU-"), ((), "cuda"), ((), "cuda:0"), ((), "cuda:2")],
+)
+def test_a_gpu_that_is_absent_is_refused(gpus: tuple[Gpu, ...], text: str) -> None:
+    machine = builders.gpu_machine(*gpus) if gpus else builders.machine()
+    with pytest.raises(UserError):
+        choose_gpu(text, machine, SHIPPED)
 
 
 @pytest.mark.parametrize(
@@ -202,58 +224,6 @@ def test_an_unknown_gpu_names_an_index_only_where_one_is_attached(
     names = problem.value.next_step.removeprefix("use one of ").split(", ")
     assert ("0" in names) is has_index
     assert {"cpu", "H100"} <= {*names}
-
-
-@pytest.mark.parametrize(
-    ("text", "visible_devices", "expected"),
-    [
-        ("cuda", None, H100),
-        ("cuda:1", None, H200),
-        ("cuda:0", "1", H200),
-        ("GPU:0", None, H100),
-        ("CPU", None, None),
-    ],
-)
-def test_a_device_may_be_named_as_in_pytorch(
-    text: str, visible_devices: str | None, expected: Gpu | None
-) -> None:
-    machine = builders.gpu_machine(H100, H200)
-    assert choose_gpu(text, machine, SHIPPED, visible_devices) == expected
-
-
-@pytest.mark.parametrize("text", ["cuda", "cuda:0", "cuda:2"])
-def test_a_device_of_pytorch_that_is_absent_is_refused(text: str) -> None:
-    with pytest.raises(UnknownGpuError):
-        choose_gpu(text, builders.machine(), SHIPPED)
-
-
-@pytest.mark.parametrize(
-    ("visible_devices", "expected"),
-    [
-        (None, H100),
-        ("1", H200),
-        ("1,0", H200),
-        (" 1 , 0", H200),
-        ("GPU-bbbb", H200),
-        ("GPU-b", H200),
-        ("1,-1,0", H200),
-        ("", None),
-        ("-1", None),
-        ("-1,0", None),
-        ("7", None),
-        ("NoDevFiles", None),
-    ],
-)
-def test_the_default_gpu_respects_cuda_visible_devices(
-    visible_devices: str | None, expected: Gpu | None
-) -> None:
-    machine = builders.gpu_machine(H100, H200)
-    assert choose_gpu("", machine, SHIPPED, visible_devices) == expected
-    assert choose_gpu("0", machine, SHIPPED, visible_devices) == H100
-    question = resolve(Answers(), machine, SHIPPED, visible_devices)
-    assert (question.gpu, question.device) == (
-        (expected.uuid, "cuda") if expected else (None, "cpu")
-    )
 
 
 def test_a_gpu_with_mig_is_rejected_or_skipped() -> None:
