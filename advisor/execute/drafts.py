@@ -49,6 +49,8 @@ class DraftRun:
     machine: Machine
     question: Question
     plan: Plan
+    #: The batch size of the example inputs, if that is measured because none was asked for.
+    example_rows: int | None = None
 
 
 def propose(answers: Answers, context: Context, detected: Machine | None = None) -> DraftRun:
@@ -67,6 +69,7 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
     question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
     model = question.model
     is_fixed = isinstance(model, (ExportedModel, OnnxModel)) and fixed_batch_size(model.name)
+    rows = None
     if not (answers.batch_sizes or is_fixed):
         rows = rows_of_examples(question, context.probes, context.environment)
         sizes = (rows,) if rows else question.batch_sizes
@@ -75,7 +78,7 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
     catalogue = _with_open_deadline(catalogue, max_load_seconds(answers))
     if question.load is not None:
         servers.find_interpreter(catalogue, here)
-    return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue))
+    return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue), rows)
 
 
 def _with_open_deadline(catalogue: Catalogue, seconds: float | None) -> Catalogue:

@@ -102,7 +102,8 @@ def describe_work(draft: DraftRun, left_out: Collection[str] = ()) -> str:
     question = draft.question
     measured = len(distinct_arms(draft)) - len(left_out)
     sizes = ", ".join(map(str, question.batch_sizes))
-    batch = "" if question.load else f", batch {sizes}"
+    source = " of the examples" if draft.example_rows else ""
+    batch = "" if question.load else f", batch {sizes}{source}"
     return (
         f"{measured} ways to {_task(question)}{batch},"
         f" {question.dtype}.  At most {_most_time(draft, left_out)}."

@@ -24,11 +24,23 @@ from advisor.errors import GpuNotAttachedError
 from advisor.execute.drafts import (
     arms_to_retry,
     further_budget,
+    propose,
     propose_again,
     undecided_workflows,
 )
 from advisor.probing.environments import registry
 from advisor.store.store import Store
+
+
+@pytest.mark.parametrize(("asked", "sizes", "rows"), [("", (4,), 4), ("1,2", (1, 2), None)])
+def test_the_batch_size_of_the_examples_is_measured_unless_others_are_asked_for(
+    asked: str, sizes: tuple[int, ...], rows: int | None, tmp_path: pathlib.Path
+) -> None:
+    model = tmp_path / "net.py"
+    model.write_text("import torch\n\ndef build():\n    return torch.nn.ReLU(), torch.ones(4, 8)\n")
+    answers = Answers(model=f"{model}:build", gpu="cpu", batch_sizes=asked)
+    draft = propose(answers, Context(environment=dict(os.environ), store=Store(tmp_path)))
+    assert (draft.question.batch_sizes, draft.example_rows) == (sizes, rows)
 
 
 def test_the_failed_arms_are_retried_by_their_names_in_the_option(tmp_path: pathlib.Path) -> None:
