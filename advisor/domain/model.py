@@ -63,6 +63,8 @@ class OnnxModel(_Model, frozen=True, kw_only=True, tag="onnx"):
 
     name: str
     inputs: GivenInputs = ""
+    #: The only batch size that it takes; null for a free one.
+    batch_size: int | None = None
 
 
 Model = SyntheticModel | TransformersModel | FactoryModel | ExportedModel | OnnxModel

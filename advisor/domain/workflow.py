@@ -104,6 +104,8 @@ class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True):
     task: Task | None = None
     device: Literal["cpu", "cuda"] | None = None
     input_format: InputFormat | None = None
+    #: Whether the ONNX file takes one batch size alone; null for all models.
+    fixed: bool | None = None
     #: Null for all arms that `arm_declared` gives no other fact.
     arm: str | None = None
     facts: ChangedFacts
@@ -216,11 +218,12 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     def for_question(self, question: Question) -> Workflow:
         """Return the workflow with its environment and declared facts for a question."""
         device, input_format = question.device, input_format_of(question.model)
+        fixed = getattr(question.model, "batch_size", None) is not None
         declared, arm_declared = self.declared, dict(self.arm_declared)
         for entry in self.declared_where:
             if entry.task not in {None, question.task} or entry.device not in {None, device}:
                 continue
-            if entry.input_format not in {None, input_format}:
+            if entry.input_format not in {None, input_format} or entry.fixed not in {None, fixed}:
                 continue
             if entry.arm is None:
                 declared = msgspec.structs.replace(declared, **entry.facts)

@@ -180,6 +180,16 @@ def test_an_onnx_file_has_no_arm_that_would_run_the_code_of_another() -> None:
         assert len(own) == arms
 
 
+@pytest.mark.parametrize("workflow", ["onnxruntime-cpu", "onnxruntime-cuda", "openvino"])
+@pytest.mark.parametrize(("size", "expected"), [(4, "refused"), (None, "served")])
+def test_a_file_serves_new_shapes_if_its_batch_is_free(
+    workflow: str, size: int | None, expected: str
+) -> None:
+    (known,) = (each for each in builders.shipped_catalogue().workflows if each.id == workflow)
+    question = builders.question(model=OnnxModel(name="a.onnx", batch_size=size))
+    assert known.for_question(question).declared.new_shapes.value == expected
+
+
 def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
     slow = builders.workflow(
         "slow", arms={"default": {}, "dynamic": {}}, arm_on_request={"dynamic": ("cpu",)}
