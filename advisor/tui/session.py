@@ -115,10 +115,6 @@ class RunSession:
             return self.state.at
         return max(self.source.now(self.state.at), self.state.at)
 
-    def failure_reason(self) -> str:
-        """Return the error of the host process, if it wrote one."""
-        return self.host.failure_reason() if self.host is not None else ""
-
     @property
     def is_controlled(self) -> bool:
         """Whether a process works on the run, which this or another program may have started."""

@@ -124,25 +124,6 @@ async def test_a_command_runs_in_the_terminal_after_a_confirmation(
 
 
 @async_test
-async def test_two_marked_runs_are_compared(
-    context: Context, capfd: pytest.CaptureFixture[str]
-) -> None:
-    runs = [make_run(context.store, finished=finished) for finished in (True, False)]
-    app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        app.action_history()
-        history = await wait_for_screen(pilot, HistoryScreen)
-        await wait_for(pilot, lambda: history.query_one(Table).row_count == 2)
-        await pilot.press("c")
-        assert capfd.readouterr().out == "", "one run is not compared"
-        await pilot.press("space", "down", "space", "c")
-        assert app.screen is history
-        printed = capfd.readouterr().out
-        assert all(run.directory.name in printed for run in runs)
-        assert "exported" in printed
-
-
-@async_test
 async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
     context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,7 +141,7 @@ async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
         await pilot.press("c")
         assert app.screen is history, "a run is not compared with itself"
         table.move_cursor_to(second.directory.name)
-        await pilot.press("c")
+        await pilot.press("space", "c")
     before, after = capfd.readouterr().out.splitlines()[:2]
     assert first.directory.name in before
     assert second.directory.name in after

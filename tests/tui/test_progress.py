@@ -7,7 +7,13 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
-from report_runs import advice_of, with_advice, with_results, without_advice
+from report_runs import (
+    advice_of,
+    with_advice,
+    with_measurement,
+    with_results,
+    without_advice,
+)
 
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.event_folding import fold
@@ -64,14 +70,6 @@ def test_a_resumed_run_has_its_time_limit_again() -> None:
     assert remaining_seconds(state, unlimited, 90.0) is None
 
 
-def test_the_second_process_of_the_baseline_has_a_name_that_explains_it() -> None:
-    state = builders.run_state({builders.BASELINE: builders.process()})
-    state = msgspec.structs.replace(state, plan=builders.plan("compiled"))
-    names = [row.name for row in progress_rows(state, QUESTION, None)]
-    assert f"{builders.BASELINE} (noise check)" in names
-    assert not any("#" in name for name in names)
-
-
 def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     load = built_measurements.load()
     requests = tuple(
@@ -125,32 +123,24 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
 
 def test_the_answer_so_far_stays_while_it_is_about_as_good() -> None:
     made = built_answers.answer()
-    advice = advice_of(made)
-    other = next(arm.arm for arm in made.ranked if arm.arm != advice.arm)
+    decision, best = advice_of(made).decision, advice_of(made).arm
+    other = next(arm.arm for arm in made.ranked if arm.arm != best)
 
     def leader(answer: Answer, before: str) -> str:
         return builders.known(choose_leader(answer, before)).arm
 
-    def decided(word: DecisionWord, *as_good: str) -> Answer:
-        contenders = {advice.arm: 0.9, other: 0.1}
-        decision = msgspec.structs.replace(
-            advice.decision, word=word, as_good=as_good, contenders=contenders
+    words: tuple[DecisionWord, ...] = ("LIKELY", "LIKELY", "LIKELY", "OPEN", "OPEN")
+    as_good = ((), (), (other,), (), ())
+    before, shown = ("", other, other, other, "gone"), (best, best, other, other, best)
+    for word, equals, earlier, now in zip(words, as_good, before, shown, strict=True):
+        changed = msgspec.structs.replace(
+            decision, word=word, as_good=equals, contenders={best: 0.9, other: 0.1}
         )
-        return with_advice(made, decision=decision)
-
-    assert leader(decided("LIKELY"), "") == advice.arm
-    assert leader(decided("LIKELY"), other) == advice.arm
-    assert leader(decided("LIKELY", other), other) == other
-    assert leader(decided("OPEN"), other) == other
-    assert leader(decided("OPEN"), "gone") == advice.arm
+        assert leader(with_advice(made, decision=changed), earlier) == now
     busy = Problem(name=MachineUnfitError.name, what="busy", next_step="wait", exit_code=4)
     undecided = without_advice(made, busy)
-    wide = Interval(value=1.5, low=0.1, high=90.0)
-    measurements = tuple(
-        msgspec.structs.replace(each, speedup=wide) if each.arm == other else each
-        for each in undecided.results.measurements
-    )
-    assert leader(with_results(undecided, measurements=measurements), other) == other
+    wide = with_measurement(undecided, other, speedup=Interval(value=1.5, low=0.1, high=90.0))
+    assert leader(wide, other) == other
     assert leader(undecided, other) == undecided.ranked[0].arm
 
 

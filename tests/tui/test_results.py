@@ -34,13 +34,11 @@ from advisor.tui.answer import (
 )
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
 from advisor.tui.table import SpeedAxis
-from advisor.tui.widgets import WeightBar, Weights
+from advisor.tui.widgets import WeightBar
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
-DOCUMENT = EVIDENCE / "h200-demo.json"
 
 
 @pytest.fixture
@@ -54,23 +52,6 @@ async def open_document(pilot: Pilot[int], file: pathlib.Path) -> ResultsScreen:
     assert isinstance(app, AdvisorApp)
     app.run_controller.open(str(file))
     return await wait_for_screen(pilot, ResultsScreen)
-
-
-@async_test
-async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
-    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
-        screen = await open_document(pilot, DOCUMENT)
-        before = builders.known(screen.answer.document.recommendation)
-        assert before.arm == "torch-compile-inductor/max-autotune"
-        await pilot.press("2")
-        screen.query_one(Weights).move("performance", 0.0)
-        await wait_for(pilot, lambda: screen.is_explored)
-        after = builders.known(screen.answer.document.recommendation)
-        assert after.arm == "pytorch-eager"
-        await pilot.press("u", "1", "shift+tab", "enter")
-        await wait_for_screen(pilot, DetailScreen)
-        await pilot.press("2")
-        await wait_for_text(pilot, 'mode="max-autotune"')
 
 
 @pytest.mark.slow

@@ -23,7 +23,6 @@ from onscreen import (
 from textual.pilot import Pilot
 
 from advisor.context import Context
-from advisor.domain.answer import UnmeasuredArm
 from advisor.execute.drafts import arms_to_retry, further_budget, undecided_workflows
 from advisor.store.runs import Run
 from advisor.tui import actions
@@ -107,14 +106,8 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
         document = results.original.document
-        skipped = UnmeasuredArm(
-            arm="quick",
-            workflow="quick",
-            title="Quick",
-            option="",
-            status="skipped",
-            reason="not built",
-            skip_cause="out-of-time",
+        skipped = builders.unmeasured(
+            "quick", option="", status="skipped", skip_cause="out-of-time"
         )
         changed = msgspec.structs.replace(document, unmeasured=(skipped,))
         results.original = dataclasses.replace(results.original, document=changed)

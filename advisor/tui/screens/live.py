@@ -151,7 +151,8 @@ measurements."""
         if session.is_pause_requested:
             return Text("Pausing after this section ...", "bold")
         if not session.is_running and not session.state.finished:
-            reason = text.printable(session.failure_reason() or "the run has stopped", 300)
+            error = session.host.failure_reason() if session.host is not None else ""
+            reason = text.printable(error or "the run has stopped", 300)
             x = "shows the results so far" if session.state.groups else "closes it"
             return Text(f"{reason}  (x {x})", "bold")
         silence = session.now() - session.state.at
