@@ -59,11 +59,10 @@ def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | N
     After these seconds a built arm would have served all requests, even if the calls of `arm` took
     no time. None for the controls, and if no number of requests is given or no arm is built.
     """
-    plan = state.plan
-    incumbents = [other.id for other in plan.arms if other.id != arm and is_valid(state, other.id)]
     built = [
-        next(process for process in state.processes[incumbent] if process.ready)
-        for incumbent in incumbents
+        next(process for process in state.processes[other.id] if process.ready)
+        for other in state.plan.arms
+        if other.id != arm and is_valid(state, other.id)
     ]
     if question.requests is None or not built or arm in controls(state):
         return None

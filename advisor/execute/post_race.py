@@ -164,15 +164,8 @@ def _findings(state: RunState, workflow: Workflow) -> dict[str, str]:
 
 def _varying_arm(state: RunState, workflow: Workflow) -> str | None:
     """Return the first arm of the workflow whose outputs vary."""
-    return next(
-        (
-            arm.id
-            for arm in state.plan.arms
-            if arm.workflow == workflow.id
-            and any(
-                process.failed_with("nondeterministic")
-                for process in state.processes.get(arm.id, ())
-            )
-        ),
-        None,
-    )
+    for arm in state.plan.arms:
+        processes = state.processes.get(arm.id, ()) if arm.workflow == workflow.id else ()
+        if any(process.failed_with("nondeterministic") for process in processes):
+            return arm.id
+    return None

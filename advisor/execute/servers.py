@@ -7,6 +7,7 @@ one server runs at a time. The load generator has processors of its own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 
 import msgspec
@@ -31,7 +32,7 @@ from advisor.domain.serving import ServedRequest, ServingRules, generator_proces
 from advisor.errors import EnvironmentNotUsableError, NoStackError
 from advisor.execute.build_limits import MORE_TIME
 from advisor.execute.recorder import Recorder
-from advisor.probing.load_generator import LoadGenerator, divide_processors, usable_processors
+from advisor.probing.load_generator import LoadGenerator, divide_processors
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
 from advisor.probing.session import Session
 from advisor.probing.side_by_side import confine
@@ -159,7 +160,7 @@ class ServerLoad:
         rules = config.catalogue.serving
         self._session, self._recorder = session, recorder
         self._load, self._rules, self._question = load, rules, config.question
-        usable = usable_processors()
+        usable = os.sched_getaffinity(0)
         count = generator_processors(len(usable), rules.generator_share)
         #: The processors that the load generator leaves to the server.
         self._server_processors, generator = divide_processors(usable, count)

@@ -139,6 +139,7 @@ class ConditionsMonitor:
         )
 
     def conditions_since(self, before: CpuReading, pid: int) -> Conditions:
+        """Return the conditions, with the median clock and the throttled samples of all GPUs."""
         now = self.read_counters(pid)
         seconds = max(now.at - before.at, NANOSECONDS)
         ticks = now.total_ticks - before.total_ticks
@@ -152,7 +153,16 @@ class ConditionsMonitor:
         if not self._gpus:
             return conditions
         samples = [sample for gpu in self._gpus for sample in gpu.between(before.at, now.at)]
-        return add_gpu_conditions(conditions, samples, self._gpus[0].default_sm_clock_mhz)
+        clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
+        clock = statistics.median_low(clocks) if clocks else None
+        default = self._gpus[0].default_sm_clock_mhz
+        return msgspec.structs.replace(
+            conditions,
+            sm_clock_share=clock / default if clock and default else None,
+            thermal_throttled_share=statistics.fmean(
+                bool(sample.clock_event_bits & THROTTLE_BITS) for sample in samples
+            ),
+        )
 
     def _run_queue_delays(self, pid: int) -> dict[str, int] | None:
         """Return the run-queue delay of each thread of the process; None if it has ended."""
@@ -188,18 +198,3 @@ def run_queue_delay_seconds(
         return None
     threads = now.keys() & before.keys()
     return sum(max(now[thread] - before[thread], 0) for thread in threads) * NANOSECONDS
-
-
-def add_gpu_conditions(
-    conditions: Conditions, samples: Sequence[GpuSample], default_sm_clock_mhz: int | None
-) -> Conditions:
-    """Add the median clock and the share of throttled samples, over all GPUs."""
-    clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
-    clock = statistics.median_low(clocks) if clocks else None
-    return msgspec.structs.replace(
-        conditions,
-        sm_clock_share=clock / default_sm_clock_mhz if clock and default_sm_clock_mhz else None,
-        thermal_throttled_share=statistics.fmean(
-            bool(sample.clock_event_bits & THROTTLE_BITS) for sample in samples
-        ),
-    )

@@ -220,7 +220,3 @@ def divide_processors(usable: Collection[int], generator: int) -> tuple[set[int]
     if len(ordered) == 1:
         return set(ordered), set(ordered)
     return set(ordered[:-generator]), set(ordered[-generator:])
-
-
-def usable_processors() -> set[int]:
-    return os.sched_getaffinity(0)

@@ -33,7 +33,7 @@ from probes.checking.dispatch import Cell
 from probes.protocol import FIRST_ORDINARY_TOKEN, Request
 from probes.runtime import process
 from probes.runtime.failures import exception_summary
-from probes.subjects.checkpoint import EngineSubject
+from probes.subjects.checkpoint import WORD_FORMAT, EngineSubject, token_word
 from probes.wire import events
 from probes.wire.events import Engagement
 
@@ -44,8 +44,8 @@ READY_PATH = "/health"
 POLL_SECONDS, ANSWER_SECONDS = 0.2, 5.0
 #: How much of the log is read for a reason, and how much of its last line is quoted.
 LOG_BYTES, LINE_CHARACTERS = 4000, 300
-#: Format of the words of `probes.subjects.checkpoint.token_word`, and how a text is read.
-WORD_FORMAT, WORD = "t{:07d}", re.compile(r"t(\d{7})")
+#: A word of `probes.subjects.checkpoint.token_word`.
+WORD = re.compile(r"t(\d{7})")
 
 #: What a request raises that the server refuses, drops or answers with something else.
 REQUEST_ERRORS = (RuntimeError, OSError, http.client.HTTPException, json.JSONDecodeError)
@@ -178,7 +178,7 @@ class ServedProgram:
 
     def prompt_of(self, tokens: list[int]) -> str:
         """Return tokens as a text with one word for each."""
-        return self.server.separator.join(map(WORD_FORMAT.format, tokens))
+        return self.server.separator.join(map(token_word, tokens))
 
     def __call__(self, device_inputs: list[str]) -> list[str]:
         """Return the texts after the prompts; raise `ServerEndedError` if the server has ended."""

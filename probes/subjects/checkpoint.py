@@ -21,6 +21,9 @@ SERVED_NAME = "model"
 FOLDER = "checkpoint"
 INFO_FILE = "p3-advisor.json"
 GIBIBYTE = 2**30
+#: Format of the tokenizer's word for a token; words have one length, so none is a prefix.
+WORD_FORMAT = "t{:07d}"
+token_word = WORD_FORMAT.format
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,11 +51,6 @@ def write_info(folder: pathlib.Path, info: CheckpointInfo) -> None:
 def read_info(request: Request) -> CheckpointInfo:
     text = (folder_of(request) / INFO_FILE).read_text(encoding="utf-8")
     return CheckpointInfo(**json.loads(text))
-
-
-def token_word(token: int) -> str:
-    """Return the tokenizer's word for a token; words have one length, so none is a prefix."""
-    return f"t{token:07d}"
 
 
 class EngineSubject:
