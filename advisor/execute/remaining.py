@@ -22,7 +22,13 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
     disk was full are tried again.
     """
     plan = state.plan
-    failed = failed_arms(state) - lacked_disk_space(state)
+    # A resumed run may have more space than before.
+    lacked_disk_space = {
+        arm
+        for arm, processes in state.processes.items()
+        if processes and processes[-1].failed_with("disk-full") and not processes[-1].ready
+    }
+    failed = failed_arms(state) - lacked_disk_space
     if plan.baseline.id in failed:
         return []
     needed: set[str] = set()
@@ -71,18 +77,6 @@ def leaders_to_keep(state: RunState, question: Question) -> list[str]:
     )
     leaders = [arm for arm, _ in counted.most_common() if arm != state.plan.baseline.id]
     return [arm for arm in leaders if state.processes[arm][-1].outcome is None] or leaders[:1]
-
-
-def lacked_disk_space(state: RunState) -> set[str]:
-    """Return the arms whose last process ended before it was timed because the disk was full.
-
-    A resumed run may have more space.
-    """
-    return {
-        arm
-        for arm, processes in state.processes.items()
-        if processes and processes[-1].failed_with("disk-full") and not processes[-1].ready
-    }
 
 
 def oom_beside_others(state: RunState) -> set[str]:

@@ -75,11 +75,11 @@ def is_same_for_all(reference: Reference, samples: Sequence[Sequence[Any]]) -> b
 
 def is_constant(reference: Reference) -> bool:
     """Return whether every output has one value only, such as zeros: it shows no error."""
-    for index in range(len(reference.outputs[0])):
-        values = np.concatenate([outputs[index].values for outputs in reference.outputs])
-        if (values != values[:1]).any():
-            return False
-    return True
+    by_output = (
+        np.concatenate([each.values for each in of_sets])
+        for of_sets in zip(*reference.outputs, strict=True)
+    )
+    return all((values == values[:1]).all() for values in by_output)
 
 
 def _outputs_of_one_shape(reference: Reference) -> Iterator[tuple[int, ExpectedOutput]]:

@@ -235,13 +235,10 @@ def find_divergence(
     for number, tokens in enumerate(produced):
         chosen = rows[number] if rows is not None else range(len(tokens))
         expected = reference.tokens[number][list(chosen)]
+        differs = tokens != expected
         sequences += len(tokens)
-        equal += [float((one == other).mean()) for one, other in zip(tokens, expected, strict=True)]
-        diverging = [
-            (row, int((one != other).argmax()))
-            for row, (one, other) in enumerate(zip(tokens, expected, strict=True))
-            if (one != other).any()
-        ]
+        equal += (~differs).mean(-1).tolist()
+        diverging = [(row, int(each.argmax())) for row, each in enumerate(differs) if each.any()]
         positions += [position for _, position in diverging]
         top_tokens = reference.top_tokens(number) if diverging else None
         for row, position in diverging:

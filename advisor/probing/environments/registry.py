@@ -152,9 +152,10 @@ def find_created(
     """
     found = {}
     for name, environment in own_environments(workflows).items():
-        records = {directory: read_record(directory) for directory in find_versions(root, name)}
         complete = {
-            directory: record for directory, record in records.items() if record is not None
+            directory: record
+            for directory in find_versions(root, name)
+            if (record := read_record(directory)) is not None
         }
         if not complete:
             continue

@@ -94,18 +94,10 @@ def torch_backend(backend: str, uv: Mapping[str, str]) -> list[str]:
 
     Empty where the user has configured the source of torch.
     """
-    if (
-        backend == "none"
-        or uv.get(TORCH_BACKEND)
-        or uv.get("UV_DEFAULT_INDEX")
-        or uv.get("UV_INDEX_URL")
-    ):
+    if backend == "none" or any(map(uv.get, (TORCH_BACKEND, "UV_DEFAULT_INDEX", "UV_INDEX_URL"))):
         return []
-    folders = [
-        pathlib.Path(link)
-        for link in uv.get("UV_FIND_LINKS", "").split(",")
-        if link and "://" not in link
-    ]
+    links = uv.get("UV_FIND_LINKS", "").split(",")
+    folders = [pathlib.Path(link) for link in links if link and "://" not in link]
     if any(next(folder.glob("torch-*.whl"), None) for folder in folders):
         return []
     return ["--torch-backend", backend]
