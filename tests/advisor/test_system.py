@@ -1,13 +1,11 @@
-"""Files that are written completely or not at all, and texts that a terminal can show."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
-import json
 import pathlib
 
 import pytest
 
-from advisor import text_format
 from advisor.system import write_atomically
 
 
@@ -35,26 +33,3 @@ def test_a_failed_write_keeps_the_old_content_and_leaves_no_partial_file(
         write_atomically(file, b"new")
     assert file.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [file]
-
-
-@pytest.mark.parametrize(
-    ("text", "escaped"),
-    [
-        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
-        ("größer, 速い", "größer, 速い"),
-        ("\x1b[2Jgone", "\\u001b[2Jgone"),
-        ("\x9b31mred", "\\u009b31mred"),
-        ("a\rb\x7f", "a\\u000db\\u007f"),
-        ("\u202eright to left", "\\u202eright to left"),
-        ("\U000e0041 tag", "\\udb40\\udc41 tag"),
-    ],
-)
-def test_control_and_invisible_characters_are_escaped(text: str, escaped: str) -> None:
-    assert text_format.escape_control_chars(text) == escaped
-
-
-def test_json_stays_the_same_json() -> None:
-    value = {"reason": "\x1b[31m \u202e \U000e0041 \u2028 ü"}
-    encoded = json.dumps(value, ensure_ascii=False)
-    assert text_format.escape_control_chars(encoded) != encoded
-    assert json.loads(text_format.escape_control_chars(encoded)) == value
