@@ -42,25 +42,20 @@ from advisor.errors import (
 EXACT = "exact"
 
 
-def parse_tolerance(text: str) -> float | None:
-    """Return the largest relative error: 0 for `exact`, None for an empty text.
+def parse_share(option: str, text: str, example: str = "5% or 0.05") -> float:
+    """Return a share of at most 1, written as a number or a percentage; raise `SizeError`."""
+    found = _figure(text.strip(), "share")
+    if found is None or found[0] > 1:
+        raise SizeError(f"{option} {text!r} is not a share of at most 100 %", f"write {example}")
+    return found[0]
 
-    `text` is a number or a percentage; raise `SizeError` for anything else.
-    """
+
+def parse_tolerance(text: str) -> float | None:
+    """Return the largest relative error: 0 for `exact`, None for an empty text."""
     written = text.strip().lower()
     if not written:
         return None
-    if written == EXACT:
-        return 0.0
-    try:
-        tolerance = float(written.removesuffix("%")) * (0.01 if written.endswith("%") else 1.0)
-    except ValueError:
-        tolerance = -1.0
-    if not 0 <= tolerance <= 1:
-        raise SizeError(
-            f"--accuracy {text!r} is not a relative error", "use exact, or a number like 1e-3 or 1%"
-        )
-    return tolerance
+    return 0.0 if written == EXACT else parse_share("--accuracy", written, "exact, 1e-3 or 1%")
 
 
 def parse_build_times(text: str, catalogue: Catalogue) -> dict[str, float]:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from advisor.ask.answers import SPELLINGS, Answers
-from advisor.errors import CommandLineError, SizeError, choose_among
+from advisor.errors import CommandLineError, choose_among
 
 RunName = Annotated[
     str,
@@ -120,18 +120,6 @@ def answer_parameters() -> list[inspect.Parameter]:
             )
         )
     return parameters
-
-
-def parse_share(text: str) -> float:
-    """Parse a share such as `5%` or `0.05`; raise `SizeError`."""
-    number = text.strip()
-    try:
-        share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise SizeError(f"{text!r} is not a share between 0 and 100 %", "write it as 5% or 0.05")
-    return share
 
 
 #: Some versions of Typer have a copy of Click, so the types of these arguments differ by version.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import AsJson, Output, RunName, StoredRunName, WorkflowName, parse_share
+from advisor.cli.options import AsJson, Output, RunName, StoredRunName, WorkflowName
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose,
@@ -115,6 +115,7 @@ def compare(
     With a --fail option the exit code is 0 without a regression, 1 with one, 2 for runs that are
     not comparable, 4 if undecided or if both are the same run.
     """
+    from advisor.ask.option_values import parse_share
     from advisor.domain.answer import encode
     from advisor.report import answer_files, comparison_text
     from advisor.report.comparison import compare_answers
@@ -129,7 +130,7 @@ def compare(
         raise FormatError(
             f"--json and --format {chosen} ask for different formats", "leave out one of them"
         )
-    threshold = parse_share(fail_on_regression or "5%")
+    threshold = parse_share("--fail-on-regression", fail_on_regression or "5%")
     first, second = (answer_files.open_answer(name, open_store()) for name in (before, after))
     comparison = compare_answers(first, second, threshold)
     write_output(output, renderers[chosen](comparison))
@@ -223,6 +224,7 @@ def verify(
     The snippet runs as it is pasted, next to that of the baseline, in the interpreter that measured
     it. Folders that it names, such as a clone of llama.cpp, are looked for in the current one.
     """
+    from advisor.ask.option_values import parse_share
     from advisor.decide.decision import decide
     from advisor.report import verification
 
@@ -231,7 +233,7 @@ def verify(
         decide(stored),
         stored,
         workflow,
-        tolerance=parse_share(tolerance),
+        tolerance=parse_share("--tolerance", tolerance),
         seconds=seconds,
         context=make_context(),
         tell=print_status,
