@@ -4,66 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.answer import UnmeasuredArm
+from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.measurement import Measurement
-from advisor.domain.recommendation import Recommendation
-from advisor.domain.results import StoppedBuild
+from advisor.domain.question import Budget
+from advisor.domain.recommendation import DecisionWord, Trust
 from advisor.domain.workflow import Workflow
-from advisor.text_format import format_share
 
 #: The measured peak may be too low by less than this factor.
 ABOVE_PEAK = 1.2
 
 
-def find_lower_precision(measurements: Sequence[Measurement]) -> dict[str, float]:
+def find_lower_precision(measurements: Sequence[Measurement]) -> set[str]:
     """Return the arms that probably compute in a lower precision than was asked for.
 
-    Their outputs are less exact, and they exceed the peak that was measured in that precision, of
-    which they reach the share. TensorRT for RTX, for example, rounds float32 products to TF32
-    although that is switched off.
+    Their outputs are less exact, and they exceed the peak that was measured in that precision.
+    TensorRT for RTX, for example, rounds float32 products to TF32 although that is switched off.
     """
-    shares = {
-        each.arm: max((call.compute_share or 0.0 for call in each.diagnosis), default=0.0)
+    return {
+        each.arm
         for each in measurements
         if any(checked.accuracy_class == "close" for checked in each.correctness)
+        and any((call.compute_share or 0.0) > ABOVE_PEAK for call in each.diagnosis)
     }
-    return {arm: share for arm, share in shares.items() if share > ABOVE_PEAK}
-
-
-def explain_precision(measurements: Sequence[Measurement], dtype: str) -> list[str]:
-    return [
-        f"{arm} reaches {format_share(share)} of the arithmetic peak of {dtype}, and its outputs "
-        "are less exact: it probably computes in a lower precision"
-        for arm, share in find_lower_precision(measurements).items()
-    ]
 
 
 def give_next_steps(
-    advice: Recommendation,
+    answer: Answer,
     advised: Measurement,
-    keep: Sequence[str],
-    excluded: Sequence[UnmeasuredArm],
-    stopped: Sequence[StoppedBuild] = (),
-    workflows: Sequence[Workflow] = (),
+    workflows: Sequence[Workflow],
+    *,
+    word: DecisionWord | None,
+    trust: Trust,
+    budget: Budget | None,
 ) -> list[str]:
     """Return what to keep and to pin, and what makes the answer better founded.
 
-    What runs later is then what was measured. An open answer is settled first.
+    What runs later is then what was measured. An open answer is settled first. `budget` is that of
+    a further run.
     """
+    steps = next((each.deployment_steps for each in workflows if each.id == advised.workflow), ())
     pins = ", ".join(f"{name} {version}" for name, version in sorted(advised.versions.items()))
-    keep = [*keep, *([f"pin the versions that were measured: {pins}"] if pins else [])]
+    keep = [*steps, *([f"pin the versions that were measured: {pins}"] if pins else [])]
     unbuilt = [
         f"{build.arm} was {'stopped while it was' if build.started else 'not'} built, "
         f"so its speed is not known: {build.fix}"
-        for build in stopped
+        for build in answer.results.stopped_builds
         if build.fix
     ]
-    longer = f" --budget {advice.next_budget.name}" if advice.next_budget else ""
+    longer = f" --budget {budget.name}" if budget else ""
     again = f"measure again with --wait-for-quiet 5min{longer}"
-    install = _installation_steps(excluded, workflows)
-    if advice.decision.word == "OPEN":
+    install = _installation_steps(answer.excluded, workflows)
+    if word == "OPEN":
         return [f"{again}, which may settle it", *unbuilt, *install, *keep]
-    return [*keep, *unbuilt, *([again] if advice.trust == "D" else []), *install]
+    return [*keep, *unbuilt, *([again] if trust == "D" else []), *install]
 
 
 def _installation_steps(

@@ -5,13 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from advisor.decide import certainty, costs, sensitivity, trust
-from advisor.decide.reasons import (
-    explain_precision,
-    give_next_steps,
-)
+from advisor.decide.reasons import give_next_steps
 from advisor.decide.sensitivity import find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.accuracy import worst_error
@@ -76,7 +71,7 @@ def recommend(
     trust_grade, trust_reasons = trust.grade(results, found.word, unraced_shapes(answer))
     runner_up = _runner_up(winner, viable, results.baseline)
     candidates = [measurements[arm.arm] for arm in viable]
-    advice = Recommendation(
+    return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
         decision=found,
@@ -95,10 +90,17 @@ def recommend(
         constraints=sensitivity.constraint_effects(scored, question.constraints, winner.arm),
         guideline=_guideline_opinion(answer, catalogue, winner, found),
         advice_by_shape=advise_by_shape(winner, results, by_shape),
-        reasons=(),
-        next_steps=(),
+        next_steps=tuple(
+            give_next_steps(
+                answer,
+                measurements[winner.arm],
+                catalogue.workflows,
+                word=found.word,
+                trust=trust_grade,
+                budget=next_budget,
+            )
+        ),
     )
-    return _add_reasons(advice, answer, catalogue, winner)
 
 
 def unraced_shapes(answer: Answer) -> tuple[Shape, ...]:
@@ -139,30 +141,6 @@ def _guideline_opinion(
         workflows=guideline.workflows,
         agrees=agrees_with(guideline, winner.arm, found.as_good, measured),
         source=guideline.source,
-    )
-
-
-def _add_reasons(
-    advice: Recommendation, answer: Answer, catalogue: Catalogue, winner: ScoredArm
-) -> Recommendation:
-    """Return the advice with the sentences on why it is given and what to do next."""
-    results, question, workflows = answer.results, answer.question, catalogue.workflows
-    deployment_steps = next(
-        (each.deployment_steps for each in workflows if each.id == advice.workflow), ()
-    )
-    return msgspec.structs.replace(
-        advice,
-        reasons=tuple(explain_precision(results.measurements, question.dtype)),
-        next_steps=(
-            *give_next_steps(
-                advice,
-                answer.measurements[winner.arm],
-                deployment_steps,
-                answer.excluded,
-                results.stopped_builds,
-                workflows,
-            ),
-        ),
     )
 
 

@@ -167,7 +167,6 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[RunningCost, ...] = ()
     constraints: tuple[ConstraintEffect, ...] = ()
     guideline: GuidelineOpinion | None = None
-    reasons: tuple[str, ...]
     next_steps: tuple[str, ...]
 
     def bounds_of(self, flip: Flip) -> tuple[float, float]:

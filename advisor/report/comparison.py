@@ -210,8 +210,7 @@ def _measured_arms(answer: Answer) -> set[str]:
 
 
 def _goodputs_of(answer: Answer) -> dict[str, Interval]:
-    served = answer.results.serving.arms if answer.results.serving is not None else ()
-    return {arm.arm: arm.goodput for arm in served if arm.goodput is not None}
+    return {arm: each.goodput for arm, each in answer.served.items() if each.goodput is not None}
 
 
 def _costs(before: Answer, after: Answer) -> Iterator[Costs]:

@@ -95,13 +95,9 @@ ASKED_COLUMNS: tuple[Column[Asked], ...] = (
 PRICE_COLUMN: Column[Asked] = ("price per hour", lambda each: format_number(each[1].price_per_hour))
 
 
-def _served(answer: Answer) -> tuple[ServedArm, ...]:
-    return answer.results.serving.arms if answer.results.serving is not None else ()
-
-
 def server_rows(answer: Answer) -> list[list[str]]:
     """Return the head and a row for each server, the best first; nothing for another task."""
-    arms = _served(answer)
+    arms = [*answer.served.values()]
     optional = [
         column for column in OPTIONAL_COLUMNS if any(column[1](arm) != MISSING for arm in arms)
     ]
@@ -113,9 +109,8 @@ def level_rows(answer: Answer) -> list[list[str]]:
 
     A server without a goodput is shown at its lowest rate.
     """
-    return _rows(
-        LEVEL_COLUMNS, [(arm, level) for arm in _served(answer) for level in shown_levels(arm)]
-    )
+    arms = answer.served.values()
+    return _rows(LEVEL_COLUMNS, [(arm, level) for arm in arms for level in shown_levels(arm)])
 
 
 def shown_levels(arm: ServedArm) -> Iterator[RateLevel]:
@@ -131,7 +126,7 @@ def shown_levels(arm: ServedArm) -> Iterator[RateLevel]:
 
 def asked_rows(answer: Answer) -> list[list[str]]:
     """Return the head and how each server compares with the asked rate; nothing without one."""
-    compared = [(arm.arm, arm.asked) for arm in _served(answer) if arm.asked is not None]
+    compared = [(arm.arm, arm.asked) for arm in answer.served.values() if arm.asked is not None]
     has_price = any(asked.price_per_hour is not None for _, asked in compared)
     return _rows([*ASKED_COLUMNS, *([PRICE_COLUMN] if has_price else [])], compared)
 

@@ -20,7 +20,7 @@ ESCAPES = str.maketrans(
 
 
 #: Sections that are not folded.
-OPEN_SECTIONS = {"why", "trust"}
+OPEN_SECTIONS = {"trust"}
 
 
 def render(answer: Answer) -> str:

@@ -174,7 +174,6 @@ def sections(answer: Answer) -> list[Section]:
             for effect in advice.constraints
         ]
         found += [
-            Section("why", "Why", advice.reasons),
             Section("change", "What would change the answer", [*flip_lines(answer), *effects]),
             Section("cost", "Cost of serving", _cost_lines(answer, advice)),
             Section("advice", "Published advice", _guideline_lines(advice)),

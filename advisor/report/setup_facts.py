@@ -150,7 +150,7 @@ def _time_limit(question: Question) -> str:
 
 def _served_load_facts(answer: Answer) -> list[tuple[str, str]]:
     """Return the load on servers and the command of each; nothing for other tasks."""
-    load, serving = answer.question.load, answer.results.serving
+    load = answer.question.load
     if load is None:
         return []
     lengths = ", ".join(f"{each.input_tokens} + {each.output_tokens}" for each in load.lengths[:5])
@@ -159,7 +159,7 @@ def _served_load_facts(answer: Answer) -> list[tuple[str, str]]:
         ("load", f"{load.name}: {lengths}{more} tokens of prompt and text"),
         ("limits", load.limits),
         *([("asked rate", f"{load.rate:g} requests/s")] if load.rate else []),
-        *((f"server of {arm.arm}", arm.command) for arm in (serving.arms if serving else ())),
+        *((f"server of {arm}", each.command) for arm, each in answer.served.items()),
     ]
 
 

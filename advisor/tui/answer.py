@@ -114,7 +114,7 @@ PANES = {
 
 #: The sections of the report in each pane of text.
 PANE_SECTIONS = {
-    "why": ("why", "cost", "new-shapes", "partly", "advice"),
+    "why": ("cost", "new-shapes", "partly", "advice"),
     "trust": ("trust",),
     "next": ("next",),
     "unmeasured": ("unmeasured",),

@@ -269,9 +269,8 @@ def test_a_run_without_measurements_has_no_ranking() -> None:
 
 
 def test_reasons_and_the_command_for_all_figures_come_last() -> None:
-    made = with_advice(built_answers.answer(), reasons=("because",), trust_reasons=("noise",))
+    made = with_advice(built_answers.answer(), trust_reasons=("noise",))
     lines = text_report.render(made).splitlines()
-    assert lines[lines.index("Why:") + 1] == "  because"
     assert lines[-3:-1] == ["Why trust is not higher:", "  noise"]
     assert f"p3-advisor show {made.run_id} --json" in text_report.render(made).splitlines()[-1]
 
