@@ -41,9 +41,7 @@ class Finding(msgspec.Struct, frozen=True):
     fix: str | None = None
 
 
-def examine(
-    python: str, home: pathlib.Path, variables: Mapping[str, str] = os.environ
-) -> list[Finding]:
+def examine(python: str, home: pathlib.Path, variables: Mapping[str, str]) -> list[Finding]:
     """Return the findings in the order in which a user would fix them."""
     catalogue = load()
     detected = detection.detect(python, required_packages(catalogue))
@@ -54,7 +52,7 @@ def examine(
         check_served_workflows(detected, catalogue),
         check_selected_gpu(detected, variables.get(VISIBLE_DEVICES)),
         *check_each_gpu(detected),
-        check_compiler(),
+        check_compiler(variables),
         check_load(),
         check_host_speed(),
         check_home(home),
@@ -115,9 +113,9 @@ def check_served_workflows(detected: Machine, catalogue: Catalogue) -> Finding:
     return Finding("workflows", "fail", "no workflow", fix)
 
 
-def check_compiler() -> Finding:
+def check_compiler(variables: Mapping[str, str]) -> Finding:
     """Report the C++ compiler, which Inductor needs on the CPU and AOTInductor on every device."""
-    found = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+    found = variables.get("CXX") or shutil.which("g++") or shutil.which("clang++")
     if found:
         return Finding("c++ compiler", "ok", found)
     what = "not found: torch.compile on the CPU and AOTInductor cannot build"
