@@ -112,8 +112,8 @@ SPELLINGS: Mapping[Dimension, Mapping[str, Unit | None]] = {
 FROM_ZERO: Collection[Dimension] = ("share", "count")
 
 
-class LimitedFigure(NamedTuple):
-    """A measured figure that a constraint may limit."""
+class ArmFigure(NamedTuple):
+    """A measured figure of an arm: a constraint may limit it, and tables may have it."""
 
     #: A missing figure meets no constraint.
     get: Callable[[Measurement], float | None]
@@ -123,6 +123,15 @@ class LimitedFigure(NamedTuple):
     comparison: Literal[">=", "<="] = "<="
     #: Whether only the task `generate` measures it.
     of_text: bool = False
+    #: Its column in CSV, Parquet and data frames, which ends with the unit; empty where each shape
+    #: has a figure of its own.
+    column: str = ""
+    #: The head of its column in the ranking, with the unit; empty for none.
+    head: str = ""
+    #: Terms of the glossary that explain the head.
+    terms: tuple[str, ...] = ()
+    #: Whether a terminal of the usual width has room for it.
+    is_main: bool = False
 
 
 def _worst(values: Iterable[float | None]) -> float | None:
@@ -146,21 +155,42 @@ def _graph_breaks(one: Measurement) -> int:
     return len(found) if isinstance(found, dict) else 0
 
 
-#: The figures that `--require` may name, in addition to the letters of the criteria.
-FIGURES: Mapping[str, LimitedFigure] = {
-    "speedup": LimitedFigure(lambda one: one.speedup.value, "factor", "1.2", ">="),
-    "memory": LimitedFigure(lambda one: one.memory_bytes.peak, "bytes", "8GiB"),
-    "build": LimitedFigure(lambda one: one.build_seconds.cold, "seconds", "5min"),
-    START: LimitedFigure(
-        lambda one: one.fastest_start.seconds if one.fastest_start else None, "seconds", "10s"
+#: The figures that `--require` may name, in addition to the letters of the criteria; the columns
+#: of tables are in this order.
+FIGURES: Mapping[str, ArmFigure] = {
+    "speedup": ArmFigure(lambda one: one.speedup.value, "factor", "1.2", ">="),
+    "build": ArmFigure(
+        lambda one: one.build_seconds.cold,
+        "seconds",
+        "5min",
+        column="cold_build_seconds",
+        head="build s",
+        terms=("cold build", "break-even"),
+        is_main=True,
     ),
-    "ttft": LimitedFigure(_worst_ttft, "seconds", "200ms", of_text=True),
-    "itl": LimitedFigure(_worst_itl, "seconds", "20ms", of_text=True),
-    CLASSIFIED: LimitedFigure(
+    START: ArmFigure(
+        lambda one: one.fastest_start.seconds if one.fastest_start else None,
+        "seconds",
+        "10s",
+        column="start_seconds",
+    ),
+    "memory": ArmFigure(
+        lambda one: one.memory_bytes.peak,
+        "bytes",
+        "8GiB",
+        column="peak_memory_bytes",
+        head="MiB",
+        terms=("memory",),
+    ),
+    "ttft": ArmFigure(_worst_ttft, "seconds", "200ms", of_text=True),
+    "itl": ArmFigure(_worst_itl, "seconds", "20ms", of_text=True),
+    CLASSIFIED: ArmFigure(
         lambda one: _worst(checked.accuracy.error for checked in one.correctness), "share", "1e-3"
     ),
-    "engaged": LimitedFigure(lambda one: one.engaged_share, "share", "90%", ">="),
-    "breaks": LimitedFigure(_graph_breaks, "count", "0"),
+    "engaged": ArmFigure(
+        lambda one: one.engaged_share, "share", "90%", ">=", column="engaged_share"
+    ),
+    "breaks": ArmFigure(_graph_breaks, "count", "0"),
 }
 #: Constraints as the user writes them, one of each kind.
 EXAMPLES = (

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from advisor.decide.trust import is_unfit
+from advisor.domain import constraints
 from advisor.domain.accuracy import worst_check
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA
@@ -118,11 +119,12 @@ SCORE: tuple[Figure[ScoredArm], ...] = (
     *_fields(str, "weights"),
 )
 MEASURED: tuple[Figure[Measurement], ...] = (
-    Figure("cold_build_seconds", float, lambda one: one.build_seconds.cold),
+    *(
+        Figure(each.column, int if each.dimension in {"bytes", "count"} else float, each.get)
+        for each in constraints.FIGURES.values()
+        if each.column
+    ),
     Figure("warm_build_seconds", float, lambda one: one.build_seconds.warm),
-    Figure("start_seconds", float, lambda one: getattr(one.fastest_start, "seconds", None)),
-    Figure("peak_memory_bytes", int, lambda one: one.memory_bytes.peak),
-    *_fields(float, "engaged_share"),
     *_fields(int, "weight_bytes"),
     Figure("loss_class", str, lambda one: getattr(one.trained_loss, "loss_class", None)),
     Figure("loss_basis", str, lambda one: getattr(one.trained_loss, "basis", None)),

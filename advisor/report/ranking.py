@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.constraints import CRITERION_HEADS, FURTHER_CRITERIA, LETTERS
+from advisor.domain.constraints import (
+    CRITERION_HEADS,
+    FIGURES,
+    FURTHER_CRITERIA,
+    LETTERS,
+    ArmFigure,
+)
 from advisor.domain.measurement import Interval
 from advisor.domain.results import Rating
 from advisor.report.answer import has_unfit_problem
@@ -34,6 +40,7 @@ class Column(NamedTuple):
     """A column of the ranking."""
 
     name: str
+    #: It has the unit, since cells have no spaces.
     head: str
     write: Callable[[RankedArm], str]
     #: The column of CSV that has the same figure.
@@ -84,21 +91,17 @@ def ranking_columns(
             for number, shape in enumerate(shapes)
         ),
         *(_latency_columns() if is_text and has_latency and not unfit else ()),
-        Column(
-            "build",
-            "build s",
-            lambda arm: format_seconds(arm.measured.build_seconds.cold),
-            "cold_build_seconds",
-            ("cold build", "break-even"),
-            NORMAL_WIDTH,
-        ),
-        Column(
-            "memory",
-            "MiB",
-            lambda arm: format_mebibytes(arm.measured.memory_bytes.peak),
-            "peak_memory_bytes",
-            ("memory",),
-            VERY_WIDE_WIDTH,
+        *(
+            Column(
+                name,
+                figure.head,
+                functools.partial(_write_figure, figure),
+                figure.column,
+                figure.terms,
+                NORMAL_WIDTH if figure.is_main else VERY_WIDE_WIDTH,
+            )
+            for name, figure in FIGURES.items()
+            if figure.head
         ),
         Column(
             "accuracy",
@@ -152,6 +155,13 @@ def _latency_columns() -> list[Column]:
 def _write_latency(figure: str, arm: RankedArm) -> str:
     generated = arm.cells[0].generation if arm.cells else None
     return format_milliseconds(getattr(generated, figure, None), digits=3)
+
+
+def _write_figure(figure: ArmFigure, arm: RankedArm) -> str:
+    value = figure.get(arm.measured)
+    if figure.dimension == "bytes":
+        return format_mebibytes(value)
+    return format_seconds(value) if figure.dimension == "seconds" else format_number(value)
 
 
 def _letter(criterion: str, arm: RankedArm) -> str:
