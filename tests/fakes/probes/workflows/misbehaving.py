@@ -147,7 +147,12 @@ def act_against_the_program(request):
             os.chdir("/")
         case "starts-many":
             for _ in range(50):
-                subprocess.Popen(["sleep", "3603"], start_new_session=True, env={})
+                subprocess.Popen(
+                    ["sleep", "3603"],
+                    start_new_session=True,
+                    env={},
+                    cwd=control_directory(request),
+                )
 
 
 def build(subject, inputs, request):
