@@ -91,20 +91,6 @@ def row_length(shape: Sequence[int]) -> int:
     return max(length, 1)
 
 
-def row_errors(difference: Any, target: Any, shape: Sequence[int]) -> Any:
-    """Return the root mean square of `difference` by row, as a share; see `Deviation.row`.
-
-    Both arrays are samples, `(elements,) float64`, of outputs with `shape`.
-    """
-    scale = root_mean_square(target)
-    if not target.size or not scale:
-        return np.zeros(1)
-    length = row_length(shape)
-    return _by_group(difference, shape, length) / np.maximum(
-        _by_group(target, shape, length), scale
-    )
-
-
 def _by_group(values: Any, shape: Sequence[int], length: int) -> Any:
     """Return the root mean square of `values` by group of `length` elements of the whole output.
 
@@ -125,9 +111,11 @@ def measure(values: Any, target: Any, shape: Sequence[int]) -> Deviation:
         return Deviation()
     differing = float((values != target).mean())
     difference, target = subtract(values, target), unmasked(target)
+    scale, length = root_mean_square(target), row_length(shape)
+    sizes = np.maximum(_by_group(target, shape, length), scale)
     return Deviation(
         rmse=root_mean_square(difference),
-        row=float(row_errors(difference, target, shape).max()),
+        row=float((_by_group(difference, shape, length) / sizes).max()) if scale else 0.0,
         worst=float(abs(difference).max()),
         differing=differing,
         item=float(_by_group(difference, shape, math.prod(shape[1:] or shape)).max()),

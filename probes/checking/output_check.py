@@ -60,7 +60,12 @@ def check_output(
     values = expected.align(array)
     found = measure(values, expected.values, expected.shape)
     limits = reference.limits(index, rules)
-    top1, top1_or_tie = compare_classes(array, expected, rules)
+    top1: float | None = None
+    top1_or_tie: float | None = None
+    if expected.top is not None:
+        excess = excess_of_top(array, expected.top)
+        near_tie = rules.tie_times * rules.tolerance * expected.scale
+        top1, top1_or_tie = float((excess == 0).mean()), float((excess <= near_tie).mean())
     allowed = limits.error(number)
     if expected.is_float:
         typical = found.typical / (expected.scale or 1.0)
@@ -86,20 +91,6 @@ def judge(
         return dataclasses.replace(check, accuracy_class="exact", fault="", share_of_allowed=share)
     found: AccuracyClass = "close" if is_close(check, rules) else "incorrect"
     return dataclasses.replace(check, accuracy_class=found, fault=fault, share_of_allowed=share)
-
-
-def compare_classes(
-    array: Any, expected: ExpectedOutput, rules: Rules
-) -> tuple[float | None, float | None]:
-    """Return the shares of rows with the same largest class, without and with near ties.
-
-    Both are None if the last dimension is not classes.
-    """
-    if expected.top is None:
-        return None, None
-    excess = excess_of_top(array, expected.top)
-    near_tie = rules.tie_times * rules.tolerance * expected.scale
-    return float((excess == 0).mean()), float((excess <= near_tie).mean())
 
 
 def is_close(check: OutputCheck, rules: Rules) -> bool:

@@ -150,18 +150,7 @@ MODULES = (".py", ".so", ".pyd")
 
 
 def read_environment() -> Environment:
-    """Return what a script needs to run like this worker."""
-    versions, providers = read_distributions()
-    return Environment(
-        python=f"{sys.version_info.major}.{sys.version_info.minor}",
-        interpreter=sys.executable,
-        distributions=versions,
-        providers=providers,
-    )
-
-
-def read_distributions() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return the version of each distribution, and the distributions that provide each package.
+    """Return what a script needs to run like this worker.
 
     Of a distribution that is installed several times, the version is that of the first found.
     `importlib.metadata` parses all descriptions three times for this, half of a worker's start.
@@ -181,7 +170,12 @@ def read_distributions() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
         for package in _packages_of(distribution):
             if package.isidentifier():
                 providers.setdefault(package, set()).add(name)
-    return versions, {package: tuple(sorted(names)) for package, names in providers.items()}
+    return Environment(
+        python=f"{sys.version_info.major}.{sys.version_info.minor}",
+        interpreter=sys.executable,
+        distributions=versions,
+        providers={package: tuple(sorted(names)) for package, names in providers.items()},
+    )
 
 
 def _packages_of(distribution: metadata.Distribution) -> set[str]:

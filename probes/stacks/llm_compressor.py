@@ -45,22 +45,18 @@ def quantised_folder(subject: EngineSubject, request: Request) -> pathlib.Path:
     """
     scheme = request.options["scheme"]
     if scheme == "FP8_DYNAMIC" and request.device == "cuda":
-        require_float8()
+        import torch  # noqa: PLC0415
+
+        major, minor = torch.cuda.get_device_capability()
+        if (major, minor) < FLOAT8_CAPABILITY:
+            message = f"float8 needs compute capability 8.9, and this GPU has {major}.{minor}"
+            raise UnsupportedError(message)
     folder = pathlib.Path(request.scratch_directory) / f"checkpoint-{scheme.lower()}"
     if not folder.exists():
         with replace_when_complete(folder) as partial:
             shutil.rmtree(partial, ignore_errors=True)
             write_checkpoint(subject.folder, partial, request)
     return folder
-
-
-def require_float8() -> None:
-    import torch  # noqa: PLC0415
-
-    major, minor = torch.cuda.get_device_capability()
-    if (major, minor) < FLOAT8_CAPABILITY:
-        message = f"float8 needs compute capability 8.9, and this GPU has {major}.{minor}"
-        raise UnsupportedError(message)
 
 
 def write_checkpoint(source: pathlib.Path, target: pathlib.Path, request: Request) -> None:

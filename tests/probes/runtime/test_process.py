@@ -34,7 +34,8 @@ def test_only_a_measured_worker_reports_its_environment(
 
 
 def test_packages_are_those_that_the_standard_library_finds() -> None:
-    versions, providers = process.read_distributions()
+    found = process.read_environment()
+    versions, providers = found.distributions, found.providers
     assert versions == {
         each.metadata["Name"]: each.version for each in [*metadata.distributions()][::-1]
     }
