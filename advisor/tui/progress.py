@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import Literal
@@ -44,8 +45,8 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of one arm."""
 
     arm: str
-    status: RowStatus
-    phase: RowPhase
+    status: RowStatus = "waiting"
+    phase: RowPhase = "queued"
     progress: str = ""
     #: Status and reason of a failure.
     failure: str = ""
@@ -82,39 +83,24 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def progress_rows(state: RunState, question: Question, active_arm: str | None) -> list[ProcessRow]:
-    return [
-        msgspec.structs.replace(
-            _row(arm, state, question, is_active=arm.id == active_arm),
-            duplicate_of=arm.duplicate_of,
-        )
-        for arm in state.plan.arms
-    ]
+    return [_row(arm, state, question, is_active=arm.id == active_arm) for arm in state.plan.arms]
 
 
 def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> ProcessRow:
-    processes = state.processes.get(arm.id, ())
-    if not processes:
-        return ProcessRow(arm=arm.id, status="waiting", phase="queued")
-    process = processes[-1]
-    if process.is_lost:
-        return ProcessRow(arm=arm.id, status="waiting", phase="queued")
-    failure = process.failure
+    row = ProcessRow(arm=arm.id, duplicate_of=arm.duplicate_of)
+    process = (state.processes.get(arm.id) or (None,))[-1]
+    if process is None or process.is_lost:
+        return row
+    change, failure = functools.partial(msgspec.structs.replace, row), process.failure
     if failure is not None:
-        return ProcessRow(
-            arm=arm.id,
-            status="failed",
-            phase=failure.phase,
-            failure=failure.status,
-            reason=failure.reason,
-        )
-    phase: RowPhase = "done" if process.outcome is not None else _phase(process, state, arm.id)
+        status, reason = failure.status, failure.reason
+        return change(status="failed", phase=failure.phase, failure=status, reason=reason)
+    if process.outcome is not None:
+        return change(status="done", phase="done", progress=_progress(process, "done", 0))
+    phase = _phase(process, state, arm.id)
     is_working = is_active and phase not in {"imported", "ready"}
-    return ProcessRow(
-        arm=arm.id,
-        status="done" if process.outcome is not None else "working" if is_working else "waiting",
-        phase=phase,
-        progress=_progress(process, phase, len(question.shapes)),
-    )
+    progress = _progress(process, phase, len(question.shapes))
+    return change(status="working" if is_working else "waiting", phase=phase, progress=progress)
 
 
 def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:

@@ -186,19 +186,14 @@ def choose_leader(answer: Answer, before: str) -> RankedArm | None:
     if shown is None or best is None:
         return best
     if answer.recommendation is None:
-        is_as_good = bounds(best)[0] <= bounds(shown)[1]
+        # Intervals that overlap do not decide; at first, none is known.
+        is_as_good = (best.speedup.low or 0.0) <= (shown.speedup.high or math.inf)
     else:
         decision = answer.recommendation.decision
         # An open decision allows all of its contenders.
         equals = decision.contenders if decision.word == "OPEN" else decision.as_good
         is_as_good = shown.arm in equals
     return shown if is_as_good else best
-
-
-def bounds(arm: RankedArm) -> tuple[float, float]:
-    """Return the ends of the interval of a speed-up, of which none is known at first."""
-    low, high = arm.speedup.low, arm.speedup.high
-    return (0.0 if low is None else low, math.inf if high is None else high)
 
 
 class EventFileTail:

@@ -2,7 +2,7 @@
 
 RUN is the directory of a stored run; without it, plan and progress show a recorded run
 of the tests.
-Home, the results and the details show the recorded run that is part of the program.
+Home and the results show the recorded run that is part of the program.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from advisor.store.store import Store  # noqa: E402 - as above
 from advisor.tui import actions  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.launch import LaunchOptions  # noqa: E402 - as above
-from advisor.tui.screens.detail import DetailScreen  # noqa: E402 - as above
 from advisor.tui.screens.home import list_examples  # noqa: E402 - as above
 from advisor.tui.screens.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.screens.results import ResultsScreen  # noqa: E402 - as above
@@ -85,9 +84,6 @@ async def draw_results(context: Context) -> None:
         app.run_controller.open(str(next(iter(list_examples()))))
         await wait_for_screen(pilot, ResultsScreen)
         app.save_screenshot("results.svg", str(DIRECTORY))
-        await pilot.press("1", "shift+tab", "enter")
-        await wait_for_screen(pilot, DetailScreen)
-        app.save_screenshot("detail.svg", str(DIRECTORY))
 
 
 async def draw_progress(run: Run, context: Context) -> None:

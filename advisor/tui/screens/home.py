@@ -81,14 +81,10 @@ the stopped run under the cursor. H lists all stored runs."""
         self.set_title(Text("Home", "bold"))
         self.query_one(Table).focus()
         self.draw()
-        self.set_interval(REFRESH_SECONDS, self.look_again)
+        self.set_interval(REFRESH_SECONDS, self.on_screen_resume)
 
     def on_screen_resume(self) -> None:
-        """Read the runs again: one may have ended or begun meanwhile."""
-        self.read_runs()
-
-    def look_again(self) -> None:
-        """Read the runs again while this screen is shown: other instances may start some."""
+        """Read the runs again: one may have ended or begun meanwhile, also in other programs."""
         if self.is_current:
             self.read_runs()
 

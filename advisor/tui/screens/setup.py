@@ -98,7 +98,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         what, next_step = text.printable(error.what, 600), text.printable(error.next_step, 300)
         notice.update(f"{what}\nnext: {next_step}")
         if self.step_index == LAST_STEP:
-            self._plan_step().show_no_plan()
+            self._plan_step().show_no_rows("There is no plan: see the error below.")
 
     def _plan_step(self) -> PlanStep:
         return cast("PlanStep", self.step)

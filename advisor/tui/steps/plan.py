@@ -53,21 +53,18 @@ class PlanStep(Step):
     def begin(self) -> None:
         """Remove the plan of earlier answers and make a new one."""
         self._draft = None
-        self._show_no_rows("Making the plan ...")
+        self.show_no_rows("Making the plan ...")
         self.query_one(Table).focus()
         self._make_plan()
 
     def _make_plan(self) -> None:
         self.app.background.start("plan", lambda: actions.draft_or_answer(self.app), self.show)
 
-    def _show_no_rows(self, summary: str) -> None:
+    def show_no_rows(self, summary: str) -> None:
+        """Show why there is no plan."""
         self.query_one("#summary", Static).update(summary)
         self.query_one("#explanation", Static).update("")
         self.query_one(Table).fill([], {})
-
-    def show_no_plan(self) -> None:
-        """Show that the answers give no plan."""
-        self.query_one("#summary", Static).update("There is no plan: see the error below.")
 
     @property
     def is_ready(self) -> bool:
@@ -77,7 +74,7 @@ class PlanStep(Step):
         """Show a plan, or the answer for a GPU that is not attached."""
         if isinstance(drafted, Answer):
             self._draft = None
-            self._show_no_rows(
+            self.show_no_rows(
                 "That GPU is not attached, so nothing is measured.  Enter shows the known figures."
             )
             self.app.run_controller.show_absent_gpu(drafted)
