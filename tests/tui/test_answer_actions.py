@@ -86,16 +86,22 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
 
 
 @async_test
-async def test_c_prints_the_code_of_a_file_whose_answer_is_not_that_of_the_user(
+async def test_c_prints_the_code_of_a_file_and_keys_of_stored_runs_say_why_they_do_nothing(
     tui_context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     shipped = Context(environment=tui_context.environment, store=tui_context.store)
     (example,) = list_examples()
     app = AdvisorApp(LaunchOptions(open=str(example)), shipped)
     async with running_app(app) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
+        results = await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("c")
         assert "vllm.LLM(" in capfd.readouterr().out
+        for key, action in (("m", "measure_again"), ("v", "verify"), ("u", "undo")):
+            await pilot.press(key)
+            await pilot.pause()
+            (notice,) = app._notifications
+            assert results.refusal_of(action) in notice.message
+            app.clear_notifications()
     assert app.exit_message() == ""
 
 

@@ -35,7 +35,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
-from advisor.tui.screens.home import HomeScreen, list_examples
+from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.steps.form import Choice
@@ -285,20 +285,3 @@ async def test_the_shell_says_that_a_run_of_another_program_goes_on_and_that_one
                 await wait_for_screen(pilot, LiveScreen if is_active else ResultsScreen)
                 await pilot.press("q")
             assert app.exit_message().endswith(f"p3-advisor {command} {run.directory.name}")
-
-
-@async_test
-async def test_a_key_that_is_not_possible_says_why(context: Context) -> None:
-    (example,) = list_examples()
-    shipped = Context(environment=context.environment, store=context.store)
-    app = AdvisorApp(LaunchOptions(open=str(example)), shipped)
-    async with running_app(app) as pilot:
-        results = await wait_for_screen(pilot, ResultsScreen)
-        for key, action in (("m", "measure_again"), ("v", "verify"), ("u", "undo")):
-            assert action not in key_hints(pilot)
-            await pilot.press(key)
-            await pilot.pause()
-            (notice,) = app._notifications
-            assert results.refusal_of(action) in notice.message
-            app.clear_notifications()
-    assert app.exit_message() == "", "no run was made"

@@ -80,7 +80,7 @@ async def test_a_hostile_model_name_is_shown_without_markup(
 async def test_a_notification_has_no_control_characters(tui_context: Context) -> None:
     app = AdvisorApp(LaunchOptions(), tui_context)
     async with running_app(app) as pilot:
-        app.notify("from a stack: \x1b[31m\u202e red", markup=False)
+        app.notify("from a stack: \x1b[31m\u202e red")
         await wait_for_text(pilot, "from a stack")
         assert not {"\x1b", "\u202e"} & set(screen_text(pilot))
 
