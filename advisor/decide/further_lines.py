@@ -272,11 +272,6 @@ class AdvisedAnswer(NamedTuple):
         return self.titles.get(baseline, baseline)
 
     @property
-    def noise_floor(self) -> float:
-        """Largest difference between two equal workers; 0 if it is not known."""
-        return self.answer.results.noise_floor or 0.0
-
-    @property
     def subject(self) -> str:
         """What the headline is about: `demo on AMD EPYC, 2 cores`."""
         question, machine = self.answer.question, self.answer.machine

@@ -153,7 +153,8 @@ def confidence(answer: Answer) -> list[str]:
     )
     floor = answer.results.noise_floor
     noise = "not known" if floor is None else format_share(floor, decimals=1)
-    trust = _describe_trust(advice)
+    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
+    trust = f"{advice.trust} (A best, D lowest){reason}."
     floor_line = "" if noise in trust else f" Noise floor: {noise}."
     evidence = f"Trust: {trust}{floor_line} Score: {lead}."
     further = [line.text for line in answer.headline[1:]]
@@ -175,12 +176,6 @@ def measure_on(answer: Answer) -> list[str]:
         command = f"p3-advisor resume {answer.run_id} --wait-for-quiet 5min"
         lines.append(f"{command} measures the leaders again, from the builds that exist.")
     return lines
-
-
-def _describe_trust(advice: Recommendation) -> str:
-    """Return the grade of the evidence with the first reason why it is not higher."""
-    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
-    return f"{advice.trust} (A best, D lowest){reason}."
 
 
 def flip_lines(answer: Answer) -> list[str]:

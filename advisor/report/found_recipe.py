@@ -10,9 +10,6 @@ from packaging.utils import canonicalize_name
 
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.plan import Arm
-from advisor.domain.question import Question
-from advisor.domain.run_state import ProcessState, RunState
 from advisor.errors import NoRecipeError
 from advisor.report.explanation import find_arms
 from advisor.report.recipes.snippet import compose_snippet, imported_packages
@@ -66,10 +63,8 @@ def choose(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, Found
 
 def _no_recipe(answer: Answer, name: str) -> NoRecipeError:
     """Return the error for an arm without a recipe; the next step names the arms that have one."""
-    available, problem = (
-        [each.arm for each in answer.ranked if each.measured.integration],
-        answer.problem,
-    )
+    available = [each.arm for each in answer.ranked if each.measured.integration]
+    problem = answer.problem
     what = f"no recipe is stored for {name or 'the recommended workflow'}"
     next_step = "measure it with this version"
     if not name and answer.recommendation is None:
@@ -82,22 +77,25 @@ def _no_recipe(answer: Answer, name: str) -> NoRecipeError:
 
 
 def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
+    """Return what the last process of an arm reported; None if none did, or no server answered."""
     question, state = run.header().question, run.state()
-    process = _last_process(state, arm)
-    if process is None:
+    for process in reversed(state.processes.get(arm, ())):
+        facts, imported = process.recipe_facts, process.imported
+        if facts is not None and imported is not None and imported.environment is not None:
+            break
+    else:
         return None
-    planned = next(each for each in state.plan.arms if each.id == arm)
-    if question.load is not None:
-        return _find_server(question, planned, process)
-    facts, imported = process.recipe_facts, process.imported
-    if facts is None or imported is None or imported.environment is None:
+    is_served = question.load is not None
+    command = started_command(process, question) if is_served else facts.serving_command
+    if is_served and not command:
         return None
     environment, packages = imported.environment, set[str]()
     with contextlib.suppress(NoRecipeError):  # the arm may have a server all the same
-        size = question.batch_sizes[0]
-        packages = imported_packages(
-            compose_snippet(question, size, facts.integration, facts.inputs)
+        snippet = compose_snippet(
+            question, question.batch_sizes[0], facts.integration, facts.inputs
         )
+        packages = set() if is_served else imported_packages(snippet)
+    planned = next(each for each in state.plan.arms if each.id == arm)
     return FoundRecipe(
         requirements=tuple(pin(packages, imported.versions, environment, planned.extras)),
         python=f"=={environment.python}.*",
@@ -106,34 +104,7 @@ def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
         allowances=facts.allowances,
         coupled_rows=facts.coupled_rows,
         starts=facts.starts,
-        serving_command=facts.serving_command,
-    )
-
-
-def _find_server(question: Question, planned: Arm, process: ProcessState) -> FoundRecipe | None:
-    """Return the server of an arm as it was measured, or None if it has not answered."""
-    facts, imported = process.recipe_facts, process.imported
-    command = started_command(process, question)
-    if not command or facts is None or imported is None or imported.environment is None:
-        return None
-    environment = imported.environment
-    return FoundRecipe(
-        requirements=tuple(pin((), imported.versions, environment, planned.extras)),
-        python=f"=={environment.python}.*",
-        integration=facts.integration,
         serving_command=command,
-    )
-
-
-def _last_process(state: RunState, arm: str) -> ProcessState | None:
-    """Return the last process of an arm that reported what a recipe is composed from."""
-    return next(
-        (
-            process
-            for process in reversed(state.processes.get(arm, ()))
-            if process.recipe_facts and process.imported and process.imported.environment
-        ),
-        None,
     )
 
 

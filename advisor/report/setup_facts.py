@@ -75,10 +75,7 @@ def describe_inputs(answer: Answer) -> str:
     names = ["x".join(map(str, shape)) or "scalar" for shape in shapes[:MAX_SHAPES]]
     if len(shapes) > MAX_SHAPES:
         names.append(f"{len(shapes) - MAX_SHAPES} more")
-    *others, last = names
-    if not others:
-        return f", input {last}"
-    return f", inputs {', '.join(others)} and {last}"
+    return f", input{'s' if len(names) > 1 else ''} {join_names(names)}"
 
 
 def own_shapes(answer: Answer) -> str:
