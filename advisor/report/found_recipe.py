@@ -14,31 +14,20 @@ from advisor.errors import NoRecipeError
 from advisor.report.explanation import find_arms
 from advisor.report.recipes.snippet import compose_snippet, imported_packages
 from advisor.store.runs import Run
-from probes.wire.facts import Environment, InputFacts, StartLines
+from probes.wire.events import RecipeFacts
+from probes.wire.facts import Environment
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FoundRecipe:
-    """The recipe of an arm."""
+class FoundRecipe(RecipeFacts):
+    """The recipe of an arm. The command of a server that was under load is the one it started with.
 
-    #: What the code needs, each pinned to a version, and the minor version of Python; empty for an
-    #: answer without its run.
+    Requirements are pinned to a version, and `python` to a minor version; both are empty for an
+    answer without its run.
+    """
+
     requirements: tuple[str, ...] = ()
     python: str = ""
-    #: The lines that a user writes to adopt the workflow.
-    integration: str = ""
-    #: The inputs of a PyTorch module; see `RecipeFacts`.
-    inputs: tuple[InputFacts, ...] | None = None
-    #: By the text of a shape, how far outputs may be from eager PyTorch's; see `RecipeFacts`.
-    allowances: Mapping[str, tuple[float, ...] | float | None] = dataclasses.field(
-        default_factory=dict
-    )
-    #: Whether rows of a batch depend on each other; null if that is not known.
-    coupled_rows: bool | None = None
-    #: By way, how it starts faster; see `RecipeFacts`.
-    starts: Mapping[str, StartLines] = dataclasses.field(default_factory=dict)
-    #: The command that serves the model with an engine; that of a server under load as it started.
-    serving_command: str | None = None
 
 
 def choose(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, FoundRecipe]:
@@ -52,6 +41,7 @@ def choose(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, Found
             continue
         served = answer.served.get(arm.arm)
         lines = FoundRecipe(
+            allowances={},
             integration=arm.measured.integration,
             serving_command=served.command if served else None,
         )
@@ -96,16 +86,13 @@ def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
         )
         packages = set() if is_served else imported_packages(snippet)
     planned = next(each for each in state.plan.arms if each.id == arm)
-    return FoundRecipe(
-        requirements=tuple(pin(packages, imported.versions, environment, planned.extras)),
-        python=f"=={environment.python}.*",
-        integration=facts.integration,
-        inputs=facts.inputs,
-        allowances=facts.allowances,
-        coupled_rows=facts.coupled_rows,
-        starts=facts.starts,
-        serving_command=command,
-    )
+    found = {
+        **vars(facts),
+        "requirements": tuple(pin(packages, imported.versions, environment, planned.extras)),
+        "python": f"=={environment.python}.*",
+        "serving_command": command,
+    }
+    return FoundRecipe(**found)
 
 
 def pin(

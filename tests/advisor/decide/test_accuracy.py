@@ -18,7 +18,7 @@ from advisor.decide.reasons import find_lower_precision
 from advisor.decide.trained_loss import summarise_loss
 from advisor.domain.accuracy import LossRule
 from advisor.domain.constraints import Constraint
-from advisor.domain.measurement import Measurement, Variant
+from advisor.domain.measurement import Measurement
 from advisor.domain.run_state import ProcessState
 from advisor.report import improvement
 from probes.wire.checks import Accuracy, AccuracyClass, TextScores, UserMetric
@@ -134,29 +134,19 @@ def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
     assert find_lower_precision([arm]) == ({"compiled"} if is_lower else set())
 
 
-def test_an_answer_in_float32_names_the_lower_precision_that_an_arm_has_or_pytorch_could(
-    expect: Expect,
-) -> None:
-    lower = msgspec.structs.replace(
-        measured("rounding", 4.0, "close", CLOSE),
-        diagnosis=(builders.call_diagnosis(compute_share=1.5),),
-    )
-    found = advise(lower, device="cuda", gpu=builders.gpu().uuid, dtype="float32")
-    for capability, is_tried in (("9.0", False), ("7.5", False), ("9.0", True)):
-        gpu = builders.gpu(compute_capability=capability)
-        tried = (Variant(name="tf32", title="TF32", lines="x"),) if is_tried else ()
-        arms = (msgspec.structs.replace(lower, variants=tried),)
-        answer = msgspec.structs.replace(
-            found.answer,
-            machine=builders.gpu_machine(gpu),
-            results=msgspec.structs.replace(found.answer.results, measurements=arms),
-        )
-        lines = describe_precision(found._replace(answer=answer))
-        if capability == "9.0" and not is_tried:
-            expect("precision-of-float32", lines)
-        assert ("TF32" in lines[0]) == (capability == "9.0" and not is_tried)
-    limit = improvement.load().precision["tf32"].compute_capability
-    assert limit == FIRST_WITH_TF32
+def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expect) -> None:
+    diagnosis = (builders.call_diagnosis(compute_share=1.5),)
+    lower = measured("rounding", 4.0, "close", CLOSE)
+    lower = msgspec.structs.replace(lower, diagnosis=diagnosis)
+    gpu = builders.gpu()
+    found = advise(lower, device="cuda", gpu=gpu.uuid, dtype="float32")
+    told = {}
+    for capability in ("7.5", "9.0"):
+        old = builders.gpu_machine(msgspec.structs.replace(gpu, compute_capability=capability))
+        answer = msgspec.structs.replace(found.answer, machine=old)
+        told[capability] = describe_precision(found._replace(answer=answer))
+    expect("precision-of-float32", told)
+    assert improvement.load().precision["tf32"].compute_capability == FIRST_WITH_TF32
 
 
 ENGINE = builders.workflow("engine", arms={"default": {}, "q8": {}}, arm_weights={"q8": "int8"})

@@ -283,7 +283,7 @@ def test_an_arm_without_rivals_is_not_said_to_have_the_highest_score(expect: Exp
     expect("headline-only-arm", built_answers.headline(found.answer))
 
 
-def test_a_workflow_that_failed_is_named_beside_the_only_result() -> None:
+def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) -> None:
     failed = (
         builders.unmeasured("aot", option="default", status="crashed", reason="by SIGSEGV"),
         builders.unmeasured("aot/dynamic", workflow="aot", option="dynamic", status="crashed"),
@@ -296,22 +296,10 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result() -> None:
     assert failed[0].title in certainty
     assert failed[2].title not in certainty
     assert str(failed[0].fix) in change
-
-
-def test_asking_for_more_workflows_does_not_seem_to_mend_wrong_outputs() -> None:
-    asked = msgspec.structs.replace(builders.question(), workflows=("aot",))
-    changes = {
-        status: write_headline(
-            msgspec.structs.replace(
-                advise().answer,
-                question=asked,
-                unmeasured=(builders.unmeasured(option="x", status=status, fix=None),),
-            )
-        )[2].text
-        for status in ("incorrect", "crashed")
-    }
-    assert all("--workflows" in text for text in changes.values())
-    assert changes["incorrect"] != changes["crashed"]
+    wrong = builders.unmeasured(option="default", status="incorrect", fix=None)
+    question = msgspec.structs.replace(answer.question, workflows=("aot",))
+    answer = msgspec.structs.replace(answer, question=question, unmeasured=(wrong,))
+    expect("headline-alone-incorrect", write_headline(answer)[2].text)
 
 
 speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)

@@ -34,6 +34,8 @@ RECIPE = found_recipe.FoundRecipe(
     requirements=("numpy==2.4.6", "torch==2.13.0"),
     python="==3.11.*",
     integration=LINES,
+    serving_command=None,
+    allowances={},
 )
 
 

@@ -37,10 +37,12 @@ def answer_to(model: Model | None = None, **changes: Any) -> Answer:
 
 
 def found(**changes: Any) -> FoundRecipe:
-    fields = {
+    fields: dict[str, Any] = {
         "requirements": ("numpy==2.4.6", "torch==2.13.0"),
         "python": "==3.11.*",
         "integration": INTEGRATION,
+        "serving_command": None,
+        "allowances": {},
     }
     return FoundRecipe(**{**fields, **changes})
 
