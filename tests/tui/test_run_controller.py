@@ -13,6 +13,7 @@ import pytest
 from onscreen import (
     async_test,
     running_app,
+    screen_text,
     start_run,
     wait_for,
     wait_for_screen,
@@ -37,6 +38,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.questions import ChoiceDialog
 from advisor.tui.run_controller import RunController
+from advisor.tui.screens import live
 from advisor.tui.screens.live import LiveScreen, Timeline
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
@@ -168,7 +170,10 @@ def test_a_run_next_to_another_warns(context: Context, monkeypatch: pytest.Monke
 
 
 @async_test
-async def test_the_timeline_hides_nothing_behind_its_scroll_bar(context: Context) -> None:
+async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeline(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "current_stage", lambda *_, **__: "long " * 40)
     run, app = make_run(context.store, finished=True), AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         app.run_controller.show(RunSession.replay(run, 0.001))
@@ -177,3 +182,4 @@ async def test_the_timeline_hides_nothing_behind_its_scroll_bar(context: Context
         timeline.write("line\n" * 50)
         await wait_for(pilot, lambda: timeline.show_vertical_scrollbar)
         assert timeline.scrollable_content_region.width == width
+        assert "elapsed" in screen_text(pilot)

@@ -133,14 +133,12 @@ measurements."""
             session.state, session.header.question, rows, is_running=session.is_running
         )
         now = session.now()
-        title = text.styled(stage, "bold")
-        times = Text(f"   {text.format_duration(now)} elapsed")
+        times = f"{text.format_duration(now)} elapsed"
         left = remaining_seconds(session.state, session.header.question, now)
         if left is not None and session.is_running and not session.is_replay:
-            times += Text(f", about {text.format_duration(left)} left at most", "dim")
-        line = title + times
-        # A line that wraps would hide the note.
-        line.no_wrap, line.overflow = True, "ellipsis"
+            times += f", {text.format_duration(left)} left"
+        # A line that wraps would hide the note, and the end of a title is missed least.
+        line = Text.assemble(times, "   ", (stage, "bold"), no_wrap=True, overflow="ellipsis")
         has_stopped = not session.is_running
         self.set_class(has_stopped, "-stopped")
         self.query_one("#stage", Static).update(
