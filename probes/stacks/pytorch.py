@@ -166,32 +166,11 @@ def count_operators_outside(
     Return that count without the operators that are `ignored`, and how many regions with these name
     prefixes ran.
     """
-    return _count_outside(_profiled_events(call), region_prefixes, ignored)
-
-
-def count_operators_outside_graphs(call: Callable[[], object]) -> tuple[int, int]:
-    """Profile one call and count its ATen operators outside compiled graphs, and these graphs.
-
-    Dynamo's region spans a whole function, with the eager code between its graphs, so it counts as
-    a graph only if the profile has no region of Inductor's.
-    """
-    events = _profiled_events(call)
-    has_graphs = any(event.name.startswith(GRAPH_REGION) for event in events)
-    return _count_outside(events, (GRAPH_REGION if has_graphs else COMPILED_REGION,))
-
-
-def _profiled_events(call: Callable[[], object]) -> list[Any]:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         call()
         synchronise()
-    return list(profile.events())
-
-
-def _count_outside(
-    events: list[Any], region_prefixes: tuple[str, ...], ignored: Collection[str] = ()
-) -> tuple[int, int]:
     outside = regions = 0
-    pending = [event for event in events if event.cpu_parent is None]
+    pending = [event for event in profile.events() if event.cpu_parent is None]
     while pending:
         event = pending.pop()
         if event.name.startswith(region_prefixes):
@@ -201,6 +180,16 @@ def _count_outside(
         else:
             pending += event.cpu_children
     return outside, regions
+
+
+def count_operators_outside_graphs(call: Callable[[], object]) -> tuple[int, int]:
+    """Profile a call and count its ATen operators outside compiled graphs, and these graphs.
+
+    Dynamo's region spans a whole function, with the eager code between its graphs, so it counts as
+    a graph only if the call has no region of Inductor's.
+    """
+    outside, graphs = count_operators_outside(call, (GRAPH_REGION,))
+    return (outside, graphs) if graphs else count_operators_outside(call, (COMPILED_REGION,))
 
 
 #: Size of the copy: far larger than any cache on a GPU, smaller on a CPU to save memory and time.

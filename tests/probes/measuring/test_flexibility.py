@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,6 +129,28 @@ def test_outputs_that_differ_from_those_of_the_built_rows_are_wrong(
     assert reason in result.reason
 
 
+def replace_times(
+    monkeypatch: pytest.MonkeyPatch,
+    first: Sequence[float],
+    steady: float,
+    waits: Sequence[float] = (0.0, 0.0),
+) -> list[float]:
+    """Let calls take these seconds; return the list that receives those of the calls made.
+
+    `waits` are the seconds on the run queue before and after the first call.
+    """
+    times, queue, made = itertools.chain(first, itertools.repeat(steady)), iter(waits), []
+    real = flexibility._time_call
+
+    def timed(*called: Any) -> tuple[float, Any]:
+        made.append(next(times))
+        return made[-1], real(*called)[1]
+
+    monkeypatch.setattr(flexibility, "_time_call", timed)
+    monkeypatch.setattr(flexibility, "run_queue_seconds", lambda: next(queue))
+    return made
+
+
 @pytest.mark.parametrize(
     ("first", "steady", "outcome"),
     [
@@ -142,14 +164,7 @@ def test_outputs_that_differ_from_those_of_the_built_rows_are_wrong(
 def test_a_stall_is_long_and_much_longer_than_the_steady_calls(
     monkeypatch: pytest.MonkeyPatch, first: float, steady: float, outcome: str
 ) -> None:
-    times = itertools.chain([first], itertools.repeat(steady))
-    real = flexibility._time_call
-
-    def timed(*called: Any) -> tuple[float, Any]:
-        return next(times), real(*called)[1]
-
-    monkeypatch.setattr(flexibility, "_time_call", timed)
-    monkeypatch.setattr(flexibility, "run_queue_seconds", lambda: 0.0)
+    replace_times(monkeypatch, [first], steady)
     result = try_size(3)
     assert (result.outcome, result.first_call_seconds, result.steady_seconds) == (
         outcome,
@@ -166,15 +181,7 @@ def test_a_burst_of_load_does_not_show_in_short_calls(
     monkeypatch: pytest.MonkeyPatch, slow: int, seconds: float, fastest: float, calls: int
 ) -> None:
     """The first `slow` calls take `seconds` each, and the others two milliseconds."""
-    times = itertools.chain([1.0], itertools.repeat(seconds, slow), itertools.repeat(0.002))
-    made: list[float] = []
-
-    def timed(*_: Any) -> tuple[float, Any]:
-        made.append(next(times))
-        return made[-1], np.zeros((3, 8))
-
-    monkeypatch.setattr(flexibility, "_time_call", timed)
-    monkeypatch.setattr(flexibility, "run_queue_seconds", lambda: 0.0)
+    made = replace_times(monkeypatch, [1.0, *[seconds] * slow], 0.002)
     result = try_size(3)
     assert (result.first_call_seconds, result.steady_seconds) == (1.0, fastest)
     assert len(made) == 1 + calls
@@ -188,11 +195,7 @@ def test_a_first_call_that_waits_for_a_processor_is_no_stall(
     monkeypatch: pytest.MonkeyPatch, waited: float, seconds: float, outcome: str
 ) -> None:
     """The first call takes 0.4 seconds with the wait, and the others 0.01."""
-    times = itertools.chain([0.4], itertools.repeat(0.01))
-    waits = iter((1.0, 1.0 + waited))
-    real = flexibility._time_call
-    monkeypatch.setattr(flexibility, "_time_call", lambda *called: (next(times), real(*called)[1]))
-    monkeypatch.setattr(flexibility, "run_queue_seconds", lambda: next(waits))
+    replace_times(monkeypatch, [0.4], 0.01, waits=(1.0, 1.0 + waited))
     result = try_size(3)
     assert result.first_call_seconds == pytest.approx(seconds)
     assert result.outcome == outcome
