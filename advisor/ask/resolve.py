@@ -27,9 +27,11 @@ from advisor.ask.option_values import (
 from advisor.ask.task import (
     SERVE,
     check_gpus_per_model,
+    check_range,
     check_task,
     choose_lengths,
     choose_task,
+    parse_counts,
     parse_load,
 )
 from advisor.domain.catalogue import Catalogue, Models
@@ -37,7 +39,7 @@ from advisor.domain.constraints import START
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel
 from advisor.domain.plan import ArmName
-from advisor.domain.question import LARGEST_BATCH, Budget, Dtype, Question, Task
+from advisor.domain.question import LARGEST_BATCH, Budget, Dtype, Question
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.errors import SizeError, UnknownWorkflowError, choose_among
 
@@ -45,6 +47,8 @@ from advisor.errors import SizeError, UnknownWorkflowError, choose_among
 CHECKED_PROMPTS = (4,)
 #: JSON readers keep whole numbers up to this one exact.
 MOST_REQUESTS = 1 << 53
+#: What is asked for instead of a wrong number of seconds.
+SECONDS = "seconds, such as 120"
 
 
 def resolve(
@@ -57,95 +61,44 @@ def resolve(
     models = catalogue.models
     model = parse_model(select_demo_model(answers, models), models)
     workflows = parse_workflows(answers.workflows, catalogue)
-    task = _choose_checked_task(answers, model, workflows, catalogue)
+    task = choose_task(answers, models, catalogue.workflows, workflows)
+    check_task(task, model, models)
+    check_gpus_per_model(answers.gpus_per_model, task)
     constraints = parse_constraints(answers.require)
     check_constraints(constraints, task)
     gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
-    if gpu is not None:
-        model = _demo_for_gpu(model, answers, models)
-    question = Question(
+    if gpu is not None and answers.model == model.name == models.demo.name:
+        model = models.demo_gpu
+    price, wait = answers.price_per_hour, answers.wait_for_quiet
+    return Question(
         model=model,
         task=task,
         device="cuda" if gpu else "cpu",
         gpu=gpu.uuid if gpu else None,
         further_gpus=choose_further_gpus(gpu, answers.gpus_per_model, machine, visible_devices),
         dtype=choose_dtype(answers.dtype, model, models, on_gpu=gpu is not None),
-        batch_sizes=_choose_batch_sizes(answers, model, task, models),
+        batch_sizes=parse_batch_sizes(answers.batch_sizes)
+        or (CHECKED_PROMPTS if task == SERVE else default_batch_sizes(model, models)),
         lengths=choose_lengths(answers, model, task),
         priorities=choose_priorities(answers, catalogue),
         constraints=constraints,
         budget=choose_budget(answers.budget, catalogue),
-        max_build_seconds=_max_build_seconds(answers),
+        max_build_seconds=_positive("--max-build-seconds", answers.max_build_seconds, SECONDS),
+        max_build_times=parse_build_times(answers.max_build_times, catalogue),
         workflows=workflows,
-        seed=_in_range("--seed", answers.seed, 0, (1 << 63) - 1),
+        seed=check_range("--seed", answers.seed, 0, (1 << 63) - 1),
         python=machine.software.executable,
         load=parse_load(answers, task, model, catalogue),
         cold_start=answers.cold_start or any(each.criterion == START for each in constraints),
-    )
-    question = _add_limits(question, answers, catalogue)
-    return _add_permissions(_add_accuracy(question, answers), answers)
-
-
-def _choose_checked_task(
-    answers: Answers, model: Model, workflows: tuple[str, ...], catalogue: Catalogue
-) -> Task:
-    """Return the task; raise the `UserError` of one that the model or its GPUs cannot have."""
-    task = choose_task(answers, catalogue.models, catalogue.workflows, workflows)
-    check_task(task, model, catalogue.models)
-    check_gpus_per_model(answers.gpus_per_model, task)
-    return task
-
-
-def _demo_for_gpu(model: Model, answers: Answers, models: Models) -> Model:
-    """Return the larger demo model if the question is about the demo model."""
-    is_demo = answers.model == model.name == models.demo.name
-    return models.demo_gpu if is_demo else model
-
-
-def _choose_batch_sizes(
-    answers: Answers, model: Model, task: Task, models: Models
-) -> tuple[int, ...]:
-    """Return the batch sizes that are asked for, or those of the task or the model."""
-    default = CHECKED_PROMPTS if task == SERVE else default_batch_sizes(model, models)
-    return parse_batch_sizes(answers.batch_sizes) or default
-
-
-def _max_build_seconds(answers: Answers) -> float:
-    seconds = answers.max_build_seconds
-    return _positive("--max-build-seconds", seconds, "seconds, such as 120")
-
-
-def _add_limits(question: Question, answers: Answers, catalogue: Catalogue) -> Question:
-    """Return the question with limits of builds and waiting, and with the expected use."""
-    requests, price = answers.requests, answers.price_per_hour
-    return msgspec.structs.replace(
-        question,
-        max_build_times=parse_build_times(answers.max_build_times, catalogue),
-        requests=_in_range("--requests", requests, 0, MOST_REQUESTS) or None,
+        requests=check_range("--requests", answers.requests, 0, MOST_REQUESTS) or None,
         price_per_hour=_positive("--price-per-hour", price, "a price, such as 2.5")
         if price
         else None,
-        wait_seconds=parse_duration("--wait-for-quiet", answers.wait_for_quiet)
-        if answers.wait_for_quiet
-        else 0.0,
-    )
-
-
-def _add_accuracy(question: Question, answers: Answers) -> Question:
-    """Return the question with the admitted error, quantised weights, and what tests them."""
-    return msgspec.structs.replace(
-        question,
+        wait_seconds=parse_duration("--wait-for-quiet", wait) if wait else 0.0,
         accuracy=parse_tolerance(answers.accuracy),
-        quantised=choose_weight_formats(answers.quantised, question.constraints),
+        quantised=choose_weight_formats(answers.quantised, constraints),
         data=parse_data(answers.data),
         metric=parse_function("--metric", answers.metric),
-    )
-
-
-def _add_permissions(question: Question, answers: Answers) -> Question:
-    """Return the question with what workers may do."""
-    return msgspec.structs.replace(
-        question,
         trust_remote_code=answers.trust_remote_code,
         allow_pickle=answers.allow_pickle,
         offline=answers.offline or answers.sandbox,
@@ -187,17 +140,7 @@ def choose_dtype(
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:
     """Return the batch sizes in ascending order; an empty tuple for an empty text."""
-    if not text:
-        return ()
-    try:
-        sizes = sorted({int(part) for part in text.split(",")})
-    except ValueError as problem:
-        raise SizeError(
-            f"--batch-sizes {text!r} is not a list of whole numbers", "write it like 1,4,16,64"
-        ) from problem
-    for size in sizes:
-        _in_range("--batch-sizes", size, 1, LARGEST_BATCH)
-    return tuple(sizes)
+    return parse_counts("--batch-sizes", text, LARGEST_BATCH) if text else ()
 
 
 def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
@@ -298,18 +241,10 @@ def worker_interpreter(answers: Answers) -> str:
     return answers.python or sys.executable
 
 
-def _in_range(name: str, number: int, low: int, high: int) -> int:
-    if not low <= number <= high:
-        raise SizeError(
-            f"{name} {number} is out of range", f"use a whole number from {low} to {high}"
-        )
-    return number
-
-
 def max_load_seconds(answers: Answers) -> float | None:
     """Return the deadline for opening the model; None for the shipped one. Raise `SizeError`."""
     seconds = answers.max_load_seconds
-    return _positive("--max-load-seconds", seconds, "seconds, such as 120") if seconds else None
+    return _positive("--max-load-seconds", seconds, SECONDS) if seconds else None
 
 
 def _positive(name: str, number: float, expected: str) -> float:

@@ -205,8 +205,8 @@ def choose_lengths(answers: Answers, model: Model, task: Task) -> tuple[Lengths,
     Lengths that the mix does not name have no share; without a mix all have the same. Raise
     `SizeError`.
     """
-    inputs = parse_token_counts("--input-tokens", answers.input_tokens)
-    outputs = parse_token_counts("--output-tokens", answers.output_tokens)
+    inputs = parse_counts("--input-tokens", answers.input_tokens)
+    outputs = parse_counts("--output-tokens", answers.output_tokens)
     pairs = [Lengths(input_tokens=one, output_tokens=two) for one in inputs for two in outputs]
     if len(pairs) > 1:
         _check_several(model, task, outputs)
@@ -223,21 +223,27 @@ def choose_lengths(answers: Answers, model: Model, task: Task) -> tuple[Lengths,
     )
 
 
-def parse_token_counts(option: str, text: str) -> tuple[int, ...]:
-    """Return the numbers of tokens in ascending order, each once; raise `SizeError`."""
+def parse_counts(option: str, text: str, most: int = MOST_TOKENS) -> tuple[int, ...]:
+    """Return numbers of tokens, or others, in ascending order, each once; raise `SizeError`."""
     try:
         counts = sorted({int(part) for part in text.split(",")})
     except ValueError as problem:
         raise SizeError(
-            f"{option} {text!r} is neither a whole number nor a list of them",
-            "write it like 512, or 32,512,2048 for several lengths",
+            f"{option} {text!r} is not a list of whole numbers",
+            "write it like 16, or 1,16,64 for several",
         ) from problem
     for count in counts:
-        if not 1 <= count <= MOST_TOKENS:
-            raise SizeError(
-                f"{option} {count} is out of range", f"use whole numbers from 1 to {MOST_TOKENS}"
-            )
+        check_range(option, count, 1, most)
     return tuple(counts)
+
+
+def check_range(name: str, number: int, low: int, high: int) -> int:
+    """Return the number; raise `SizeError` if it is not within the bounds."""
+    if not low <= number <= high:
+        raise SizeError(
+            f"{name} {number} is out of range", f"use a whole number from {low} to {high}"
+        )
+    return number
 
 
 def _check_several(model: Model, task: Task, outputs: Sequence[int]) -> None:

@@ -21,7 +21,7 @@ from advisor.ask.devices import (
 )
 from advisor.ask.option_values import ANY, FORMATS, parse_duration
 from advisor.ask.resolve import parse_batch_sizes
-from advisor.ask.task import FIRST_ITL, FIRST_TTFT, SERVE, parse_request_lengths, parse_token_counts
+from advisor.ask.task import FIRST_ITL, FIRST_TTFT, SERVE, parse_counts, parse_request_lengths
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype, Task
@@ -90,8 +90,8 @@ def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | No
     checks: dict[str, Callable[[str], object]] = {
         "absent_gpu": lambda typed: _check_gpu(typed, catalogue),
         "batch_sizes": parse_batch_sizes,
-        "input_tokens": lambda typed: parse_token_counts("--input-tokens", typed),
-        "output_tokens": lambda typed: parse_token_counts("--output-tokens", typed),
+        "input_tokens": lambda typed: parse_counts("--input-tokens", typed),
+        "output_tokens": lambda typed: parse_counts("--output-tokens", typed),
         "ttft": lambda typed: parse_duration("--ttft", typed),
         "itl": lambda typed: parse_duration("--itl", typed),
         "lengths": lambda typed: parse_request_lengths(typed, catalogue.serving),
