@@ -88,16 +88,21 @@ def _missing_requirements(workflow: Workflow, machine: Machine) -> Excluded | No
 
 def _missing_environment(workflow: Workflow, machine: Machine) -> Excluded | None:
     """Return why the workflow's environment cannot be used, and the command that creates it."""
-    if has_stack_in_interpreter(workflow, machine):
+    name = workflow.environment_name
+    problem = environment_problem(name, machine)
+    if problem is None or has_stack_in_interpreter(workflow, machine):
         return None
-    created = machine.environments.get(workflow.environment_name)
-    if created is not None and not created.fault:
-        return None
-    reason = "its environment has not been created" + version_mismatch(workflow, machine)
-    if created is not None:
-        reason = f"its environment does not work: {created.fault}"
-    fix = f"p3-advisor env create {workflow.environment_name}"
-    return exclude(workflow.id, "not-installed", reason, fix)
+    mismatch = "" if name in machine.environments else version_mismatch(workflow, machine)
+    reason = f"its environment {problem}{mismatch}"
+    return exclude(workflow.id, "not-installed", reason, f"p3-advisor env create {name}")
+
+
+def environment_problem(name: str, machine: Machine) -> str | None:
+    """Return why an environment cannot be used; None if it can be."""
+    created = machine.environments.get(name)
+    if created is None:
+        return "has not been created"
+    return f"does not work: {created.fault}" if created.fault else None
 
 
 def find_shortage(workflow: Workflow, question: Question, gpu: Gpu) -> str | None:

@@ -9,6 +9,7 @@ from packaging.requirements import Requirement
 
 from advisor.ask.obstacles import (
     environment_interpreter,
+    environment_problem,
     exclude,
     find_obstacle,
     missing_packages,
@@ -25,7 +26,7 @@ from advisor.domain.plan import (
     Plan,
 )
 from advisor.domain.question import Question
-from advisor.domain.workflow import DEFAULT_OPTION, Environment, Workflow
+from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.errors import NoStackError
 from advisor.version import how_to_install
 
@@ -137,34 +138,24 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
 
 
 def with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | None:
-    """Return the arm with the interpreter that writes its checkpoint; None if it is missing."""
+    """Return the arm with the interpreter that writes its checkpoint; None if it is missing.
+
+    It is that of `--python` if it has the packages, else that of the created environment.
+    """
     environment = workflow.arm_quantiser.get(arm.option)
     if environment is None:
         return arm
-    python = quantiser_interpreter(environment, machine)
-    return msgspec.structs.replace(arm, quantiser=python) if python else None
-
-
-def quantiser_interpreter(environment: Environment, machine: Machine) -> str:
-    """Return an interpreter with the packages that write checkpoints; empty for none.
-
-    It is the interpreter of `--python` if that has them, else the one of the created environment.
-    """
     if not missing_packages(environment.requirements, machine):
-        return machine.software.executable
-    created = machine.environments.get(environment.name)
-    return created.python if created is not None and created.fault is None else ""
+        return msgspec.structs.replace(arm, quantiser=machine.software.executable)
+    if environment_problem(environment.name, machine) is not None:
+        return None
+    return msgspec.structs.replace(arm, quantiser=machine.environments[environment.name].python)
 
 
 def missing_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Excluded:
     """Return why nothing writes the arm's checkpoint, and the command that creates what does."""
     name = workflow.arm_quantiser[arm.option].name
-    created = machine.environments.get(name)
-    problem = (
-        f"does not work: {created.fault}"
-        if created is not None and created.fault
-        else "has not been created"
-    )
+    problem = environment_problem(name, machine)
     reason = f"the environment {name}, which writes its checkpoint, {problem}"
     return exclude(arm.id, "not-installed", reason, f"p3-advisor env create {name}")
 
