@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from probes.adapter import Request, Server, TextProgram, UnsupportedError, option_words
+from probes.checking.arrays import np
 
 #: The model's name in requests to servers that have one.
 SERVED_NAME = "model"
@@ -105,6 +106,10 @@ class EngineProgram(TextProgram):
 
     def feed(self, inputs: list[Any]) -> Any:
         return inputs[0].tolist()
+
+    def collect(self, output: Any) -> list[Any]:
+        """Return the tokens of outputs in the form that vLLM and TensorRT-LLM have."""
+        return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
 
 
 def batching_server(

@@ -6,8 +6,6 @@ import math
 import shlex
 from typing import Any
 
-import numpy as np
-
 from probes.adapter import GENERATE, Engagement, Request, UnsupportedError
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
@@ -81,9 +79,6 @@ class EngineGeneration(EngineProgram):
 
         super().__init__(subject, request)
         self._sampling_params = tensorrt_llm.SamplingParams
-
-    def collect(self, output: Any) -> list[Any]:
-        return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
 
     def generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
         # Without a tokenizer the engine needs ids for the end and padding; -1 is not a token.

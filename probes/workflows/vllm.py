@@ -12,8 +12,6 @@ import subprocess
 from collections.abc import Collection
 from typing import Any
 
-import numpy as np
-
 from probes.adapter import GENERATE, Engagement, Request, Server
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.stacks import llm_compressor
@@ -168,9 +166,6 @@ class EngineGeneration(EngineProgram):
             for row in (output.prompt_logprobs[-tokens.shape[1] :] for output in outputs)
         ]
         return logprobs_from_top_tokens(tops, TOP_LOGPROBS)
-
-    def collect(self, output: Any) -> list[Any]:
-        return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
 
     def generate(self, device_inputs: list[Any], new_tokens: int) -> Any:
         sampling = self._sampling_params(
