@@ -33,8 +33,8 @@ from probes.wire.shape import Shape
 #: Rounds before a race can decide anything. A race that is closed earlier is wasted: the intervals
 #: of its differences are too wide.
 DECIDING_ROUNDS = LOOKS[0]
-#: Measuring times that a run may add until every race has `DECIDING_ROUNDS` rounds: an uncertain
-#: answer is worth more than none.
+#: Measuring times that a run may add until each shape has a race of `DECIDING_ROUNDS` rounds: an
+#: uncertain answer is worth more than none. Races of arms that join later end with the run's time.
 OVERTIME = 5.0
 
 
@@ -157,10 +157,11 @@ def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedE
         if not is_open:
             yield recorder.record(RaceOpened(shape=shape, arms=arms))
         now = context.clock()
+        last = context.end
+        if len(context.state.groups[shape]) == 1:
+            last = min(now + OVERTIME * measuring_seconds, max(last, now + measuring_seconds))
         deadline = RaceDeadline(
-            context.clock,
-            now + max(end - now, 0.0) / (len(open_shapes) - index),
-            min(now + OVERTIME * measuring_seconds, max(context.end, now + measuring_seconds)),
+            context.clock, now + max(end - now, 0.0) / (len(open_shapes) - index), last
         )
         race = replay_race(context.state, shape, question)
         all_arms = {arm.id for arm in context.state.plan.arms}

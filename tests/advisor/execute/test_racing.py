@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -93,6 +94,26 @@ def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
     assert set(state.opened) == {first}
     assert list(results_by_shape(state, TWO_SIZES)) == [first]
     assert remaining.needed_arms(state, TWO_SIZES) == []
+
+
+def test_arms_that_join_after_the_first_races_get_no_overtime() -> None:
+    session = SimulatedSession(
+        SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
+        {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.1, "late": 0.1},
+    )
+    recorder = new_recorder(["compiled", "late"])
+    plan = recorder.state.plan
+    first = [(arm, 0) for arm in plan.arms if arm.id != "late"]
+    sessions.exhaust(recorder.record_each(session.start(first)))
+    sessions.exhaust(races_of(session, recorder))
+    late = next(arm for arm in plan.arms if arm.id == "late")
+    sessions.exhaust(recorder.record_each(session.start([(late, 0)])))
+    races = race_context(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
+    over = dataclasses.replace(races, races_end=0.0, end=races.clock())
+    visits = len(session.order)
+    sessions.exhaust(racing.race_shapes(over, has_answer=lambda _: True))
+    assert len(session.order) == visits
+    assert {end.cause for end in recorder.state.closed.values()} == {"out-of-time"}
 
 
 def race_with(rounds: int, *, spread: float) -> Race:
