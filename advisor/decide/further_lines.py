@@ -143,9 +143,8 @@ def describe_precision(facts: AdvisedAnswer, faster: ScoredArm | None = None) ->
         # Quantised ones say how they are.
         if facts.arms[arm].weights is None and (faster is None or arm != faster.arm)
     ]
-    verb = "computes" if len(lower) == 1 else "compute"
-    than = f"probably {verb} in a lower precision than {question.dtype}"
-    lines = [f"{join_names(lower)} {than}."] if lower else []
+    than = f"Probably in a lower precision than {question.dtype}"
+    lines = [f"{than}: {join_names(lower)}."] if lower else []
     gpu = facts.answer.machine.find_gpu(question.gpu)
     has_tf32 = gpu is not None and float(gpu.compute_capability) >= FIRST_WITH_TF32
     is_tried = any(tried.name == "tf32" for each in measurements for tried in each.variants)

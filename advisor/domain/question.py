@@ -180,6 +180,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     further_gpus: tuple[str, ...] = ()
 
     @property
+    def precision(self) -> str:
+        return "the model's own precision" if self.dtype == "native" else self.dtype
+
+    @property
     def seconds(self) -> float:
         """Seconds of the whole run; infinite without a limit."""
         return math.inf if self.all_arms else self.budget.seconds.get(self.task, math.inf)

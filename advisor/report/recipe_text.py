@@ -238,9 +238,8 @@ def _docstring(
     error = worst_error(entry.measured.correctness)
     loss = f" Its weights are quantised to {entry.scored.weights}" if entry.scored.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
-    precision = "the model's own precision" if question.dtype == "native" else question.dtype
     shapes = describe_shapes(answer, [shape])
-    title = f"{entry.arm} at {shapes} in {precision} on {answer.device_name}{speed}."
+    title = f"{entry.arm} at {shapes} in {question.precision} on {answer.device_name}{speed}."
     title = " ".join([title + loss, start, *caveats(answer)])
     return f'"""{textwrap.fill(clean(title), DOCSTRING_WIDTH)}\n{install}"""'
 

@@ -212,12 +212,9 @@ def measured_at(answer: Answer) -> str:
     rows = answer.results.inputs.example_rows if answer.results.inputs else None
     is_own = answer.question.batch_sizes == (rows,) != (1,)
     examples = " (that of the examples)" if is_own else ""
-    return f"Measured in {_precision(answer)} with {shapes}{examples}, {answer.created[:10]}."
-
-
-def _precision(answer: Answer) -> str:
-    dtype = answer.question.dtype
-    return "the model's own precision" if dtype == "native" else dtype
+    return (
+        f"Measured in {answer.question.precision} with {shapes}{examples}, {answer.created[:10]}."
+    )
 
 
 def _timed_shapes(answer: Answer) -> tuple[str, str]:
@@ -235,7 +232,7 @@ def measured_line(answer: Answer) -> list[str]:
     question = answer.question
     shapes, absent = _timed_shapes(answer)
     weights = ", random weights" if has_random_weights(question.model) else ""
-    line = f"{question.task}, {_precision(answer)}, {shapes}{weights}"
+    line = f"{question.task}, {question.precision}, {shapes}{weights}"
     return [
         f"Measured: {line}; budget {question.budget.name}, {answer.created[:10]}.{absent}",
         *(f"Inputs: {text}." for _, text in input_facts(answer)),

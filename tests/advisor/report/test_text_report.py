@@ -210,14 +210,9 @@ def test_every_ranked_arm_has_a_row_with_its_figures() -> None:
     assert columns(made)["compiled"]["MiB"] == MISSING
 
 
-def test_an_arm_that_fails_a_constraint_is_marked_with_its_reason() -> None:
-    made = with_score(built_answers.answer(), BASELINE, failures=(TOO_SLOW,))
-    assert columns(made)[BASELINE]["#"] == "2!"
-    assert f"  {BASELINE}: {TOO_SLOW.text}" in text_report.render(made).splitlines()
-
-
-def test_arms_that_fail_a_constraint_alike_share_one_line() -> None:
+def test_arms_that_fail_a_constraint_are_marked_and_share_one_line() -> None:
     made = with_score(built_answers.answer(), failures=(TOO_SLOW,))
+    assert columns(made)[BASELINE]["#"] == "2!"
     lines = text_report.render(made).splitlines()
     found = [line for line in lines if TOO_SLOW.text in line]
     assert found == [f"  compiled, {BASELINE}: {TOO_SLOW.text}"]
@@ -234,23 +229,20 @@ def test_an_arm_that_failed_has_its_next_step_and_a_missing_workflow_none_of_its
     assert not any("next" in line for line in lines[2:])
 
 
-def test_workflows_without_a_probe_share_one_line() -> None:
-    made = built_answers.answer()
-    foreign = [builders.unmeasured(name, status="not-covered") for name in ("elsewhere", "apart")]
-    lines = not_ranked(msgspec.structs.replace(made, unmeasured=(*made.unmeasured, *foreign)))
-    assert [line for line in lines if "elsewhere" in line or "apart" in line] == [
-        "not covered by p3-advisor: elsewhere, apart; p3-advisor workflows gives the reasons"
-    ]
-
-
 def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed() -> None:
     made = built_answers.answer()
     foreign = [
-        builders.unmeasured(name, status="unsupported", reason="it needs a GPU", fix=None)
-        for name in ("graphs", "kernels")
+        builders.unmeasured(name, status=status, reason="it needs a GPU", fix=None)
+        for name, status in (
+            *(("elsewhere", "not-covered"), ("apart", "not-covered")),
+            *(("graphs", "unsupported"), ("kernels", "unsupported")),
+        )
     ]
     lines = not_ranked(msgspec.structs.replace(made, unmeasured=(*foreign, *made.unmeasured)))
-    assert lines[-1] == "graphs, kernels: unsupported, it needs a GPU"
+    assert lines[-2:] == [
+        "graphs, kernels: unsupported, it needs a GPU",
+        "not covered by p3-advisor: elsewhere, apart; p3-advisor workflows gives the reasons",
+    ]
     assert lines.index("broken: crashed, it crashed") == 0
 
 
