@@ -218,10 +218,16 @@ def _processes(
     shares: dict[str, float],
     rule: DecisionRule,
 ) -> int:
-    """Return the fewest processes in which an arm that may lead was timed; 0 if none was."""
-    arms = {arm.arm for arm in candidates} - {results.baseline}
-    leading = {arm.arm for arm in candidates if shares[arm.arm] > rule.contending}
-    compared = leading - {results.baseline} or arms
+    """Return the fewest processes in which an arm that may lead was timed; 0 if none was.
+
+    Where only the baseline may lead, it is the best arm of another workflow.
+    """
+    rivals = [arm for arm in candidates if arm.arm != results.baseline]
+    compared = [arm.arm for arm in rivals if shares[arm.arm] > rule.contending]
+    if rivals and not compared:
+        own = next((arm.workflow for arm in candidates if arm.arm == results.baseline), None)
+        others = [arm for arm in rivals if arm.workflow != own]
+        compared = [choose(others or rivals).arm]
     return min(
         (
             cell.processes

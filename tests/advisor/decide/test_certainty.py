@@ -192,6 +192,25 @@ def test_one_process_of_each_arm_is_not_clear() -> None:
     assert of_others.word == "CLEAR"
 
 
+@pytest.mark.parametrize(("repeated", "word"), [("next", "CLEAR"), ("slowest", "LIKELY")])
+def test_where_only_the_baseline_may_lead_the_next_workflow_is_to_be_repeated(
+    repeated: str, word: str
+) -> None:
+    found = results(measured("next", 0.7), measured("slowest", 0.4))
+    entries = [
+        msgspec.structs.replace(
+            entry,
+            cells=tuple(
+                msgspec.structs.replace(each, processes=1 + (entry.arm in {BASELINE, repeated}))
+                for each in entry.cells
+            ),
+        )
+        for entry in found.measurements
+    ]
+    advised, made = assess(msgspec.structs.replace(found, measurements=tuple(entries)))
+    assert (advised.arm, made.word, [*made.contenders]) == (BASELINE, word, [BASELINE])
+
+
 @pytest.mark.parametrize(
     ("fit", "possible", "word"),
     [(True, 0.0, "CLEAR"), (False, 0.0, "LIKELY"), (True, 9.0, "LIKELY")],
