@@ -149,7 +149,7 @@ def describe_precision(facts: AdvisedAnswer, faster: ScoredArm | None = None) ->
     has_tf32 = gpu is not None and float(gpu.compute_capability) >= FIRST_WITH_TF32
     is_tried = any(tried.name == "tf32" for each in measurements for tried in each.variants)
     if question.dtype == "float32" and has_tf32 and not is_tried:
-        lines.append('TF32 (torch.set_float32_matmul_precision("high")) was not tried.')
+        lines.append("TF32 was off (PyTorch's default: on in convolutions); improve tries it.")
     return [" ".join(lines)] if lines else []
 
 

@@ -28,8 +28,6 @@ from advisor.probing.snippets import run_pair
 from advisor.report.verification import Prepared, prepare, reached_speedup
 from advisor.store.runs import Run
 
-#: By default convolutions round float32 to TF32.
-WITHOUT_TF32 = "torch.backends.cudnn.allow_tf32 = False"
 #: Allows any error, because the error is reported.
 ANY_ERROR = 1e9
 FLOAT32_BYTES = 4
@@ -102,14 +100,13 @@ def improve(
             "name a run of one pass in float32 on a device with bfloat16, or with graph breaks",
         )
     compose = functools.partial(prepare, answer, run, seconds=seconds, context=context)
-    lines = WITHOUT_TF32 if answer.question.device == "cuda" else ""
     with run.writer() as writer:
         recorder = Recorder(run.state(), context.clock, writer.append)
         for arm, variant in variants:
             tell(f"{arm}: running its code with {variant.title}")
             own, changed = compose(arm), compose(arm, lines=variant.lines)
             if variant.graph_breaks is None:
-                found = measure(variant, compose(answer.results.baseline, lines=lines), changed)
+                found = measure(variant, compose(answer.results.baseline), changed)
             else:
                 found = measure(variant, own, changed)
             # A break can hide those that follow it.

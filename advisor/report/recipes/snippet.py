@@ -19,6 +19,9 @@ from probes.wire.facts import EACH_CALL, InputFacts, StartLines
 
 #: Packages that the lines may use, and how they are imported.
 USED_PACKAGES = ("numpy", "onnxruntime", "os", "runpy", "tokenizers", "torch", "transformers")
+#: By default PyTorch rounds float32 to TF32 in convolutions on a GPU, and the arms were measured
+#: without it.
+WITHOUT_TF32 = "torch.backends.cudnn.allow_tf32 = False  # as measured"
 #: Name of the checkpoint in the lines of a workflow that opens it itself.
 CHECKPOINT = "CHECKPOINT"
 MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import this file'
@@ -47,6 +50,8 @@ def compose_snippet(
     text = "\n".join(lines)
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in text]
     needed = sorted({*imports, *loaded_imports, *used}, key=import_order)
+    if question.device == "cuda" and question.dtype in {"float32", "native"} and not is_engine:
+        loading = [WITHOUT_TF32, *loading] if "import torch" in needed else loading
     program = strip_blank([*loading, "", *steps])
     if is_engine:
         program = [MAIN_GUARD, indent("\n".join(program), 4)]

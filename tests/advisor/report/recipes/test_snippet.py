@@ -27,7 +27,7 @@ from advisor.domain.model import (
 )
 from advisor.errors import NoRecipeError
 from advisor.report.recipes.loading import loading_lines
-from advisor.report.recipes.snippet import compose_snippet
+from advisor.report.recipes.snippet import WITHOUT_TF32, compose_snippet
 from probes.wire.facts import InputFacts
 from probes.workflows import sglang, vllm
 
@@ -87,6 +87,17 @@ def test_a_snippet_is_short_python_without_paths(model: Model, task: str, device
     assert ('"cuda"' in text) == (device == "cuda")
     first_step = text.index("with torch.no_grad")
     assert all(line in text[:first_step] for line in ("import onnxruntime", "import torch"))
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "is_off"),
+    [("cuda", "float32", True), ("cuda", "bfloat16", False), ("cpu", "float32", False)],
+)
+def test_code_in_float32_computes_without_tf32_as_it_was_measured(
+    device: str, dtype: str, *, is_off: bool
+) -> None:
+    question = builders.question(model=synthetic("ffn"), device=device, dtype=dtype)
+    assert (WITHOUT_TF32 in compose_snippet(question, 4, INTEGRATION)) is is_off
 
 
 def test_the_loaded_model_has_the_measured_batch_and_tokens() -> None:
