@@ -147,7 +147,7 @@ def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
     """Return the paper's batch sizes, or fewer for a demo model.
 
     A file has its only batch size, or that of the inputs with which it was exported. Other models
-    with inputs of their own have 1 unless `advisor.execute.examples` finds theirs.
+    with inputs of their own have 1 unless `advisor.probing.examples` finds theirs.
     """
     if model.name in {models.demo.name, *models.demo_language_models}:
         return models.demo_batch_sizes

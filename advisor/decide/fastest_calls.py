@@ -276,9 +276,9 @@ FEWEST_CALLS = 10
 #: busy process, 3 of 66 calls of a small network with many parallel regions were undisturbed.
 FASTEST_CALL_SHARE = 0.01
 #: A call of less than this share of the typical one was not disturbed as others were.
-FAR_FASTER = 0.5
-#: Undisturbed calls take equally long: this many, up to this factor of the fastest one.
-FEWEST_ALIKE, ALIKE = 3, 1.15
+FASTER = 0.8
+#: Undisturbed calls take equally long: up to this factor of the fastest one, in so many visits.
+ALIKE, FEWEST_ALIKE = 1.15, 3
 #: Waiting is not known more exactly.
 LEAST_SHARE = 0.01
 #: Most values that a resample looks at; more are thinned evenly.
@@ -296,17 +296,18 @@ def fastest_call(visits: Sequence[Sequence[float]]) -> float | None:
 def least_share(visits: Sequence[Sequence[float]], waited: float) -> float:
     """Return the share of the fastest call that an undisturbed one takes at least.
 
-    Where no calls are far faster than the typical one and alike, none may have been undisturbed:
-    next to a busy process that shares a processor with a thread, each of 60 calls of 1 ms took
-    124 ms or more; next to six, the fastest of 29 calls of 2.5 ms took 12 ms and the next one 14.
-    Each may then have waited for as long as threads did in the visit, of which `waited` is a share.
+    Where the fastest calls of several visits do not agree, none may have been undisturbed: next to
+    six busy processes the fastest calls of 2.5 ms took 12, 14 and 20 ms. Nor where the typical call
+    is as fast: next to a process that shares a processor with a thread, each of 60 calls of 1 ms
+    took 124 ms or more. Each may then have waited for as long as threads did in the visit, of which
+    `waited` is a share.
     """
     fastest = fastest_call(visits)
-    calls = [second for each in visits for second in each]
     if fastest is None:
         return 1.0
-    alike = sum(second <= ALIKE * fastest for second in calls)
-    if fastest < FAR_FASTER * statistics.median(calls) and alike >= FEWEST_ALIKE:
+    typical = statistics.median(second for each in visits for second in each)
+    alike = sum(min(each) <= ALIKE * fastest for each in visits)
+    if fastest < FASTER * typical and alike >= FEWEST_ALIKE:
         return 1.0
     return max(1.0 - waited, LEAST_SHARE)
 
