@@ -226,7 +226,21 @@ def _speed(facts: AdvisedAnswer) -> str:
         return f"{describe_range(speedup).capitalize()} {than}."
     is_doubtful = facts.decision.word != "CLEAR" and speedup.low < 1 < speedup.value
     doubt = "; it may be slower" if is_doubtful else ""
-    return f"{speedup.value:.2f}x {than} ({speedup.low:.2f} to {speedup.high:.2f}){doubt}."
+    interval = f"({speedup.low:.2f} to {speedup.high:.2f})"
+    return f"{speedup.value:.2f}x {than} {interval}{_by_shape(facts)}{doubt}."
+
+
+def _by_shape(facts: AdvisedAnswer) -> str:
+    """Return the largest and the smallest speed-up where the mean over the shapes hides them."""
+    mean, cells = facts.measured.speedup, facts.measured.cells
+    if mean.low is None or mean.high is None or len(cells) < 2:  # noqa: PLR2004 - nothing differs
+        return ""
+    most, least = (each(cells, key=lambda cell: cell.speedup.value) for each in (max, min))
+    if mean.low <= least.speedup.value and most.speedup.value <= mean.high:
+        return ""
+    return ": " + ", ".join(
+        f"{cell.speedup.value:.2f}x at {cell.shape.description}" for cell in (most, least)
+    )
 
 
 def _change(facts: AdvisedAnswer) -> str:

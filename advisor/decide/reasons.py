@@ -39,8 +39,8 @@ def give_next_steps(
 ) -> list[str]:
     """Return what to keep and to pin, and what makes the answer better founded.
 
-    What runs later is then what was measured. An open answer is settled first. `budget` is that of
-    a further run.
+    What runs later is then what was measured. An answer with little evidence is settled first.
+    `budget` is that of a further run.
     """
     steps = next((each.deployment_steps for each in workflows if each.id == advised.workflow), ())
     pins = ", ".join(f"{name} {version}" for name, version in sorted(advised.versions.items()))
@@ -56,7 +56,7 @@ def give_next_steps(
     install = _installation_steps(answer.excluded, workflows)
     if word == "OPEN":
         return [f"{again}, which may settle it", *unbuilt, *install, *keep]
-    return [*keep, *unbuilt, *([again] if trust == "D" else []), *install]
+    return [*([again] if trust == "D" else []), *keep, *unbuilt, *install]
 
 
 def _installation_steps(

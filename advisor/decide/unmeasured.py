@@ -26,6 +26,8 @@ from advisor.errors import MachineUnfitError, NothingViableError, UserError
 from advisor.text_format import format_number, format_share
 from probes.wire.outcome import Failure
 
+#: A range whose bounds differ by a larger factor says nothing.
+WIDEST_RANGE = 100.0
 ANOTHER_NAME = "or the package that provides this module under another name"
 
 
@@ -288,7 +290,8 @@ def machine_unfit(results: Results, budget: Budget | None, leader: RankedArm) ->
         else f"measure {longer}on a machine whose processors nothing else uses"
     )
     known, own = "", leader.speedup
-    if own.low is not None and own.high is not None and leader.arm != results.baseline:
+    is_baseline = leader.arm == results.baseline
+    if not is_baseline and own.low and own.high and own.high <= WIDEST_RANGE * own.low:
         between = f"{format_number(own.low, digits=2)}x and {format_number(own.high, digits=2)}x"
         known = f"; so far {leader.scored.title} leads, between {between} as fast as eager PyTorch"
     return MachineUnfitError(f"{reason}, so the measured speeds do not decide{known}", next_step)

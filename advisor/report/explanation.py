@@ -141,8 +141,10 @@ LIMITS: Mapping[Bound, Limit] = {
         "a better compiler hardly does",
     ),
 }
-#: The arm that spares eager PyTorch its launches, and a gain that matters.
-GRAPH, LEAST_GAIN = "pytorch-eager/cuda-graph", 1.1
+#: A gain that matters.
+LEAST_GAIN = 1.1
+#: The arm that spares eager PyTorch its launches, and what it gains at least where these limit.
+GRAPH, LEAST_GAIN_OF_GRAPH = "pytorch-eager/cuda-graph", 1.25
 
 
 def describe_limits(answer: Answer) -> list[str]:
@@ -158,7 +160,8 @@ def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
     """
     gains = _gains_at(answer, call.shape)
     limit, of_graph = LIMITS.get(call.bound), gains.get(GRAPH)
-    if limit is None or (call.bound == "launch" and of_graph and of_graph.value < LEAST_GAIN):
+    is_refuted = of_graph is not None and of_graph.value < LEAST_GAIN_OF_GRAPH
+    if limit is None or (call.bound == "launch" and is_refuted):
         return ""
     is_doubtful, otherwise = is_unfit(answer.results), limit.otherwise
     best = max(gains, key=lambda arm: gains[arm].value, default=None)

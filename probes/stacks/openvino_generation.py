@@ -159,7 +159,7 @@ with torch.no_grad():
     free_length = [{{2: torch.export.Dim.AUTO}}] * len(past)
     first = torch.export.export(CachedForward(), (prompts, empty), strict=False)
     step = torch.export.export(CachedForward(), (prompts[:, :1], past), dynamic_shapes=({{}}, free_length), strict=False)
-# Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
+# Without the hint OpenVINO chooses the precision, such as bfloat16 on some CPUs.
 settings = {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}}
 first, step = (openvino.compile_model({converted}, "CPU", settings) for each in (first, step))
 # Each call:

@@ -147,7 +147,7 @@ def integration(request: Request) -> str:
 import torch
 
 {"" if is_file else export}converted = {converted}
-# Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
+# Without the hint OpenVINO chooses the precision, such as bfloat16 on some CPUs.
 compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}})
 # Each call:
 output = compiled([{array} for tensor in inputs])  # output[0] and so on, in the order of the model

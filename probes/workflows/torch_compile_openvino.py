@@ -101,7 +101,7 @@ def integration(request: Request) -> str:
 import openvino.torch
 import torch
 
-# Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
+# Without the hint OpenVINO chooses the precision, such as bfloat16 on some CPUs.
 options = {{"device": "CPU", "aot_autograd": True, "config": {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}}}}
 compiled = torch.compile(model, backend="openvino", dynamic=False, options=options)
 {pytorch.each_call("compiled(*inputs)  # the first call compiles")}"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -39,13 +39,21 @@ def test_a_workflow_is_explained_by_the_name_that_people_call_it(
     ("kept", "gain"),
     [
         ("cpu-resnet-50-float32", "ONNX Runtime, CPU (I/O binding) gains 1.65x"),
-        ("h200-ffn-llama2-7b-float16", "PyTorch eager (CUDA graph) gains 1.10x"),
+        ("h100-demo-bert-bfloat16", "torch.compile, Inductor (reduce overhead) gains 5.47x"),
     ],
 )
 def test_what_limits_a_call_contradicts_no_measured_gain(kept: str, gain: str) -> None:
     limit, *_ = explanation.short_reasons(read_answer(str(EVIDENCE / f"{kept}.json")))
     assert gain in limit
     assert "hardly" not in limit
+
+
+def test_launches_are_no_limit_where_a_graph_of_them_hardly_gains() -> None:
+    answer = read_answer(str(EVIDENCE / "h200-ffn-llama2-7b-float16.json"))
+    assert answer.baseline is not None
+    calls = [call for call in answer.baseline.diagnosis if call.bound == "launch"]
+    assert calls
+    assert not any(explanation.describe_limit(answer, call) for call in calls)
 
 
 @pytest.mark.parametrize(
