@@ -43,6 +43,9 @@ def reconcile(
     """
     shapes = {cell.shape for entry in measurements for cell in entry.cells}
     baseline = plan.baseline.id
+    threads = next(
+        (int(each.settings.get("threads", 1)) for each in measurements if each.arm == baseline), 1
+    )
     equal = [arm.id for arm in plan.arms if baseline in {arm.id, arm.duplicate_of}]
     references = {
         shape: [calls for arm in equal for calls in _calls(state, arm, shape)] for shape in shapes
@@ -67,6 +70,7 @@ def reconcile(
                 is_disturbed=_is_disturbed(state, (*equal, entry.arm), cell.shape),
                 missed=_missed_factor(state, entry.arm, leaders[cell.shape], cell.shape),
                 waited=_waited(state, equal, cell.shape),
+                threads=threads,
             )
             for cell in entry.cells
         )
@@ -143,9 +147,12 @@ def _is_disturbed(state: RunState, arms: Collection[str], shape: Shape) -> bool:
 
 
 def _waited(state: RunState, arms: Collection[str], shape: Shape) -> float:
-    """Return the share of a typical visit for which threads of the arms waited for a processor."""
+    """Return for which share of a typical visit threads of the arms waited for a processor.
+
+    It is the sum over the threads.
+    """
     shares = [visit.conditions.queued_share or 0.0 for visit in _kept_visits(state, arms, shape)]
-    return min(statistics.median(shares), 1.0) if shares else 0.0
+    return statistics.median(shares) if shares else 0.0
 
 
 def _kept_visits(state: RunState, arms: Collection[str], shape: Shape) -> list[ConditionsRecorded]:
@@ -190,6 +197,7 @@ def _reconcile(
     is_disturbed: bool,
     missed: float,
     waited: float,
+    threads: int,
 ) -> Cell:
     fastest, reference = fastest_call(ours), fastest_call(theirs)
     paired = cell.speedup
@@ -203,7 +211,7 @@ def _reconcile(
         math.exp(math.hypot(HALF_INTERVAL * fastest_call_error(calls), math.log1p(margin)))
         for calls in (theirs, ours)
     )
-    share = least_share(theirs, waited) if is_disturbed else 1.0
+    share = least_share(theirs, waited, threads) if is_disturbed else 1.0
     second = Interval(
         # Of what no undisturbed call was seen, every share from the least one on is as likely.
         value=ratio * missed * math.sqrt(share),
@@ -279,6 +287,8 @@ FASTEST_CALL_SHARE = 0.01
 FASTER = 0.8
 #: Undisturbed calls take equally long: up to this factor of the fastest one, in so many visits.
 ALIKE, FEWEST_ALIKE = 1.15, 3
+#: Seconds that a thread waits at least for another process: a tick of Linux at 250 Hz.
+TIME_SLICE = 0.004
 #: Waiting is not known more exactly.
 LEAST_SHARE = 0.01
 #: Most values that a resample looks at; more are thinned evenly.
@@ -293,14 +303,16 @@ def fastest_call(visits: Sequence[Sequence[float]]) -> float | None:
     return calls[math.ceil(FASTEST_CALL_SHARE * len(calls)) - 1]
 
 
-def least_share(visits: Sequence[Sequence[float]], waited: float) -> float:
+def least_share(visits: Sequence[Sequence[float]], waited: float, threads: int) -> float:
     """Return the share of the fastest call that an undisturbed one takes at least.
 
     Where the fastest calls of several visits do not agree, none may have been undisturbed: next to
     six busy processes the fastest calls of 2.5 ms took 12, 14 and 20 ms. Nor where the typical call
     is as fast: next to a process that shares a processor with a thread, each of 60 calls of 1 ms
-    took 124 ms or more. Each may then have waited for as long as threads did in the visit, of which
-    `waited` is a share.
+    took 124 ms or more. Each may then have waited for as long as all threads did in the visit, of
+    which `waited` is a share. Calls that agree may all have had the same waits, if they are longer
+    than one: next to four busy processes the fastest calls of 3 ms took 12.0 to 12.6 ms in five
+    visits. They have then waited for as long as one of the threads did.
     """
     fastest = fastest_call(visits)
     if fastest is None:
@@ -308,7 +320,7 @@ def least_share(visits: Sequence[Sequence[float]], waited: float) -> float:
     typical = statistics.median(second for each in visits for second in each)
     alike = sum(min(each) <= ALIKE * fastest for each in visits)
     if fastest < FASTER * typical and alike >= FEWEST_ALIKE:
-        return 1.0
+        waited = 0.0 if fastest < TIME_SLICE else waited / threads
     return max(1.0 - waited, LEAST_SHARE)
 
 
