@@ -1,4 +1,4 @@
-"""Find what limits a call: launches, memory bandwidth or arithmetic.
+"""Find what limits a call: launches, memory bandwidth or arithmetic, and in which precision.
 
 The input is the profiler's counts and the measured peaks of the device.
 """
@@ -6,14 +6,14 @@ The input is the profiler's counts and the measured peaks of the device.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from advisor.decide.drift import typical_seconds
 from advisor.decide.rounds import counted_visits, is_valid
-from advisor.domain.measurement import Bound, CallDiagnosis
+from advisor.domain.measurement import Bound, CallDiagnosis, Measurement
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Dtype
 from advisor.domain.results import MeasuredInputs
@@ -234,3 +234,21 @@ def _exact_shapes(state: RunState, arm: Arm) -> list[Shape]:
         for shape, checked in process.checked.items()
         if checked.accuracy_class == "exact"
     ]
+
+
+#: The measured peak may be too low by less than this factor.
+ABOVE_PEAK = 1.2
+
+
+def find_lower_precision(measurements: Sequence[Measurement]) -> set[str]:
+    """Return the arms that probably compute in a lower precision than was asked for.
+
+    Their outputs are less exact, and they exceed the peak that was measured in that precision.
+    TensorRT for RTX, for example, rounds float32 products to TF32 although that is switched off.
+    """
+    return {
+        each.arm
+        for each in measurements
+        if any(checked.accuracy_class == "close" for checked in each.correctness)
+        and any((call.compute_share or 0.0) > ABOVE_PEAK for call in each.diagnosis)
+    }

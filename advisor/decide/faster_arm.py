@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.further_lines import CLEARLY_FASTER, AdvisedAnswer
-from advisor.decide.reasons import find_lower_precision
 from advisor.decide.recommend import find_errors
 from advisor.decide.sensitivity import SAME_SCORE, describe_flips, grades_of
 from advisor.decide.trust import is_unfit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from advisor.decide.reasons import find_lower_precision
+from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import Answer

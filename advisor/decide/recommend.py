@@ -6,24 +6,26 @@ import math
 from collections.abc import Mapping, Sequence
 
 from advisor.decide import certainty, costs, sensitivity, trust
-from advisor.decide.reasons import give_next_steps
 from advisor.decide.sensitivity import find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.accuracy import worst_error
-from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import ArmName
-from advisor.domain.question import Question, choose_next_budget
+from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import (
     BreakEven,
     Decision,
+    DecisionWord,
     GuidelineOpinion,
     Recommendation,
     ShapeAdvice,
+    Trust,
 )
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Guideline
+from advisor.domain.workflow import Workflow
 from probes.wire.shape import Shape
 
 
@@ -91,7 +93,7 @@ def recommend(
         guideline=_guideline_opinion(answer, catalogue, winner, found),
         advice_by_shape=advise_by_shape(winner, results, by_shape),
         next_steps=tuple(
-            give_next_steps(
+            _next_steps(
                 answer,
                 measurements[winner.arm],
                 catalogue.workflows,
@@ -219,3 +221,51 @@ def agrees_with(
     if names([advised]):
         return True
     return None if names(as_good) or not names(measured) else False
+
+
+def _next_steps(
+    answer: Answer,
+    advised: Measurement,
+    workflows: Sequence[Workflow],
+    *,
+    word: DecisionWord | None,
+    trust: Trust,
+    budget: Budget | None,
+) -> list[str]:
+    """Return what to keep and to pin, and what makes the answer better founded.
+
+    What runs later is then what was measured. An answer with little evidence is settled first.
+    `budget` is that of a further run.
+    """
+    steps = next((each.deployment_steps for each in workflows if each.id == advised.workflow), ())
+    pins = ", ".join(f"{name} {version}" for name, version in sorted(advised.versions.items()))
+    keep = [*steps, *([f"pin the versions that were measured: {pins}"] if pins else [])]
+    unbuilt = [
+        f"{build.arm} was {'stopped while it was' if build.started else 'not'} built, "
+        f"so its speed is not known: {build.fix}"
+        for build in answer.results.stopped_builds
+        if build.fix
+    ]
+    longer = f" --budget {budget.name}" if budget else ""
+    again = f"measure again with --wait-for-quiet 5min{longer}"
+    install = _installation_steps(answer.excluded, workflows)
+    if word == "OPEN":
+        return [f"{again}, which may settle it", *unbuilt, *install, *keep]
+    return [*([again] if trust == "D" else []), *keep, *unbuilt, *install]
+
+
+def _installation_steps(
+    excluded: Sequence[UnmeasuredArm], workflows: Sequence[Workflow]
+) -> list[str]:
+    """Return how to install what is missing; one command creates all environments."""
+    missing = [entry for entry in excluded if entry.status == "not-installed" and entry.fix]
+    environments = {
+        each.id: each.environment_name for each in workflows if each.environment.kind == "own"
+    }
+    together = [entry.workflow for entry in missing if entry.workflow in environments]
+    others = [entry for entry in missing if entry.workflow not in environments]
+    steps = [f"to measure {entry.workflow} too: {entry.fix}" for entry in others]
+    if together:
+        names = " ".join(dict.fromkeys(environments[workflow] for workflow in together))
+        steps.append(f"to measure {', '.join(together)} too: p3-advisor env create {names}")
+    return steps

@@ -13,8 +13,8 @@ import pytest
 from builders import BASELINE, DEMO
 from golden_files import Expect
 
+from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.further_lines import FIRST_WITH_TF32, AdvisedAnswer, describe_precision
-from advisor.decide.reasons import find_lower_precision
 from advisor.decide.trained_loss import summarise_loss
 from advisor.domain.accuracy import LossRule
 from advisor.domain.constraints import Constraint
