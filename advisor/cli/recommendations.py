@@ -85,7 +85,7 @@ def resume(
         str, typer.Option(metavar="DURATION", help="wait until the machine is quiet: 5min")
     ] = "",
     json: AsJson = False,
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
+    jsonl: AsEvents = False,
 ) -> None:
     """Resume an interrupted run, or measure the leaders of one without a clear answer again."""
     from advisor.ask.option_values import parse_duration

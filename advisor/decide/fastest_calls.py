@@ -6,7 +6,7 @@ fastest calls 1.5x.
 
 Other work makes calls slower and never faster, so the fastest times vary least from run to run.
 Source: Chen and Revels, "Robust benchmarking in noisy environments" (arXiv:1608.04295, 2016), which
-takes the minimum. The fifth percentile does not depend on a single time.
+takes the minimum.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class LevelDifference(NamedTuple):
 
 
 def undisturbed_level(processes: Sequence[Sequence[float]]) -> float:
-    """Return the `FASTEST_SHARE` quantile of the times of all processes."""
+    """Return the `FASTEST_SHARE` quantile of all times, which does not depend on a single one."""
     ordered = sorted(time for each in processes for time in each)
     position = FASTEST_SHARE * (len(ordered) - 1)
     below = math.floor(position)

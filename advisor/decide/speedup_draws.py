@@ -137,7 +137,7 @@ def draw_grades(
 ) -> Draws:
     """Return the grades of the drawn speed-ups, `(draws, arms) float64`, not to be changed.
 
-    They are those of `score.grades.grade_of` for each value.
+    They are those of `decide.grades.grade_of` for each value.
     """
     import numpy as np  # noqa: PLC0415 - as above
 

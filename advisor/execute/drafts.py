@@ -213,7 +213,7 @@ def propose_again(
     if question.gpu and question.gpu not in {gpu.uuid for gpu in here.gpus}:
         raise GpuNotAttachedError(
             "the GPU of that run is not attached",
-            "retry on the machine of the run, or press n and choose another device",
+            "retry on the machine of the run, or ask again for a device of this one",
         )
     question = msgspec.structs.replace(
         question,

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from time import perf_counter, sleep
 from typing import Any
 
-from probes.measuring.timing import NANOSECONDS, Calls
+from probes.measuring.timing import LONG_CALL_SECONDS, NANOSECONDS, Calls
 from probes.wire.events import Diagnosed
 from probes.wire.shape import Shape
 
 #: Maximum number of tries. A single clean try of a call this long is enough.
 TRIES = 5
-LONG_CALL_SECONDS = 0.1
 #: Shares of a call's duration: below the first a try is clean; below the second the time to read
 #: its output cannot hide relevant late work.
 CLEAN_SHARE = 0.01
