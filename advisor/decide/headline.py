@@ -52,7 +52,6 @@ NOTHING = 0.005
 WIDE = 4.0
 #: A larger share of the draws speaks for the choice, and says nothing of what was not measured.
 ALMOST_ALL = 0.99
-ONE_PROCESS = "an arm that may lead was timed in one process"
 #: Arms that are outstanding, further ones are counted, and workflows that failed.
 MOST_NAMED = 3
 
@@ -165,8 +164,8 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if not found.fit and is_baseline_advised(facts):
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
-    if not found.replicated:
-        reasons.append(ONE_PROCESS)
+    single = [] if found.replicated else [_timed_once(facts)]
+    reasons += single
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
@@ -174,9 +173,23 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
         left = len(found.outstanding) - len(titles)
         names = join_names([*titles, *([f"{left} more"] if left else [])])
         reasons.append(f"not measured, and might lead: {names}")
-    if reasons == [ONE_PROCESS]:
-        return f": {ONE_PROCESS}, and a second may differ"
+    if reasons == single != []:
+        return f": {single[0]}, and a second may differ"
     return ": " + "; ".join(reasons) if reasons else ""
+
+
+def _timed_once(facts: AdvisedAnswer) -> str:
+    """Return which of the arms that may lead were timed in one process."""
+    results = facts.answer.results
+    single = [
+        facts.titles[each.arm]
+        for each in results.measurements
+        if each.arm in facts.decision.contenders and each.arm != results.baseline
+        if any(cell.processes == 1 for cell in each.cells)
+    ]
+    if len(single) > 1:
+        return f"{len(single)} arms that may lead were timed in one process"
+    return f"{single[0] if single else 'the next workflow'} was timed in one process"
 
 
 def _chosen_for(facts: AdvisedAnswer) -> str:
