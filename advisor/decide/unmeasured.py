@@ -72,16 +72,18 @@ def _planned(
     final_problem: UserError | None,
 ) -> UnmeasuredArm:
     """Return an arm that failed, is too slow to serve, or was not reached."""
+    processes = state.processes.get(arm.id, ())
+    is_begun = any(process.visits for process in processes)
+    stopped = "the run stopped before this arm was "
     entry = UnmeasuredArm(
         arm=arm.id,
         workflow=arm.workflow,
         title=workflow.title_of(arm.id),
         option=arm.option,
         status="excluded",
-        reason="the run stopped before this arm was measured",
+        reason=stopped + ("timed at every shape" if is_begun else "measured"),
         fix=_measuring_step(header, final_problem),
     )
-    processes = state.processes.get(arm.id, ())
     failures = [process.failure for process in processes if process.failure]
     if failures:
         failure, status = failures[-1], status_of(failures[-1])

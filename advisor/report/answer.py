@@ -203,7 +203,10 @@ def cost_line(answer: Answer, arm: RankedArm, caches: str = "") -> str:
     if warm is not None:
         build += f", {format_seconds(warm)} s from caches{caches}"
     change = _change(scored.adoption, is_server=answer.question.load is not None)
-    parts = [change, build, *_memory(measured, answer.baseline)]
+    flexibility = scored.ratings["input_flexibility"]
+    is_fixed = (flexibility.fact, flexibility.value) == ("new_shapes", "refused")
+    fixed = ["refuses other shapes than it was built for"] if is_fixed else []
+    parts = [change, *fixed, build, *_memory(measured, answer.baseline)]
     advice = answer.recommendation
     if advice is not None and advice.arm == scored.arm and (repaid := repaid_after(advice)):
         parts.append(f"repaid after {repaid}")

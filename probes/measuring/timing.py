@@ -29,6 +29,8 @@ MAX_CALLS = 200
 LONG_CALL_SECONDS = 0.1
 LONG_CALL_COUNT = 3
 VERY_LONG_CALL_SECONDS = 0.5
+#: A block that takes longer, because other work slows its calls, ends after the fewest calls.
+LONGEST_BLOCK_SECONDS = 2.0
 SHORT_CALL_SECONDS = 0.001
 #: A warm-up lasts at most this many times its minimum. It is checked again each time it has grown
 #: by this share.
@@ -95,7 +97,7 @@ def size_block(typical_seconds: float, block_seconds: float) -> Block:
 def time_block(
     timed: Calls, block: Block, *, shape: Shape, round_number: int, streams: bool = False
 ) -> BlockTimed:
-    """Call `block.warmup_calls + block.calls` times and return the durations.
+    """Call `block.warmup_calls + block.calls` times, or fewer, and return the durations.
 
     The inputs are used in rotation, in each round from the next one on. If the device `streams`,
     which means that it queues calls, the block is repeated without waiting between the calls; the
@@ -118,6 +120,9 @@ def time_block(
             synchronise()
             calls.append(clock() - start)
             enqueues.append(returned - start)
+            is_overdue = (clock() - began) * NANOSECONDS > LONGEST_BLOCK_SECONDS
+            if is_overdue and len(calls) >= MIN_CALLS:
+                break
         whole = statistics.median(calls)
         is_blocking = (
             whole * NANOSECONDS > LONG_CALL_SECONDS
@@ -125,10 +130,10 @@ def time_block(
         )
         if streams and not is_blocking:
             start = clock()
-            for _ in range(block.calls):
+            for _ in calls:
                 call(next(inputs))
             synchronise()
-            streamed_seconds = (clock() - start) * NANOSECONDS / block.calls
+            streamed_seconds = (clock() - start) * NANOSECONDS / len(calls)
         ended = clock()
     return BlockTimed(
         shape,

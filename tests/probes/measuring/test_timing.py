@@ -96,6 +96,17 @@ def test_inputs_rotate_from_that_of_the_round_on(round_number: int, expected: st
     assert "".join(called) == expected
 
 
+@pytest.mark.parametrize(("call_seconds", "calls"), [(0.01, 100), (0.126, 15), (1.0, 5)])
+def test_a_block_ends_early_where_other_work_slows_its_calls(
+    clock: FakeClock, call_seconds: float, calls: int
+) -> None:
+    block = Block(calls=100, warmup_calls=1)
+    timed = time_block(lambda _: clock.advance(call_seconds), block=block, streams=True)
+    assert timed.seconds == pytest.approx((call_seconds,) * calls)
+    if timed.streamed_seconds is not None:
+        assert timed.streamed_seconds == pytest.approx(call_seconds)
+
+
 def test_a_streaming_device_repeats_the_block_without_waiting_in_between(
     clock: FakeClock,
 ) -> None:
