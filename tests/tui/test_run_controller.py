@@ -74,7 +74,9 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         await wait_for_text(pilot, "cannot be skipped")
         await wait_for(pilot, sleep_processes)
         escaped = sleep_processes()
-        # The process may be there before its row is.
+        # The process may be there before the screens have read that it has started.
+        first = builders.known(app.run_controller.session)
+        await wait_for(pilot, lambda: first.state.processes.get(arm))
         await wait_for(pilot, lambda: is_under_cursor(live.query_one(Table), arm))
         await pilot.press("s")
         results = await wait_for_screen(pilot, ResultsScreen)
