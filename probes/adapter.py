@@ -146,8 +146,14 @@ class TextProgram:
     def __init__(self, request: Request) -> None:
         self.request = request
 
-    # Each stack defines `feed`, `generate` and `collect`.
+    # Each stack defines the next three.
     def feed(self, inputs: list[Any]) -> Any:
+        raise NotImplementedError
+
+    def generate(self, device_inputs: Any, new_tokens: int) -> Any:
+        raise NotImplementedError
+
+    def collect(self, output: Any) -> list[Any]:
         raise NotImplementedError
 
     def __call__(self, device_inputs: Any) -> Any:
@@ -160,12 +166,6 @@ class TextProgram:
         with the first token of all rows.
         """
         return self.generate(device_inputs, 1)
-
-    def generate(self, device_inputs: Any, new_tokens: int) -> Any:
-        raise NotImplementedError
-
-    def collect(self, output: Any) -> list[Any]:
-        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -117,7 +117,7 @@ def _certainty(facts: AdvisedAnswer) -> str:
 
 
 def _settings_alone(facts: AdvisedAnswer) -> str:
-    """Return that the arms of an ONNX file are one workflow, without eager PyTorch beside it."""
+    """Return a sentence if all arms of an ONNX file use one workflow; PyTorch cannot run it."""
     workflows = {arm.workflow for arm in facts.answer.scores}
     if len(workflows) > 1 or not isinstance(facts.answer.question.model, OnnxModel):
         return ""
