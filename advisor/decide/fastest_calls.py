@@ -27,6 +27,8 @@ from advisor.domain.run_events import ConditionsRecorded
 from advisor.domain.run_state import RunState
 from probes.wire.shape import Shape
 
+#: Longer numbers of threads are none.
+MOST_DIGITS = 7
 #: Seconds of the calls of each visit.
 Calls = Sequence[Sequence[float]]
 
@@ -43,9 +45,7 @@ def reconcile(
     """
     shapes = {cell.shape for entry in measurements for cell in entry.cells}
     baseline = plan.baseline.id
-    threads = next(
-        (int(each.settings.get("threads", 1)) for each in measurements if each.arm == baseline), 1
-    )
+    threads = next((_threads(each.settings) for each in measurements if each.arm == baseline), 1)
     equal = [arm.id for arm in plan.arms if baseline in {arm.id, arm.duplicate_of}]
     references = {
         shape: [calls for arm in equal for calls in _calls(state, arm, shape)] for shape in shapes
@@ -80,6 +80,12 @@ def reconcile(
             yield _with_cells(entry, scaled)
         else:
             yield msgspec.structs.replace(entry, cells=scaled)
+
+
+def _threads(settings: Mapping[str, str]) -> int:
+    """Return the threads that a worker reported; 1 for any other text."""
+    text = settings.get("threads", "")
+    return max(int(text), 1) if text.isdecimal() and len(text) < MOST_DIGITS else 1
 
 
 def _calls(state: RunState, arm: str, shape: Shape) -> Calls:

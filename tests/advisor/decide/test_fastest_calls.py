@@ -191,6 +191,14 @@ def test_undisturbed_calls_are_short_faster_than_the_typical_one_and_agree_over_
     assert fastest_calls.least_share(visits, waited=1.2, threads=2) == pytest.approx(share)
 
 
+@pytest.mark.parametrize(
+    ("reported", "threads"), [("4", 4), ("0", 1), ("many", 1), ("9" * 5000, 1), (None, 1)]
+)
+def test_the_threads_that_a_worker_reports_are_a_number(reported: str | None, threads: int) -> None:
+    settings = {} if reported is None else {"threads": reported}
+    assert fastest_calls._threads(settings) == threads
+
+
 def test_undisturbed_calls_in_one_visit_of_many_lower_the_interval_alone() -> None:
     all_, one = (
         only_cell(summarised(SLOWDOWNS, undisturbed=shares, unfit="busy"))[1].fastest_calls
