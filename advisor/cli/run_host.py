@@ -25,7 +25,6 @@ from advisor.domain.run_events import (
 )
 from advisor.execute.execution import execute
 from advisor.probing.processes import skip
-from advisor.report.recipes.snippet import compose_starts
 from advisor.store.control import RunControl
 from advisor.store.runs import Run
 from probes.wire.events import BlockTimed, Ready
@@ -81,7 +80,7 @@ def execute_controlled(
     commands = threading.Thread(target=_obey, args=arguments, name="commands", daemon=True)
     try:
         gated = dataclasses.replace(context, clock=gate.clock)
-        for event in execute(run, gated, wait_seconds, compose_starts):
+        for event in execute(run, gated, wait_seconds):
             # Before the first event, the run may belong to another process.
             if commands.ident is None:
                 control.clear()

@@ -54,15 +54,8 @@ def refuse_imported(header: Header) -> None:
         )
 
 
-def execute(
-    run: Run,
-    context: Context,
-    wait_seconds: float | None = None,
-    compose: starts.ComposeStarts | None = None,
-) -> Iterator[LoggedEvent]:
+def execute(run: Run, context: Context, wait_seconds: float | None = None) -> Iterator[LoggedEvent]:
     """Execute the remaining steps of the run; yield each event after it is stored.
-
-    Starts of new processes need `compose`, which writes their scripts.
 
     If the run has finished and its decision is not CLEAR, its leaders are measured again in fresh
     processes, from the builds that were kept. `wait_seconds` is how long the run may wait for a
@@ -81,7 +74,7 @@ def execute(
                     f"the builds of run {header.run_id} were removed",
                     "ask again: the newest run without a clear answer keeps its builds",
                 )
-            yield from _execute_steps(run, header, recorder, context, compose)
+            yield from _execute_steps(run, header, recorder, context)
         if _keeps_builds(header, recorder.state):
             run.clear_scratch_of_others()
         elif recorder.state.finished:
@@ -112,11 +105,7 @@ def _keeps_builds(header: Header, state: RunState) -> bool:
 
 
 def _execute_steps(
-    run: Run,
-    header: Header,
-    recorder: Recorder,
-    context: Context,
-    compose: starts.ComposeStarts | None,
+    run: Run, header: Header, recorder: Recorder, context: Context
 ) -> Iterator[LoggedEvent]:
     """Build and race the arms, measure the raced workers further, repeat the leaders."""
     is_further = recorder.state.finished
@@ -151,8 +140,8 @@ def _execute_steps(
             yield from _race_and_measure_further(races, context.store)
             yield from recorder.record_each(session.stop())
         yield from repetitions.repeat_leaders(races, is_further=is_further)
-    if question.cold_start and compose is not None:
-        yield from starts.measure_starts(races, compose)
+    if question.cold_start:
+        yield from starts.measure_starts(races)
     yield recorder.record(Finished())
 
 

@@ -10,34 +10,27 @@ import math
 import pathlib
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from advisor.domain.measurement import CACHE_DIRECTORY, Start, StartScripts
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
-from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, StartMeasured
 from advisor.errors import NoRecipeError, VerificationError
 from advisor.execute.recorder import RaceContext
 from advisor.execute.repetitions import leaders_of
 from advisor.probing.session import Session
 from advisor.probing.snippets import Settings, Snippet, follow, make_arm, open_session, start
+from advisor.recipes.snippet import compose_starts
 from probes.wire.events import Compared, Event, FirstReply, RecipeFacts
-from probes.wire.facts import InputFacts, StartLines
 from probes.wire.shape import Shape
 
 #: Of a run that was stopped before the check, and of outputs that nothing is compared with.
 UNCHECKED = "its reply was not checked"
-#: Composes the scripts of an arm from the question and what its worker reported, the cold start
-#: first; raises `NoRecipeError`. See `advisor.report.recipes.snippet`.
-ComposeStarts: TypeAlias = Callable[
-    [Question, str, Mapping[str, StartLines], Sequence[InputFacts] | None], list[StartScripts]
-]
 
 
-def measure_starts(context: RaceContext, compose: ComposeStarts) -> Iterator[LoggedEvent]:
+def measure_starts(context: RaceContext) -> Iterator[LoggedEvent]:
     """Measure the starts of the leaders, then of arms that a limit of the start may exclude.
 
     No way begins after the seconds of the budget, the first one of the first arm excepted.
@@ -53,8 +46,8 @@ def measure_starts(context: RaceContext, compose: ComposeStarts) -> Iterator[Log
             continue
         question = context.question
         try:
-            scripts = compose(question, facts.integration, facts.starts, facts.inputs)
-            first, *_ = compose(question, eager.integration, {}, eager.inputs)
+            scripts = compose_starts(question, facts.integration, facts.starts, facts.inputs)
+            first, *_ = compose_starts(question, eager.integration, {}, eager.inputs)
         except NoRecipeError:
             continue
         settings = Settings(

@@ -13,8 +13,8 @@ from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Adoption
 from advisor.errors import MachineUnfitError
-from advisor.report.recipes.server import serving_lines
-from advisor.report.recipes.snippet import shorten
+from advisor.recipes.server import serving_lines
+from advisor.recipes.snippet import shorten
 from advisor.text_format import (
     format_mebibytes,
     format_number,

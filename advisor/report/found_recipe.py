@@ -11,8 +11,8 @@ from packaging.utils import canonicalize_name
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.errors import NoRecipeError
+from advisor.recipes.snippet import compose_snippet, imported_packages
 from advisor.report.explanation import find_arms
-from advisor.report.recipes.snippet import compose_snippet, imported_packages
 from advisor.store.runs import Run
 from probes.wire.events import RecipeFacts
 from probes.wire.facts import Environment

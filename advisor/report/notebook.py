@@ -24,7 +24,6 @@ from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, figures
 from advisor.report.comparison import Comparison, compare_answers
 from advisor.report.ranking import ranking_rows
-from advisor.report.recipes.snippet import compose_starts
 from advisor.store.runs import Run
 from advisor.version import how_to_install
 
@@ -171,7 +170,7 @@ class Session:
 
         Closing the iterator stops the workers; a later call continues the run.
         """
-        yield from execute(self._run, self._context, compose=compose_starts)
+        yield from execute(self._run, self._context)
 
     def drop_refused(self) -> None:
         """Delete the run if its model was refused, as it would be again."""

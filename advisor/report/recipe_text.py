@@ -17,13 +17,13 @@ from advisor.domain.measurement import Cell, StartScripts
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
+from advisor.recipes import server
+from advisor.recipes.calls import file_name
+from advisor.recipes.snippet import compose_snippet, compose_starts
 from advisor.report.answer import caveats, unfit_notice
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.ranking import interval_or_range
-from advisor.report.recipes import server
-from advisor.report.recipes.calls import file_name
-from advisor.report.recipes.snippet import compose_snippet, compose_starts
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
 from advisor.text_format import format_interval, format_seconds

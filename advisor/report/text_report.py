@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.model import has_random_weights
+from advisor.recipes.snippet import CHECKPOINT
 from advisor.report import parts
 from advisor.report.answer import (
     MOST_CODE_LINES,
@@ -21,7 +22,6 @@ from advisor.report.answer import (
 from advisor.report.explanation import short_reasons
 from advisor.report.formatting import LEGEND, Table, plain_table
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
-from advisor.report.recipes.snippet import CHECKPOINT
 from advisor.report.setup_facts import (
     describe_inputs,
     describe_load,

@@ -22,10 +22,10 @@ from advisor.errors import VerificationError
 from advisor.execute.execution import refuse_imported, run_config_of
 from advisor.execute.quiet import check_now, load_reader
 from advisor.probing.snippets import Pair, Settings, Snippet, run_pair
+from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.recipe_text import render_snippet, snippet_cell
-from advisor.report.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.store.runs import Run
 from advisor.text_format import format_interval, format_milliseconds
 from probes.wire.facts import EACH_CALL

@@ -111,7 +111,7 @@ class Engagement(Event):
 
 @dataclasses.dataclass(frozen=True)
 class RecipeFacts(Event):
-    """What the recipe of this arm needs from its worker; `advisor.report.recipes` composes it."""
+    """What the recipe of this arm needs from its worker; `advisor.recipes` composes it."""
 
     #: By the text of a shape, how far outputs may be from those of eager PyTorch: for the task
     #: `forward` eager's error for each output, for `generate` a gap in nats.

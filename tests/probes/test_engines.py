@@ -12,7 +12,7 @@ import pytest
 import workers
 from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, events, worker_request
 
-from advisor.report.recipes.snippet import imported_packages
+from advisor.recipes.snippet import imported_packages
 from probes.wire.events import RecipeFacts
 from probes.wire.facts import EACH_CALL
 

@@ -18,6 +18,7 @@ from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts, StartWay
 from advisor.domain.run_events import StartMeasured
+from advisor.execute import starts
 from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
@@ -176,12 +177,13 @@ def test_a_start_of_a_run_counts_once_its_reply_is_checked(
         StartScripts(COLD, EAGER),
         StartScripts("regional", LOADING + CALL.format("model(*inputs) + 1")),
     ]
+    monkeypatch.setattr(starts, "compose_starts", lambda *_: scripts)
     answers = Answers(
         model="demo", workflows="quick", budget="1s", all_arms=True, gpu="cpu", cold_start=True
     )
     context = fake_context()
     run = prepare(answers, context)
-    events = [each.run_event for each in execute(run, context, compose=lambda *_: scripts)]
+    events = [each.run_event for each in execute(run, context)]
     started = [each for each in events if isinstance(each, StartMeasured)]
     *first, cold, wrong = (each.start for each in started if each.arm == "quick")
     assert [each.way for each in first] == [COLD, "regional"]
@@ -190,6 +192,6 @@ def test_a_start_of_a_run_counts_once_its_reply_is_checked(
     assert cold.failure is None
     assert cold.title == builders.shipped_catalogue().starts[COLD].title
     assert wrong.seconds is None
-    starts = run.state().starts
-    assert starts["quick"] == (cold, wrong)
-    assert [each.way for each in starts[builders.BASELINE]] == [COLD]
+    stored = run.state().starts
+    assert stored["quick"] == (cold, wrong)
+    assert [each.way for each in stored[builders.BASELINE]] == [COLD]

@@ -22,9 +22,9 @@ from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import RequestLengths
 from advisor.errors import NoRecipeError
+from advisor.recipes.server import REQUEST, user_words
 from advisor.report import found_recipe, recipe_text
 from advisor.report.answer import code_lines
-from advisor.report.recipes.server import REQUEST, user_words
 from probes.wire.events import Imported, RecipeFacts, Serving
 from probes.wire.facts import Environment
 

@@ -15,10 +15,10 @@ import recorded_runs
 
 from advisor.domain.plan import BASELINE
 from advisor.errors import ExportFileError, NewerVersionError, UserError
+from advisor.recipes.server import REQUEST
 from advisor.report import found_recipe, recipe_text, text_report
 from advisor.report.answer import code_lines
 from advisor.report.answer_files import open_answer, read_answer
-from advisor.report.recipes.server import REQUEST
 from advisor.report.text_report import PLAIN_COMPILE
 from advisor.store.store import Store
 from probes.wire.facts import EACH_CALL

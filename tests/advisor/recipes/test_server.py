@@ -24,8 +24,8 @@ import workers
 from advisor.domain.model import FactoryModel, SyntheticModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.report.recipes.server import compose_server, max_bytes
-from advisor.report.recipes.snippet import compose_snippet
+from advisor.recipes.server import compose_server, max_bytes
+from advisor.recipes.snippet import compose_snippet
 from probes.wire.facts import InputFacts
 
 MODEL = SyntheticModel(name="demo", block="encoder", hidden=16, intermediate=32, layers=1, heads=2)

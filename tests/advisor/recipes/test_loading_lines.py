@@ -13,8 +13,8 @@ from lazy import lazy
 
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
 from advisor.errors import NoRecipeError
-from advisor.report.recipes.loading import loading_lines
-from advisor.report.recipes.snippet import compose_snippet
+from advisor.recipes.loading import loading_lines
+from advisor.recipes.snippet import compose_snippet
 from probes.wire.facts import InputFacts
 
 INTEGRATION = "import torch\n\nwith torch.no_grad():\n    output = model(*inputs)\n"

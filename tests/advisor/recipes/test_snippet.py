@@ -26,8 +26,8 @@ from advisor.domain.model import (
     TransformersModel,
 )
 from advisor.errors import NoRecipeError
-from advisor.report.recipes.loading import loading_lines
-from advisor.report.recipes.snippet import WITHOUT_TF32, compose_snippet
+from advisor.recipes.loading import loading_lines
+from advisor.recipes.snippet import WITHOUT_TF32, compose_snippet
 from probes.wire.facts import InputFacts
 from probes.workflows import sglang, vllm
 

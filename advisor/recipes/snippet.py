@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.report.recipes.calls import checkpoint_prompt_lines
-from advisor.report.recipes.loading import loading_lines
+from advisor.recipes.calls import checkpoint_prompt_lines
+from advisor.recipes.loading import loading_lines
 from probes.wire.facts import EACH_CALL, InputFacts, StartLines
 
 #: Packages that the lines may use, and how they are imported.

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import Answer
 from advisor.errors import NoRecipeError
-from advisor.report.recipes.calls import model_name
-from advisor.report.recipes.snippet import indent, parse
+from advisor.recipes.calls import model_name
+from advisor.recipes.snippet import indent, parse
 from advisor.text_format import NO_BREAK_SPACE
 from probes.wire.facts import EACH_CALL, InputFacts
 

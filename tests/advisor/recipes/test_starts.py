@@ -12,7 +12,7 @@ import workers
 from lazy import lazy
 
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
-from advisor.report.recipes.snippet import compose_starts, without_unused
+from advisor.recipes.snippet import compose_starts, without_unused
 from probes.wire.facts import StartLines
 
 torch = lazy("torch")

@@ -20,7 +20,7 @@ from advisor.domain.model import (
 )
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.report.recipes.calls import (
+from advisor.recipes.calls import (
     AS_MEASURED,
     SEED,
     TENSORS_OF_OUTPUT,
