@@ -70,7 +70,10 @@ def recommend(
     )
     if found.word == "OPEN" and is_unfit:
         raise machine_unfit(results, next_budget, RankedArm(winner, measurements[winner.arm]))
-    trust_grade, trust_reasons = trust.grade(results, found.word, unraced_shapes(answer))
+    is_baseline = winner.arm == results.baseline
+    # Eager is kept because nothing gains so much.
+    gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
+    trust_grade, trust_reasons = trust.grade(results, found.word, unraced_shapes(answer), gain=gain)
     runner_up = _runner_up(winner, viable, results.baseline)
     candidates = [measurements[arm.arm] for arm in viable]
     return Recommendation(

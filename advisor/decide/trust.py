@@ -1,13 +1,15 @@
 """How good the evidence behind a decision is: a grade from A to D with its reasons. Pure.
 
 A: the decision is CLEAR or LIKELY, its leaders were repeated in fresh processes, the intervals
-include what differs between processes, the machine was steady, and the outputs were compared. B:
-one of the last four is missing. C: more of them are missing. D: the decision is OPEN, a batch size
-was not measured, or the machine was too busy or too noisy.
+include what differs between processes, the machine was steady, equal workers differ by less than
+half of the gain, and the outputs were compared. B: one of the last five is missing. C: more of them
+are missing. D: the decision is OPEN, a batch size was not measured, or the machine was too busy or
+too noisy.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from advisor.decide.intervals import MIN_PROCESSES
@@ -29,36 +31,41 @@ MOST_STEADY_DISCARDED, MOST_STEADY_UNFIT = 0.05, 0.05
 #: Differences between equal processes that count more than what is assumed about them: that has
 #: the weight of two (`noise` in `rubric/presets.toml`).
 FEWEST_DIFFERENCES = 3
+#: Share of the gain, both as logarithms, above which such a difference makes the gain doubtful.
+MOST_OF_GAIN = 0.5
 #: Share of visits made on a busy machine above which nothing that was measured can be trusted.
 MOST_UNFIT = 0.5
 
 
 def grade(
-    results: Results, decision: DecisionWord | None, missing: Sequence[Shape] = ()
+    results: Results,
+    decision: DecisionWord | None,
+    missing: Sequence[Shape] = (),
+    *,
+    gain: float,
 ) -> tuple[Trust, tuple[str, ...]]:
     """Return the trust and what keeps it from being higher.
 
-    `missing` has the shapes without a race. The reasons that alone cause a D come first.
+    `missing` has the shapes without a race, and `gain` is the speed-up that the decision rests on.
+    The reasons that alone cause a D come first.
     """
-    repeated, between, unsteady = (
+    faults = (
+        _find_unchecked(results),
         _missing_repetitions(results),
         _missing_process_intervals(results),
+        _find_noise_beside(results, gain),
         _find_unsteadiness(results),
     )
-    unchecked = _find_unchecked(results)
     decisive = (
         *(("the decision is open",) if decision == "OPEN" else ()),
         *_missing_shapes(missing),
         *find_unfitness(results),
     )
-    others = (*unchecked, *repeated, *between, *unsteady)
-    reasons = (*decisive, *(each for each in others if each not in decisive))
+    reasons = tuple(dict.fromkeys([*decisive, *(each for fault in faults for each in fault)]))
     if decisive:
         return "D", reasons
-    faults = sum(bool(each) for each in (repeated, between, unsteady, unchecked))
-    if faults == 0:
-        return "A", reasons
-    return ("B" if faults == 1 else "C"), reasons
+    trusts: tuple[Trust, ...] = ("A", "B", "C")
+    return trusts[min(sum(map(bool, faults)), len(trusts) - 1)], reasons
 
 
 def is_unfit(results: Results) -> bool:
@@ -138,6 +145,15 @@ def _missing_process_intervals(results: Results) -> list[str]:
     if fewest >= FEWEST_DIFFERENCES:
         return []
     return [f"equal processes were compared {fewest} times: their variance is mostly assumed"]
+
+
+def _find_noise_beside(results: Results, gain: float) -> list[str]:
+    """Return that equal workers of an unsteady machine may differ by more than half of the gain."""
+    noise = results.noise_floor or 0.0
+    if noise <= STEADY_NOISE or math.log1p(noise) <= MOST_OF_GAIN * abs(math.log(gain)):
+        return []
+    share = format_share(noise, 1)
+    return [f"the noise floor, {share}, is more than half of a gain of {gain:.2f}x"]
 
 
 def _find_unsteadiness(results: Results) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import builders
@@ -22,7 +23,7 @@ from advisor.domain.measurement import (
     MemoryBytes,
     VisitCounts,
 )
-from advisor.domain.recommendation import DecisionWord, Recommendation
+from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
 from advisor.domain.results import Results, StoppedBuild
 from advisor.domain.workflow import Environment
 from probes.wire.shape import Shape
@@ -47,13 +48,22 @@ def good(**changes: Any) -> Results:
     return msgspec.structs.replace(complete, **changes)
 
 
+def grade(
+    results: Results,
+    word: DecisionWord | None = "CLEAR",
+    missing: Sequence[Shape] = (),
+    gain: float = 1.5,
+) -> tuple[Trust, tuple[str, ...]]:
+    return trust.grade(results, word, missing, gain=gain)
+
+
 def measured(**changes: Any) -> dict[str, Any]:
     return {"measurements": (builders.measurement("compiled", **changes),)}
 
 
 @pytest.mark.parametrize("decision", ["CLEAR", "LIKELY", None])
 def test_complete_evidence_for_a_decision_is_trusted_most(decision: DecisionWord | None) -> None:
-    assert trust.grade(good(), decision) == ("A", ())
+    assert grade(good(), decision) == ("A", ())
 
 
 DOUBTS: list[dict[str, Any]] = [
@@ -72,28 +82,40 @@ DOUBTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("changes", DOUBTS, ids=str)
 def test_one_missing_kind_of_evidence_costs_the_best_grade(changes: dict[str, Any]) -> None:
-    grade, reasons = trust.grade(good(**changes), "CLEAR")
-    assert grade == "B"
+    found, reasons = grade(good(**changes))
+    assert found == "B"
     assert len(reasons) == 1
 
 
 @pytest.mark.parametrize(
-    ("arms", "duplicates", "grade"), [(2, 1, "A"), (1, 2, "A"), (1, 1, "B"), (2, 0, "B")]
+    ("arms", "duplicates", "least"), [(2, 1, "A"), (1, 2, "A"), (1, 1, "B"), (2, 0, "B")]
 )
 def test_arms_in_two_processes_and_the_duplicates_show_together_what_processes_differ_by(
-    arms: int, duplicates: int, grade: str
+    arms: int, duplicates: int, least: str
 ) -> None:
     twice = (cell(processes=2),)
     entries = [builders.measurement(f"compiled/{number}", cells=twice) for number in range(arms)]
     results = good(measurements=tuple(entries), duplicates=duplicates)
-    assert trust.grade(results, "CLEAR")[0] == grade
+    assert grade(results)[0] == least
 
 
 def test_two_missing_kinds_cost_two_grades_and_two_reasons_of_one_kind_cost_one() -> None:
     single = measured(cells=(cell(processes=1),))
-    assert trust.grade(good(repeats=0, **single), "CLEAR")[0] == "C"
+    assert grade(good(repeats=0, **single))[0] == "C"
     both = good(noise_floor=0.06, visits=VisitCounts(made=100, discarded=6, unfit=0))
-    assert trust.grade(both, "CLEAR")[0] == "B"
+    assert grade(both)[0] == "B"
+
+
+@pytest.mark.parametrize(
+    ("noise", "gain", "expected"),
+    [(0.4, 1.5, "C"), (0.4, 2.3, "B"), (0.4, 1 / 2.3, "B"), (0.06, 1.0, "C"), (0.04, 1.0, "A")],
+)
+def test_noise_beyond_half_of_the_gain_costs_a_grade(
+    noise: float, gain: float, expected: str
+) -> None:
+    found, reasons = grade(good(noise_floor=noise), gain=gain)
+    assert found == expected
+    assert any(f"{gain:.2f}x" in reason for reason in reasons) == (expected == "C")
 
 
 @pytest.mark.parametrize(
@@ -108,8 +130,8 @@ def test_two_missing_kinds_cost_two_grades_and_two_reasons_of_one_kind_cost_one(
 def test_an_open_decision_missing_sizes_or_an_unfit_machine_allow_no_trust(
     decision: DecisionWord, changes: dict[str, Any], missing: tuple[int, ...]
 ) -> None:
-    grade, reasons = trust.grade(good(**changes), decision, [*map(Shape, missing)])
-    assert grade == "D"
+    found, reasons = grade(good(**changes), decision, [*map(Shape, missing)])
+    assert found == "D"
     assert reasons
     assert all(any(str(size) in reason for reason in reasons) for size in missing)
 
@@ -122,11 +144,9 @@ def test_an_open_decision_missing_sizes_or_an_unfit_machine_allow_no_trust(
 def test_the_reason_of_the_lowest_grade_comes_before_those_that_would_not_cause_it(
     unfit: dict[str, Any],
 ) -> None:
-    (decisive, *_), lesser = (
-        trust.grade(good(**changes), "CLEAR")[1] for changes in (unfit, {"repeats": 0})
-    )
-    grade, reasons = trust.grade(good(**unfit, repeats=0), "CLEAR")
-    assert grade == "D"
+    (decisive, *_), lesser = (grade(good(**changes))[1] for changes in (unfit, {"repeats": 0}))
+    found, reasons = grade(good(**unfit, repeats=0))
+    assert found == "D"
     assert reasons[0] == decisive
     assert set(lesser) < set(reasons)
     assert len(set(reasons)) == len(reasons)
