@@ -31,8 +31,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     """
     from advisor.decide.decision import decide
     from advisor.execute.execution import drop_refused
-    from advisor.report.improvement import find_variants
-    from advisor.text_format import join_names
+    from advisor.report.improvement import name_untried
 
     resume = f"p3-advisor resume {run.directory.name}"
     interruption: InterruptedRunError | None = None
@@ -54,8 +53,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
         for line in answer.headline:
             print_status(line.text)
         print_status(f"p3-advisor show {run.directory.name} prints the table")
-    if answer.recommendation is not None and (found := find_variants(answer, run.state())):
-        titles = join_names([variant.title for _, variant in found])
+    if answer.recommendation is not None and (titles := name_untried(answer, run.state())):
         print_status(f"p3-advisor improve {run.directory.name} tries the code with {titles}")
     if interruption is not None:
         waiting = [each.arm for each in answer.unmeasured if each.option is not None]

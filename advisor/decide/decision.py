@@ -74,6 +74,7 @@ def decide(
     return msgspec.structs.replace(
         answer,
         in_progress=is_active and not state.finished,
+        resumable=answer.resumable if not state.finished or run.scratch.is_dir() else False,
         results=_add_times(answer.results, state) if with_times else answer.results,
     )
 
@@ -144,6 +145,7 @@ def evaluate(
             rubric=header.catalogue.rubric.name,
             finished=state.finished,
             resumable=resumable,
+            measured_on=state.measured_on,
             imported=header.imported,
             question=question,
             machine=header.machine,

@@ -129,9 +129,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             " progress was stopped"
         ),
     ] = False
-    #: Whether the rest of an unfinished run can be executed; false where the model or the baseline
-    #: fails again until the model or its environment changes. Null for a finished run.
+    #: Whether more of the run can be executed; false where the model or the baseline fails again
+    #: until the model or its environment changes, or where the builds of a finished run are gone.
+    #: Null for a finished run that has them.
     resumable: bool | None = None
+    #: How often its leaders were measured again after it had finished.
+    measured_on: int = 0
     #: True for a run that was made on another machine.
     imported: bool = False
     question: Question

@@ -85,7 +85,11 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
         case Resumed():
             known = {arm: _mark_lost(processes) for arm, processes in state.processes.items()}
             return msgspec.structs.replace(
-                state, processes=known, finished=False, resumed_at=event.at
+                state,
+                processes=known,
+                finished=False,
+                resumed_at=event.at,
+                measured_on=state.measured_on + state.finished,
             )
         case RaceOpened():
             return msgspec.structs.replace(state, **_open_group(state, run_event))

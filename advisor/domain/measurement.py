@@ -240,12 +240,14 @@ class StartScripts(NamedTuple):
 
 #: Settings against graph breaks that gain less are not told.
 LEAST_GAIN = 1.02
+#: The name of these settings.
+AGAINST_BREAKS = "graph-breaks"
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """The code of an arm with further lines, which `p3-advisor improve` has tried."""
 
-    #: A table of `rubric/improvements.toml`, or `graph-breaks`.
+    #: A table of `rubric/improvements.toml`, or `AGAINST_BREAKS`.
     name: str
     title: str
     lines: str

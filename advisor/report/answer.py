@@ -8,7 +8,7 @@ from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
-from advisor.domain.measurement import Measurement
+from advisor.domain.measurement import AGAINST_BREAKS, Measurement
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Adoption
@@ -119,7 +119,8 @@ def _graph_breaks(answer: Answer) -> list[str]:
             left = len(found) - 1
             more = f"; {left} more break{'s' if left > 1 else ''}" if left else ""
             first = f"The graph of {arm.scored.title} breaks at {reason}{more}"
-            return [f"{first}; p3-advisor improve tries what mends it."]
+            is_tried = any(each.name == AGAINST_BREAKS for each in arm.measured.variants)
+            return [f"{first}{'' if is_tried else '; p3-advisor improve tries what mends it'}."]
     return []
 
 
@@ -162,8 +163,15 @@ def confidence(answer: Answer) -> list[str]:
     return [*further, *cost, *origin, evidence, *unfit_notice(answer), *measure_on(answer)]
 
 
+#: After so many further measurements that did not settle it, another one will hardly do.
+MOST_FURTHER = 2
+
+
 def measure_on(answer: Answer) -> list[str]:
-    """Return how to go on from a finished run; nothing if its answer is clear."""
+    """Return how to go on from a finished run; nothing if its answer is clear.
+
+    Another `resume` is not named where it fails, or has changed nothing.
+    """
     certainty = answer.recommendation.decision if answer.recommendation else None
     is_open = certainty is not None and certainty.word == "OPEN"
     is_here = answer.finished and not (answer.imported or answer.provenance or answer.rerun_command)
@@ -172,7 +180,8 @@ def measure_on(answer: Answer) -> list[str]:
     lines = []
     if certainty is not None and certainty.outstanding:
         lines.append("A longer --budget, or --all-arms, measures the arms that might lead, too.")
-    if is_open or unfit_notice(answer):
+    may_settle = answer.measured_on < MOST_FURTHER and answer.resumable is not False
+    if may_settle and (is_open or unfit_notice(answer)):
         command = f"p3-advisor resume {answer.run_id} --wait-for-quiet 5min"
         lines.append(f"{command} measures the leaders again, from the builds that exist.")
     return lines

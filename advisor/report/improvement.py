@@ -18,7 +18,7 @@ from advisor.ask.rubric_files import read, rubric_directory
 from advisor.context import Context
 from advisor.decide.further_lines import describe_variant
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.measurement import Variant
+from advisor.domain.measurement import AGAINST_BREAKS, Variant
 from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
@@ -27,6 +27,7 @@ from advisor.execute.recorder import Recorder
 from advisor.probing.snippets import run_pair
 from advisor.report.verification import Prepared, prepare, reached_speedup
 from advisor.store.runs import Run
+from advisor.text_format import join_names
 
 #: Allows any error, because the error is reported.
 ANY_ERROR = 1e9
@@ -154,8 +155,18 @@ def find_variants(answer: Answer, state: RunState) -> list[tuple[str, Variant]]:
     broken, causes = find_breaks(answer)
     lines = lines_against(causes)
     title = "settings against graph breaks"
-    settings = Variant(name="graph-breaks", title=title, lines=lines, graph_breaks={})
+    settings = Variant(name=AGAINST_BREAKS, title=title, lines=lines, graph_breaks={})
     return [*_find_precisions(answer, state, rules), *([(broken, settings)] if lines else [])]
+
+
+def name_untried(answer: Answer, state: RunState) -> str:
+    """Return the titles of the variants that have no result yet; empty for none."""
+    found = [
+        variant.title
+        for arm, variant in find_variants(answer, state)
+        if variant.name not in {tried.name for tried in answer.measurements[arm].variants}
+    ]
+    return join_names(found) if found else ""
 
 
 def _find_precisions(

@@ -18,7 +18,9 @@ from advisor.decide.unmeasured import list_excluded, list_planned, status_of
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.constraints import Constraint
+from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval
+from advisor.domain.run_events import Finished, Resumed
 from advisor.domain.run_state import Header, ProcessState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
@@ -219,6 +221,18 @@ def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bo
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
     assert ("might lead" in certainty) == is_outstanding
     assert any("--all-arms" in line for line in measure_on(found.answer)) == is_outstanding
+
+
+def test_a_resume_is_named_until_it_fails_or_has_settled_nothing_twice() -> None:
+    found = answer(unmeasured(LATE, "crashed"))
+    noisy = msgspec.structs.replace(found.results, noise_floor=0.6)
+    unfit = msgspec.structs.replace(found, results=noisy)
+    for changes, is_named in (({"measured_on": 1}, True), ({"measured_on": 2}, False)):
+        assert bool(measure_on(msgspec.structs.replace(unfit, **changes))) == is_named
+    assert not measure_on(msgspec.structs.replace(unfit, resumable=False))
+    stopped, further = Resumed(), (Finished(), Resumed())
+    state = fold(builders.events(stopped, stopped, *further, stopped, *further))
+    assert state.measured_on == 2
 
 
 @pytest.mark.parametrize(("lead", "counts"), [(0.8, False), (None, True)])

@@ -27,6 +27,7 @@ from advisor.domain.run_state import RunState
 from advisor.errors import VerificationError
 from advisor.probing.snippets import Pair, Settings
 from advisor.report import improvement, text_report
+from advisor.report.answer import short_answer_lines
 from advisor.report.improvement import Tried
 from advisor.store.store import Store
 from probes.wire.events import Loaded
@@ -146,6 +147,17 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     short = " ".join(text_report.summarise(with_breaks(*BREAKS), 80).split())
     assert "breaks at net.py:12: Dynamo does not" in short
     assert "; 2 more breaks;" in short
+
+
+def test_what_was_tried_is_not_named_as_a_next_step_again() -> None:
+    answer = with_breaks(*BREAKS)
+    assert improvement.name_untried(answer, state()) == "settings against graph breaks"
+    assert "improve tries" in " ".join(short_answer_lines(answer))
+    ((arm, variant),) = improvement.find_variants(answer, state())
+    failed = msgspec.structs.replace(variant, failure="wrong outputs")
+    tried = with_measurement(answer, arm, variants=(failed,))
+    assert improvement.name_untried(tried, state()) == ""
+    assert "improve tries" not in " ".join(short_answer_lines(tried))
 
 
 def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
