@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
+from probes.wire.outcome import Failure
+
 
 class UserError(Exception):
     """An error that the user can correct."""
@@ -244,3 +246,43 @@ class MachineUnfitError(UserError, exit_code=4):
 
 class BudgetSpentError(UserError, exit_code=4):
     """The budget ended before the first measurement that a decision needs."""
+
+
+def error_of(name: str, failure: Failure | None) -> UserError:
+    """Return the error for the failure of a worker without which nothing can be measured."""
+    match failure:
+        case None:
+            return _not_viable(name, "its worker ended", None)
+        case Failure("model-failed", reason=reason, fix=fix):
+            return ModelCallError(reason, fix or "call the model by itself in the same interpreter")
+        case Failure("model-refused", reason=reason, missing_module=str(module)):
+            return ModelRefusedError(
+                reason,
+                f"pip install {module} into the interpreter of --python, or the package that"
+                " provides this module under another name",
+            )
+        case Failure("model-refused", reason=reason, fix=fix):
+            return ModelRefusedError(
+                reason, fix or "open the model by itself in the same interpreter"
+            )
+        case Failure("disk-full", reason=reason, fix=fix):
+            return NotWritableError(
+                f"{name} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
+            )
+        case Failure("incorrect", "correctness", reason=reason):
+            return NothingViableError(
+                f"{name} differs from the reference of another process: {reason}",
+                "create the same model in each process: seed what it draws, such as"
+                " numpy.random.default_rng(0), or keep it in parameters and buffers",
+            )
+        case Failure("timed-out", reason=reason, fix=fix):
+            longer = "measure with a longer --budget, while nothing else uses the machine"
+            return _not_viable(name, reason, fix or longer)
+        case _:
+            return _not_viable(name, failure.reason, failure.fix)
+
+
+def _not_viable(name: str, reason: str, fix: str | None) -> NothingViableError:
+    return NothingViableError(
+        f"{name} failed: {reason}", fix or "choose another precision, shape or device"
+    )

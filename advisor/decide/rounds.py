@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from advisor.decide.intervals import t_quantile, trimmed_mean
+from advisor.decide.intervals import adjust, trimmed_mean
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import ProcessState, RunState, varying_sibling
-from advisor.errors import (
-    ModelCallError,
-    ModelRefusedError,
-    NothingViableError,
-    NotWritableError,
-    UserError,
-)
+from advisor.errors import NotWritableError, UserError, error_of
 from probes.wire.events import BlockTimed
-from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 
 
@@ -146,55 +139,6 @@ def paired_log_speedups(
     return adjust(differences, hosts) if len(hosts) == len(pairs) else differences
 
 
-#: Fewer pairs do not show a relation.
-MIN_PAIRS = 6
-#: Probability of finding a relation where there is none, two-sided.
-FALSE_ALARM_PROBABILITY = 0.01
-
-
-def explains(values: Sequence[float], covariate: Sequence[float]) -> bool:
-    """Return whether `values` follow the covariate: a positive slope that is not chance."""
-    slope, error = _slope(values, covariate)
-    if error is None:
-        return False
-    limit = t_quantile(1 - FALSE_ALARM_PROBABILITY / 2, len(values) - 2)
-    return slope > limit * error
-
-
-def adjust(values: Sequence[float], covariate: Sequence[float]) -> tuple[float, ...]:
-    """Return what `values` would be at a covariate of 0 by linear regression.
-
-    They stay as they are where the covariate does not explain them.
-    """
-    if not explains(values, covariate):
-        return tuple(values)
-    slope, _ = _slope(values, covariate)
-    return tuple(value - slope * each for value, each in zip(values, covariate, strict=True))
-
-
-def _slope(values: Sequence[float], covariate: Sequence[float]) -> tuple[float, float | None]:
-    """Return the slope of the regression line and its standard error; None if it has none."""
-    count = len(values)
-    if count < MIN_PAIRS:
-        return 0.0, None
-    mean_value, mean_covariate = statistics.fmean(values), statistics.fmean(covariate)
-    spread = sum((each - mean_covariate) ** 2 for each in covariate)
-    if spread == 0:
-        return 0.0, None
-    slope = (
-        sum(
-            (each - mean_covariate) * (value - mean_value)
-            for value, each in zip(values, covariate, strict=True)
-        )
-        / spread
-    )
-    residual = sum(
-        (value - mean_value - slope * (each - mean_covariate)) ** 2
-        for value, each in zip(values, covariate, strict=True)
-    )
-    return slope, math.sqrt(residual / (count - 2) / spread)
-
-
 def failed_arms(state: RunState) -> set[str]:
     """Return the arms that have ended, or share an artefact that varies, without valid times."""
     return {
@@ -272,39 +216,4 @@ def has_reference(state: RunState) -> bool:
 def baseline_error(state: RunState, arm: str) -> UserError:
     """Return the error for a reference or baseline worker that failed before the races."""
     name = f"the {arm}" if arm == REFERENCE else arm
-    match state.processes[arm][-1].failure:
-        case None:
-            return _not_viable(name, "its worker ended", None)
-        case Failure("model-failed", reason=reason, fix=fix):
-            return ModelCallError(reason, fix or "call the model by itself in the same interpreter")
-        case Failure("model-refused", reason=reason, missing_module=str(module)):
-            return ModelRefusedError(
-                reason,
-                f"pip install {module} into the interpreter of --python, or the package that"
-                " provides this module under another name",
-            )
-        case Failure("model-refused", reason=reason, fix=fix):
-            return ModelRefusedError(
-                reason, fix or "open the model by itself in the same interpreter"
-            )
-        case Failure("disk-full", reason=reason, fix=fix):
-            return NotWritableError(
-                f"{name} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
-            )
-        case Failure("incorrect", "correctness", reason=reason):
-            return NothingViableError(
-                f"{name} differs from the reference of another process: {reason}",
-                "create the same model in each process: seed what it draws, such as"
-                " numpy.random.default_rng(0), or keep it in parameters and buffers",
-            )
-        case Failure("timed-out", reason=reason, fix=fix):
-            longer = "measure with a longer --budget, while nothing else uses the machine"
-            return _not_viable(name, reason, fix or longer)
-        case failure:
-            return _not_viable(name, failure.reason, failure.fix)
-
-
-def _not_viable(name: str, reason: str, fix: str | None) -> NothingViableError:
-    return NothingViableError(
-        f"{name} failed: {reason}", fix or "choose another precision, shape or device"
-    )
+    return error_of(name, state.processes[arm][-1].failure)

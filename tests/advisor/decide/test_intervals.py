@@ -13,11 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.decide.intervals import (
+    MIN_PAIRS,
     TRIMMED_SHARE,
     Estimate,
+    adjust,
     correlated_interval,
     count_kept,
     effective_share,
+    explains,
     geometric_mean_interval,
     mean_interval,
     median_interval,
@@ -27,7 +30,6 @@ from advisor.decide.intervals import (
     variance_of_trimmed_mean,
     winsorize,
 )
-from advisor.decide.rounds import MIN_PAIRS, adjust, explains
 
 logarithms = st.integers(-1000, 1000).map(lambda number: number / 1000)
 values = st.lists(logarithms, min_size=2, max_size=12)
