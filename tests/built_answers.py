@@ -9,12 +9,11 @@ import builders
 import msgspec
 
 from advisor.decide.decision import decide_again
-from advisor.decide.further_lines import AdvisedAnswer
 from advisor.decide.headline import write_headline
 from advisor.decide.recommend import recommend
 from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_excluded, list_planned
-from advisor.domain.answer import Answer, HeadlinePart, UnmeasuredArm
+from advisor.domain.answer import AdvisedAnswer, Answer, HeadlinePart, UnmeasuredArm
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState

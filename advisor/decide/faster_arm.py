@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from advisor.decide.diagnosis import find_lower_precision
-from advisor.decide.further_lines import CLEARLY_FASTER, AdvisedAnswer
+from advisor.decide.further_lines import CLEARLY_FASTER
 from advisor.decide.recommend import find_errors
 from advisor.decide.sensitivity import SAME_SCORE, describe_flips, grades_of
 from advisor.decide.trust import is_unfit
-from advisor.domain.answer import Answer
+from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.measurement import Interval
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import ScoredArm

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
-from advisor.domain.answer import Answer
-from advisor.domain.machine import describe_device
-from advisor.domain.measurement import COLD, Measurement, Variant
-from advisor.domain.model import has_random_weights, name_own_shapes, short_name
-from advisor.domain.recommendation import Decision, Recommendation
+from advisor.domain.answer import AdvisedAnswer, Answer
+from advisor.domain.measurement import COLD, Variant
+from advisor.domain.model import has_random_weights, name_own_shapes
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm
 from advisor.text_format import (
@@ -237,46 +233,6 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
 def _shape_name(facts: AdvisedAnswer) -> str:
     """Return what differs between the shapes of the run."""
     return "batch size" if len(facts.answer.question.lengths) == 1 else "shape"
-
-
-class AdvisedAnswer(NamedTuple):
-    """A measured answer with its recommendation, and the advised arm."""
-
-    answer: Answer
-    advice: Recommendation
-    decision: Decision
-    scored: ScoredArm
-    measured: Measurement
-
-    @classmethod
-    def of(cls, answer: Answer) -> AdvisedAnswer | None:
-        """Return None for an answer without a recommendation."""
-        advice, advised = answer.recommendation, answer.advised
-        if advice is None or advised is None:
-            return None
-        return cls(answer, advice, advice.decision, advised.scored, advised.measured)
-
-    @property
-    def arms(self) -> dict[str, ScoredArm]:
-        """The scores by arm."""
-        return {arm.arm: arm for arm in self.answer.scores}
-
-    @property
-    def titles(self) -> dict[str, str]:
-        return self.answer.titles
-
-    @property
-    def baseline_title(self) -> str:
-        baseline = self.answer.results.baseline
-        return self.titles.get(baseline, baseline)
-
-    @property
-    def subject(self) -> str:
-        """What the headline is about: `demo on AMD EPYC, 2 cores`."""
-        question, machine = self.answer.question, self.answer.machine
-        gpu = machine.find_gpu(question.gpu)
-        device = describe_device(machine.cpu, gpu, question.devices_per_model)
-        return f"{short_name(question.model)} on {device}"
 
 
 def write_load_lines(facts: AdvisedAnswer) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from advisor.decide.faster_arm import (
     is_baseline_advised,
 )
 from advisor.decide.further_lines import (
-    AdvisedAnswer,
     describe_accuracy,
     describe_adjustments,
     describe_batch_sizes,
@@ -30,7 +29,7 @@ from advisor.decide.further_lines import (
 )
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import describe_unfitness, is_unfit
-from advisor.domain.answer import Answer, HeadlineLine, HeadlinePart
+from advisor.domain.answer import AdvisedAnswer, Answer, HeadlineLine, HeadlinePart
 from advisor.domain.model import OnnxModel
 from advisor.domain.recommendation import ChosenFor
 from advisor.errors import MachineUnfitError

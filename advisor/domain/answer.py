@@ -9,11 +9,12 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
-from advisor.domain.machine import Machine, QuietCheck, describe_gpus
+from advisor.domain.machine import Machine, QuietCheck, describe_device, describe_gpus
 from advisor.domain.measurement import Cell, Interval, Measurement
+from advisor.domain.model import short_name
 from advisor.domain.plan import ExclusionStatus
 from advisor.domain.question import Question
-from advisor.domain.recommendation import DecisionWord, Recommendation, Trust
+from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
 from advisor.domain.results import Evidence, Results, ScoredArm
 from advisor.domain.serving import ServedArm
 from advisor.errors import UserError
@@ -245,3 +246,43 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
             fit=advice.decision.fit,
             headline=first,
         )
+
+
+class AdvisedAnswer(NamedTuple):
+    """A measured answer with its recommendation, and the advised arm."""
+
+    answer: Answer
+    advice: Recommendation
+    decision: Decision
+    scored: ScoredArm
+    measured: Measurement
+
+    @classmethod
+    def of(cls, answer: Answer) -> AdvisedAnswer | None:
+        """Return None for an answer without a recommendation."""
+        advice, advised = answer.recommendation, answer.advised
+        if advice is None or advised is None:
+            return None
+        return cls(answer, advice, advice.decision, advised.scored, advised.measured)
+
+    @property
+    def arms(self) -> dict[str, ScoredArm]:
+        """The scores by arm."""
+        return {arm.arm: arm for arm in self.answer.scores}
+
+    @property
+    def titles(self) -> dict[str, str]:
+        return self.answer.titles
+
+    @property
+    def baseline_title(self) -> str:
+        baseline = self.answer.results.baseline
+        return self.titles.get(baseline, baseline)
+
+    @property
+    def subject(self) -> str:
+        """What the headline is about: `demo on AMD EPYC, 2 cores`."""
+        question, machine = self.answer.question, self.answer.machine
+        gpu = machine.find_gpu(question.gpu)
+        device = describe_device(machine.cpu, gpu, question.devices_per_model)
+        return f"{short_name(question.model)} on {device}"

@@ -13,8 +13,7 @@ import pytest
 
 from advisor.ask.option_values import parse_constraints, parse_priorities
 from advisor.decide.decision import decide_again
-from advisor.decide.further_lines import AdvisedAnswer
-from advisor.domain.answer import Answer
+from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.recommendation import DecisionWord

@@ -14,9 +14,10 @@ from builders import BASELINE, DEMO
 from golden_files import Expect
 
 from advisor.decide.diagnosis import find_lower_precision
-from advisor.decide.further_lines import FIRST_WITH_TF32, AdvisedAnswer, describe_precision
+from advisor.decide.further_lines import FIRST_WITH_TF32, describe_precision
 from advisor.decide.trained_loss import summarise_loss
 from advisor.domain.accuracy import LossRule
+from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.run_state import ProcessState

@@ -16,9 +16,10 @@ from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.decide.further_lines import AdvisedAnswer, write_load_lines
+from advisor.decide.further_lines import write_load_lines
 from advisor.decide.headline import write_headline
 from advisor.decide.serving import compare_with_asked_rate
+from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Cpu
 from advisor.domain.measurement import Interval, Measurement
