@@ -21,7 +21,8 @@ from advisor.domain.model import FactoryModel
 from advisor.store.store import LATEST
 
 if TYPE_CHECKING:
-    from advisor.domain.run_state import Header
+    from advisor.domain.answer import Answer
+    from advisor.domain.run_state import Header, RunState
 
 AsEvents = Annotated[
     bool,
@@ -126,7 +127,7 @@ def upgrade(
 
     stored, context = open_store().find(run), make_context()
     before = decide(stored)
-    arms = drafts.arms_of_interpreter(before, stored.state())
+    arms = _arms_of_interpreter(before, stored.state())
     draft = drafts.propose_again(stored.header(), arms, context, python=python)
     again = drafts.create(draft, context)
     print_status(f"run {again.directory.name}, with {draft.question.python}")
@@ -134,3 +135,12 @@ def upgrade(
         follow(again, "text")
     comparison = compare_answers(before, decide(again), LARGEST_CHANGE)
     print_document(comparison, choose_output_format(json=json), comparison_text.render)
+
+
+def _arms_of_interpreter(answer: Answer, state: RunState) -> tuple[str, ...]:
+    """Return the measured arms without an environment of their own, for `--workflows`."""
+    return tuple(
+        str(arm.name)
+        for arm in state.plan.arms
+        if arm.id in answer.measurements and not (arm.python or arm.duplicate_of)
+    )

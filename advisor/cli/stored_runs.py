@@ -126,7 +126,7 @@ def history(
     json: AsJson = False,
 ) -> None:
     """List the stored runs with their answers, newest first."""
-    from advisor.decide.decision import with_answers
+    from advisor.report.answer_files import with_answers
     from advisor.report.formatting import plain_table
     from advisor.store.runs import Run, state_of
 

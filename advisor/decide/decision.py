@@ -1,7 +1,4 @@
-"""Compute the answer of a run from its stored events, or again from its results.
-
-Deciding has no effect; reading the summaries of stored runs keeps answers that were missing.
-"""
+"""Compute the answer of a run from its stored events, or again from its results; without effects."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ from advisor.decide.recommend import recommend
 from advisor.decide.rounds import can_go_on, counted_visits, find_failure
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import summarise
-from advisor.decide.unmeasured import list_excluded, list_planned, potential_at
-from advisor.domain.answer import Answer, AnswerSummary, Problem
+from advisor.decide.unmeasured import NOT_REACHED, list_excluded, list_planned, potential_at
+from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import START, Constraint, Priorities
 from advisor.domain.event_folding import fold
@@ -31,12 +28,7 @@ from advisor.domain.results import Evidence, Results
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, UserError
-from advisor.store.runs import HistoryEntry, Run, size_of_events
-from advisor.store.store import Store
-from probes.wire.outcome import SkipCause
-
-#: Why an arm was skipped that could have been measured.
-NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
+from advisor.store.runs import Run
 
 
 def decide(
@@ -313,31 +305,3 @@ def _early_end(state: RunState) -> UserError | None:
             "allow more with --budget",
         )
     return find_failure(state)
-
-
-def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
-    """Return the answer of a stored run; it is decided once and then read from the store.
-
-    A run without an answer, or that cannot be read, has an empty summary.
-    """
-    if entry.answer is not None:
-        return entry.answer
-    run = Run(store.run_directory(entry.run_id))
-    events_bytes = size_of_events(str(run.directory))
-    try:
-        summary = AnswerSummary.of(decide(run))
-    except UserError as problem:
-        return AnswerSummary(headline=problem.what)
-    store.save_answer(entry, summary, events_bytes)
-    return summary
-
-
-def read_summaries(store: Store, entries: Iterable[HistoryEntry]) -> dict[str, AnswerSummary]:
-    """Return the answers of the finished runs by their ids."""
-    return {entry.run_id: read_summary(store, entry) for entry in entries if entry.finished}
-
-
-def with_answers(store: Store, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    """Return the runs with their answers, in this order."""
-    answers = read_summaries(store, entries)
-    return [msgspec.structs.replace(entry, answer=answers.get(entry.run_id)) for entry in entries]

@@ -272,3 +272,20 @@ def _installation_steps(
         names = " ".join(dict.fromkeys(environments[workflow] for workflow in together))
         steps.append(f"to measure {', '.join(together)} too: p3-advisor env create {names}")
     return steps
+
+
+def undecided_workflows(advice: Recommendation | None, question: Question) -> tuple[str, ...]:
+    """Return the workflows that contend in an OPEN decision, else those of the question."""
+    if advice is not None and advice.decision.word == "OPEN":
+        named = (ArmName.parse(arm).workflow for arm in advice.decision.contenders)
+        return tuple(dict.fromkeys(named))
+    return question.workflows
+
+
+def further_budget(answer: Answer, catalogue: Catalogue) -> Budget:
+    """Return the budget that the headline names for a further run, else that of the question."""
+    own, advice = answer.question.budget, answer.recommendation
+    if advice is not None:
+        return advice.next_budget or own
+    budgets = catalogue.presets.budgets.values()
+    return choose_next_budget(budgets, own, made=answer.results.repeats, needed=None) or own

@@ -24,10 +24,12 @@ from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.errors import MachineUnfitError, NothingViableError, UserError
 from advisor.text_format import format_number, format_share
-from probes.wire.outcome import Failure
+from probes.wire.outcome import Failure, SkipCause
 
 #: A range whose bounds differ by a larger factor says nothing.
 WIDEST_RANGE = 100.0
+#: Why an arm was skipped that could have been measured.
+NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
 ANOTHER_NAME = "or the package that provides this module under another name"
 
 
@@ -297,3 +299,20 @@ def machine_unfit(results: Results, budget: Budget | None, leader: RankedArm) ->
         between = f"{format_number(own.low, digits=2)}x and {format_number(own.high, digits=2)}x"
         known = f"; so far {leader.scored.title} leads, between {between} as fast as eager PyTorch"
     return MachineUnfitError(f"{reason}, so the measured speeds do not decide{known}", next_step)
+
+
+def arms_to_retry(answer: Answer) -> tuple[str, ...]:
+    """Return the arms that failed, as values of the option `--workflows`.
+
+    The same number of requests would exclude an arm again whose build it cannot repay.
+    """
+    return tuple(
+        str(ArmName(arm.workflow, arm.option))
+        for arm in answer.unmeasured
+        if arm.option is not None and arm.status != "excluded" and arm.skip_cause != "build-limit"
+    )
+
+
+def needs_more_time(answer: Answer) -> bool:
+    """Return whether the run ended before it reached one of its arms."""
+    return any(arm.skip_cause in NOT_REACHED for arm in answer.unmeasured)

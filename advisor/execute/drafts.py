@@ -1,4 +1,4 @@
-"""Draft runs: of a question, or of what a decided run leaves open."""
+"""Draft runs of a question, and store them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,13 @@ from advisor.ask.resolve import max_load_seconds, resolve, worker_interpreter
 from advisor.ask.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.decide import performance_portability
-from advisor.decide.decision import NOT_REACHED
-from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, OnnxModel
-from advisor.domain.plan import ArmName, Plan
-from advisor.domain.question import Budget, Question, choose_next_budget
-from advisor.domain.recommendation import Recommendation
+from advisor.domain.plan import Plan
+from advisor.domain.question import Budget, Question
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
-from advisor.domain.run_state import SCHEMA, Header, RunState
+from advisor.domain.run_state import SCHEMA, Header
 from advisor.errors import (
     GpuNotAttachedError,
     SandboxError,
@@ -146,49 +143,6 @@ def require_sandbox() -> None:
             f"the sandbox cannot be used here: {obstacle}",
             "omit --sandbox for a model that you trust, or run in a container or virtual machine",
         )
-
-
-def arms_to_retry(answer: Answer) -> tuple[str, ...]:
-    """Return the arms that failed, as values of the option `--workflows`.
-
-    The same number of requests would exclude an arm again whose build it cannot repay.
-    """
-    return tuple(
-        str(ArmName(arm.workflow, arm.option))
-        for arm in answer.unmeasured
-        if arm.option is not None and arm.status != "excluded" and arm.skip_cause != "build-limit"
-    )
-
-
-def needs_more_time(answer: Answer) -> bool:
-    """Return whether the run ended before it reached one of its arms."""
-    return any(arm.skip_cause in NOT_REACHED for arm in answer.unmeasured)
-
-
-def arms_of_interpreter(answer: Answer, state: RunState) -> tuple[str, ...]:
-    """Return the measured arms without an environment of their own, for `--workflows`."""
-    return tuple(
-        str(arm.name)
-        for arm in state.plan.arms
-        if arm.id in answer.measurements and not (arm.python or arm.duplicate_of)
-    )
-
-
-def undecided_workflows(advice: Recommendation | None, question: Question) -> tuple[str, ...]:
-    """Return the workflows that contend in an OPEN decision, else those of the question."""
-    if advice is not None and advice.decision.word == "OPEN":
-        named = (ArmName.parse(arm).workflow for arm in advice.decision.contenders)
-        return tuple(dict.fromkeys(named))
-    return question.workflows
-
-
-def further_budget(answer: Answer, catalogue: Catalogue) -> Budget:
-    """Return the budget that the headline names for a further run, else that of the question."""
-    own, advice = answer.question.budget, answer.recommendation
-    if advice is not None:
-        return advice.next_budget or own
-    budgets = catalogue.presets.budgets.values()
-    return choose_next_budget(budgets, own, made=answer.results.repeats, needed=None) or own
 
 
 def propose_again(

@@ -1,4 +1,4 @@
-"""Open answers by name, and write them as files: reports, and tables and formats of other tools."""
+"""Open answers, read summaries, and write answers as files: reports, and formats of other tools."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import io
 import os
 import pathlib
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from advisor.ask import rubric_files
 from advisor.decide.decision import decide, decide_again
-from advisor.domain.answer import SCHEMA, Answer, encode
+from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, encode
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.wire import check_bounds
-from advisor.errors import ExportFileError, MissingExtraError
+from advisor.errors import ExportFileError, MissingExtraError, UserError
 from advisor.report import figures
 from advisor.report.figures import Value
-from advisor.store.runs import DECODING, refuse_newer
+from advisor.store.runs import DECODING, HistoryEntry, Run, refuse_newer, size_of_events
 from advisor.store.store import Store
 from advisor.version import how_to_install
 
@@ -157,3 +157,31 @@ def read_answer(name: str) -> Answer:
             f"{name} is not the answer of a run: {problem}", next_step
         ) from problem
     return answer
+
+
+def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
+    """Return the answer of a stored run; it is decided once and then read from the store.
+
+    A run without an answer, or that cannot be read, has an empty summary.
+    """
+    if entry.answer is not None:
+        return entry.answer
+    run = Run(store.run_directory(entry.run_id))
+    events_bytes = size_of_events(str(run.directory))
+    try:
+        summary = AnswerSummary.of(decide(run))
+    except UserError as problem:
+        return AnswerSummary(headline=problem.what)
+    store.save_answer(entry, summary, events_bytes)
+    return summary
+
+
+def read_summaries(store: Store, entries: Iterable[HistoryEntry]) -> dict[str, AnswerSummary]:
+    """Return the answers of the finished runs by their ids."""
+    return {entry.run_id: read_summary(store, entry) for entry in entries if entry.finished}
+
+
+def with_answers(store: Store, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    """Return the runs with their answers, in this order."""
+    answers = read_summaries(store, entries)
+    return [msgspec.structs.replace(entry, answer=answers.get(entry.run_id)) for entry in entries]

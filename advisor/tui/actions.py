@@ -13,6 +13,8 @@ import msgspec
 
 from advisor.context import Context
 from advisor.decide import absent_gpu
+from advisor.decide.recommend import further_budget, undecided_workflows
+from advisor.decide.unmeasured import arms_to_retry, needs_more_time
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -20,13 +22,9 @@ from advisor.errors import UserError
 from advisor.execute import quiet
 from advisor.execute.drafts import (
     DraftRun,
-    arms_to_retry,
     create,
-    further_budget,
-    needs_more_time,
     propose,
     propose_again,
-    undecided_workflows,
 )
 from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers

@@ -26,9 +26,9 @@ from sessions import expect_failure
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
+from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.answer import Problem
 from advisor.execute import execution
-from advisor.execute.drafts import arms_to_retry
 from advisor.report import recipe_text
 from advisor.store.runs import Run
 from advisor.store.store import Store

@@ -23,7 +23,8 @@ from onscreen import (
 from textual.pilot import Pilot
 
 from advisor.context import Context
-from advisor.execute.drafts import arms_to_retry, further_budget, undecided_workflows
+from advisor.decide.recommend import further_budget, undecided_workflows
+from advisor.decide.unmeasured import arms_to_retry
 from advisor.store.runs import Run
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp

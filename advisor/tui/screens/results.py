@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import TabbedContent
 
+from advisor.decide.unmeasured import arms_to_retry
 from advisor.errors import UserError
-from advisor.execute.drafts import arms_to_retry
 from advisor.report.answer import has_unfit_problem
 from advisor.tui import actions, text
 from advisor.tui.answer import (

@@ -152,6 +152,6 @@ class RunsScreen(AdvisorScreen):
 
 
 def _read_summaries(store: Store, entries: list[HistoryEntry]) -> dict[str, AnswerSummary]:
-    from advisor.decide.decision import read_summaries  # noqa: PLC0415 - speeds up the start
+    from advisor.report.answer_files import read_summaries  # noqa: PLC0415 - speeds up the start
 
     return read_summaries(store, entries)

@@ -19,15 +19,11 @@ from advisor.ask import rubric_files
 from advisor.ask.answers import Answers
 from advisor.context import Context
 from advisor.decide.decision import decide
+from advisor.decide.recommend import further_budget, undecided_workflows
+from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.catalogue import Catalogue
 from advisor.errors import GpuNotAttachedError
-from advisor.execute.drafts import (
-    arms_to_retry,
-    further_budget,
-    propose,
-    propose_again,
-    undecided_workflows,
-)
+from advisor.execute.drafts import propose, propose_again
 from advisor.probing.environments import registry
 from advisor.store.store import Store
 
