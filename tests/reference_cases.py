@@ -12,7 +12,7 @@ from kinds_source import MODELS
 from lazy import lazy
 
 from probes import protocol
-from probes.checking import dispatch, stored_reference
+from probes.checking import program_cell, stored_reference
 from probes.checking.stored_reference import Reference
 from probes.runtime.cells import Job
 from probes.runtime.reference import write_reference
@@ -87,7 +87,7 @@ class Factories:
         (rows,) = request.batch_sizes
         inputs = [subject.inputs(rows, number) for number in range(request.input_sets)]
         before = [[array.copy() for array in arrays] for arrays in inputs]
-        file = dispatch.reference_file(request, Shape(rows))
+        file = program_cell.reference_file(request, Shape(rows))
         with torch.no_grad():
             job = Job(request, cast("Any", None), pytorch_eager, subject)
             write_reference(job, Shape(rows), inputs)

@@ -31,7 +31,8 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import racing, repetitions
-from advisor.execute.recorder import RaceContext, Recorder, has_answer
+from advisor.execute.execution import has_answer
+from advisor.execute.recorder import RaceContext, Recorder
 from probes.wire.events import BlockTimed, Ready
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape

@@ -27,7 +27,7 @@ CORE_MODULES = (
     "adapter",
     "checking.arrays",
     "checking.correctness",
-    "checking.dispatch",
+    "checking.program_cell",
     "checking.text_correctness",
     "checking.stored_reference",
     "checking.text_reference",

@@ -94,7 +94,7 @@ def resume(
     output_format = choose_output_format(json=json, jsonl=jsonl)
     store = open_store()
     seconds = parse_duration("--wait-for-quiet", wait_for_quiet) if wait_for_quiet else None
-    from advisor.execute.remaining import newest_resumable
+    from advisor.execute.execution import newest_resumable
 
     chosen = store.find(run) if run else newest_resumable(store)
     if run in {"", LATEST}:

@@ -1,4 +1,7 @@
-"""Compute the answer of a run from its stored events, or again from its results; without effects."""
+"""Compute the answer of a run from its stored events, or again from its results.
+
+Deciding has no effect.
+"""
 
 from __future__ import annotations
 

@@ -12,9 +12,10 @@ import msgspec
 
 from advisor.context import Context
 from advisor.decide.decision import evaluate
-from advisor.decide.rounds import find_failure
+from advisor.decide.rounds import can_go_on, find_failure
+from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.question import Question
-from advisor.domain.run_events import Finished, LoggedEvent, Resumed
+from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import (
     BuildsAreGoneError,
@@ -22,6 +23,7 @@ from advisor.errors import (
     ModelCallError,
     ModelRefusedError,
     RunIsImportedError,
+    UnknownRunError,
 )
 from advisor.execute import (
     build_queue,
@@ -34,7 +36,7 @@ from advisor.execute import (
     starts,
 )
 from advisor.execute.quiet import load_reader, wait_until_quiet
-from advisor.execute.recorder import RaceContext, Recorder, answer_so_far, has_answer
+from advisor.execute.recorder import RaceContext, Recorder
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
@@ -92,6 +94,21 @@ def drop_refused(run: Run, context: Context) -> bool:
         return False
     context.store.delete(run.directory.name)
     return True
+
+
+def newest_resumable(store: Store) -> Run:
+    """Return the newest run that can go on, or the newest unfinished one if none can.
+
+    Raise `UnknownRunError` if there is no unfinished run of this machine.
+    """
+    newest: Run | None = None
+    for run, state in store.resumable_runs():
+        if can_go_on(state):
+            return run
+        newest = newest or run
+    if newest is None:
+        raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
+    return newest
 
 
 def _keeps_builds(header: Header, state: RunState) -> bool:
@@ -214,3 +231,18 @@ def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:
         probes_directory=context.probes,
         environment=context.environment,
     )
+
+
+def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
+    """Return the answer of now in few fields, and the arms that have not raced."""
+    waiting = remaining.waiting_arms(state, answer.question)
+    return ProvisionalAnswer(
+        answer=AnswerSummary.of(answer),
+        waiting=tuple(arm.id for arm in state.plan.arms if arm.id in waiting),
+    )
+
+
+def has_answer(header: Header, state: RunState) -> bool:
+    """Return whether the decision is made with what has been measured so far."""
+    summary = AnswerSummary.of(evaluate(header, state))
+    return summary.arm is not None and summary.decision_word != "OPEN"

@@ -1,17 +1,15 @@
-"""Number, time-stamp, store and fold the events of a run in progress; its answer so far."""
+"""A run in progress: its events are numbered, stored and folded; its workers and rules."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
-from advisor.decide.decision import evaluate
-from advisor.domain.answer import Answer, AnswerSummary
+from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
 from advisor.domain.question import Question
-from advisor.domain.run_events import LoggedEvent, ProvisionalAnswer, RunEvent
+from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
-from advisor.execute import remaining
 from advisor.probing.session import Session
 
 
@@ -77,18 +75,3 @@ class RaceContext:
     def state(self) -> RunState:
         """The state of the run after its last event."""
         return self.recorder.state
-
-
-def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
-    """Return the answer of now in few fields, and the arms that have not raced."""
-    waiting = remaining.waiting_arms(state, answer.question)
-    return ProvisionalAnswer(
-        answer=AnswerSummary.of(answer),
-        waiting=tuple(arm.id for arm in state.plan.arms if arm.id in waiting),
-    )
-
-
-def has_answer(header: Header, state: RunState) -> bool:
-    """Return whether the decision is made with what has been measured so far."""
-    summary = AnswerSummary.of(evaluate(header, state))
-    return summary.arm is not None and summary.decision_word != "OPEN"

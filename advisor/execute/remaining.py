@@ -1,17 +1,14 @@
-"""Which run `resume` continues, and which arms a run still has to measure."""
+"""Which arms a run still has to measure."""
 
 from __future__ import annotations
 
 import collections
 
 from advisor.decide.race import replay_race, results_by_shape
-from advisor.decide.rounds import can_go_on, controls, failed_arms, raced_arms
+from advisor.decide.rounds import controls, failed_arms, raced_arms
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
-from advisor.errors import UnknownRunError
-from advisor.store.runs import Run
-from advisor.store.store import Store
 
 
 def needed_arms(state: RunState, question: Question) -> list[Arm]:
@@ -90,18 +87,3 @@ def oom_beside_others(state: RunState) -> set[str]:
         for arm, processes in state.processes.items()
         if processes and len(set(processes[-1].residents_at_oom) - always_resident) > 1
     }
-
-
-def newest_resumable(store: Store) -> Run:
-    """Return the newest run that can go on, or the newest unfinished one if none can.
-
-    Raise `UnknownRunError` if there is no unfinished run of this machine.
-    """
-    newest: Run | None = None
-    for run, state in store.resumable_runs():
-        if can_go_on(state):
-            return run
-        newest = newest or run
-    if newest is None:
-        raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
-    return newest

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
-from probes.checking import dispatch, text_correctness
+from probes.checking import program_cell, text_correctness
 from probes.checking.deviation import root_mean_square, sample, subtract, unmasked
-from probes.checking.dispatch import Cell
+from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
@@ -72,7 +72,7 @@ def has_coupled_rows(request: Request) -> bool | None:
     return json.loads(file.read_text()) if file.exists() else None
 
 
-def has_dependent_rows(cell: Cell, reference: Reference, built: list[int]) -> bool:
+def has_dependent_rows(cell: ProgramCell, reference: Reference, built: list[int]) -> bool:
     """Return whether rows depend on each other, or outputs have no rows.
 
     The cell is that of eager PyTorch for the largest batch size.
@@ -98,7 +98,7 @@ class NewShape:
 
     shape: Shape
     #: The cell whose program is called.
-    cell: Cell
+    cell: ProgramCell
     inputs: list[Any]
     #: Returns what is wrong with outputs for these inputs; None if nothing is.
     find_fault: Callable[[list[Any]], str | None]
@@ -127,7 +127,9 @@ class NewShape:
         return NewShapeResult(self.shape, "wrong" if reason else outcome, first, steady, reason)
 
 
-def new_shapes(cells: Mapping[Shape, Cell], request: Request, *, short: bool) -> Iterator[NewShape]:
+def new_shapes(
+    cells: Mapping[Shape, ProgramCell], request: Request, *, short: bool
+) -> Iterator[NewShape]:
     """Yield what is tried.
 
     The program of the largest built shape tries the batch sizes, unless rows depend on each other;
@@ -140,8 +142,8 @@ def new_shapes(cells: Mapping[Shape, Cell], request: Request, *, short: bool) ->
             yield of_batch_size(cell, size)
     changed = at_new_length(request)
     (shape,) = changed.shapes
-    if request.new_shapes and dispatch.reference_file(changed, shape).exists():
-        reference = dispatch.load_reference(changed, shape)
+    if request.new_shapes and program_cell.reference_file(changed, shape).exists():
+        reference = program_cell.load_reference(changed, shape)
         smallest = dataclasses.replace(
             cells[request.shapes[0]], shape=shape, reference=reference, device_inputs=[]
         )
@@ -153,7 +155,7 @@ def new_shapes(cells: Mapping[Shape, Cell], request: Request, *, short: bool) ->
         )
 
 
-def of_batch_size(cell: Cell, size: int) -> NewShape:
+def of_batch_size(cell: ProgramCell, size: int) -> NewShape:
     """Return a batch of `size` rows of the built one; a text of rows is compared row by row."""
     reference, rules = cell.reference, cell.rules
     is_text = isinstance(reference, TokenReference)
@@ -203,7 +205,7 @@ def find_difference(
     return None
 
 
-def _time_call(cell: Cell, device_inputs: Any) -> tuple[float, Any]:
+def _time_call(cell: ProgramCell, device_inputs: Any) -> tuple[float, Any]:
     """Return the seconds of one call, to the end of its work, and its output."""
     start = perf_counter()
     output = cell.program(device_inputs)

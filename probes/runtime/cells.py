@@ -12,14 +12,14 @@ from typing import Any
 
 from probes import protocol
 from probes.adapter import Program, Subject, UnsupportedError, Workflow
-from probes.checking import dispatch, long_text
-from probes.checking.dispatch import Cell
+from probes.checking import long_text, program_cell
+from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.files import load_module
 from probes.measuring import sync_check, timing
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional
-from probes.runtime.process import KeptMemory
+from probes.runtime.process import KeptMemory, exclusive_calls
 from probes.wire import checks, events
 from probes.wire.outcome import Failure, Phase
 from probes.wire.shape import Shape
@@ -111,7 +111,7 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
     raise FailureError(Failure("unsupported", "load", reason, fix))
 
 
-def build_cells(job: Job) -> dict[Shape, Cell]:
+def build_cells(job: Job) -> dict[Shape, ProgramCell]:
     """Build for every shape, then check the outputs: only that needs the reference.
 
     Raise `FailureError` if outputs are wrong.
@@ -120,10 +120,10 @@ def build_cells(job: Job) -> dict[Shape, Cell]:
     cells = {}
     for shape, (program, device_inputs) in built.items():
         job.channel.start_phase("correctness", shape)
-        reference = dispatch.wait_for_reference(job.request, shape)
+        reference = program_cell.wait_for_reference(job.request, shape)
         rules = rules_for(job.request.accuracy, job.subject.dtype)
-        cell = Cell(job.workflow, shape, program, device_inputs, reference, rules)
-        with dispatch.exclusive_calls(job.request):
+        cell = ProgramCell(job.workflow, shape, program, device_inputs, reference, rules)
+        with exclusive_calls(job.request):
             record = check_cell(cell, job)
         cells[shape] = dataclasses.replace(cell, is_close=record.accuracy_class == "close")
     return cells
@@ -133,7 +133,7 @@ def build_program(job: Job, shape: Shape) -> tuple[Program, list[Any]]:
     """Build for one shape; return the program and its inputs, one entry for each input set."""
     workflow, subject, request, channel = job.workflow, job.subject, job.request, job.channel
     channel.start_phase("build", shape)
-    inputs = dispatch.load_inputs(request, shape)
+    inputs = program_cell.load_inputs(request, shape)
     kept = KeptMemory()
     with kept.counting(), channel.stopwatch() as build_seconds:
         program: Program = workflow.build(subject, inputs[0], request.at(shape))
@@ -145,7 +145,7 @@ def build_program(job: Job, shape: Shape) -> tuple[Program, list[Any]]:
     return program, device_inputs
 
 
-def check_cell(cell: Cell, job: Job) -> checks.Checked:
+def check_cell(cell: ProgramCell, job: Job) -> checks.Checked:
     """Report the accuracy and return it.
 
     Raise `FailureError` for outputs that are wrong, and for outputs that vary.
@@ -167,7 +167,7 @@ def check_cell(cell: Cell, job: Job) -> checks.Checked:
     return record
 
 
-def nondeterministic(cell: Cell, phase: Phase, difference: str) -> Failure:
+def nondeterministic(cell: ProgramCell, phase: Phase, difference: str) -> Failure:
     """Return the outcome of a program whose results vary, with the operators that may race."""
     operators = racing_operators(cell.workflow, cell.program)
     suspects = f"; operators that may race: {', '.join(operators)}" if operators else ""
@@ -176,7 +176,7 @@ def nondeterministic(cell: Cell, phase: Phase, difference: str) -> Failure:
     return Failure("nondeterministic", phase, reason, fix)
 
 
-def why_drawn(cell: Cell) -> tuple[str, str | None]:
+def why_drawn(cell: ProgramCell) -> tuple[str, str | None]:
     """Return why outputs of a model that seeds its random numbers differ, and a next step."""
     if not getattr(cell.reference, "draws", False):
         return "", None
@@ -201,14 +201,14 @@ def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any
     return {**limits, "calls": calls, "most_calls": calls, "most_seconds": seconds}
 
 
-def check_engagement(cell: Cell, job: Job) -> None:
+def check_engagement(cell: ProgramCell, job: Job) -> None:
     engagement = cell.workflow.engagement(cell.program, cell.device_inputs[0])
     job.channel.send(engagement)
     if engagement.share < job.request.minimum_engaged_share:
         raise FailureError(Failure("not-engaged", "correctness", engagement.proof))
 
 
-def warm_up_cell(cell: Cell, job: Job) -> timing.Block:
+def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
     """Warm up one cell and return the size of its blocks.
 
     Raise `FailureError` if its calls return before their work is done.
@@ -232,7 +232,7 @@ def warm_up_cell(cell: Cell, job: Job) -> timing.Block:
     return block
 
 
-def warm_up_first_token(cell: Cell) -> bool:
+def warm_up_first_token(cell: ProgramCell) -> bool:
     """Call for the first token of each input set, so that no visit compiles for it.
 
     Return False where prompts run one after the other.
@@ -246,11 +246,11 @@ def warm_up_first_token(cell: Cell) -> bool:
     return True
 
 
-def calls_of(cell: Cell) -> timing.Calls:
+def calls_of(cell: ProgramCell) -> timing.Calls:
     return timing.Calls(cell.program, cell.device_inputs, cell.workflow.synchronise)
 
 
-def measure_late_share(cell: Cell) -> float:
+def measure_late_share(cell: ProgramCell) -> float:
     """Return the share of a call's duration that `synchronise` does not cover."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
@@ -258,7 +258,7 @@ def measure_late_share(cell: Cell) -> float:
     return sync_check.late_share_of_output(calls_of(cell), cell.program.collect)
 
 
-def report_losses(cells: dict[Shape, Cell], job: Job) -> None:
+def report_losses(cells: dict[Shape, ProgramCell], job: Job) -> None:
     """Send the scores along the long text and the user's metric; what fails is not sent."""
     shape, request, channel = max(cells), job.request, job.channel
     program = cells[shape].program
@@ -291,7 +291,7 @@ class MeasuredModel:
     tokens) int64`, and new tokens, `(batch_size, output tokens) int64`.
     """
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: ProgramCell) -> None:
         self.batch_size = cell.shape.batch_size
         self._cell = cell
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from probes import protocol
 from probes.adapter import UnsupportedError, Workflow
-from probes.checking import dispatch
-from probes.checking.dispatch import Cell
+from probes.checking import program_cell
+from probes.checking.program_cell import ProgramCell
 from probes.files import load_module
 from probes.measuring import flexibility, timing
 from probes.runtime import process, reference, sandbox
@@ -148,12 +148,14 @@ def read_memory(workflow: Workflow) -> events.MemoryRead:
     return found
 
 
-def recipe_facts(job: Job, cells: dict[Shape, Cell]) -> events.RecipeFacts:
+def recipe_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.RecipeFacts:
     """Return what the arm's script needs."""
     workflow, subject, request = job.workflow, job.subject, job.request
     return events.RecipeFacts(
         allowances={
-            str(shape): dispatch.eager_allowance(cell.reference, cell.rules, is_close=cell.is_close)
+            str(shape): program_cell.eager_allowance(
+                cell.reference, cell.rules, is_close=cell.is_close
+            )
             for shape, cell in cells.items()
         },
         serving_command=workflow.serving_command(request)

@@ -1,4 +1,4 @@
-"""The worker's own process: its packages, its peak memory, memory that the advisor can check.
+"""The worker's own process: packages, peak memory, memory to check, its turn on the processors.
 
 The advisor reads the device's own view from outside of the worker.
 """
@@ -8,18 +8,26 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import fcntl
 import mmap
+import os
 import pathlib
 import sys
+import time
 from collections.abc import Iterator
 from importlib import metadata
 
+from probes import protocol
 from probes.wire.events import MemoryRead
 from probes.wire.facts import Environment
 
 KIBIBYTE = 1024
 #: NVIDIA's driver. It allocates below every library, so only the device counts its allocations.
 DRIVER = "libcuda.so.1"
+#: Seconds between two looks for free processors.
+POLL_SECONDS = 0.05
+#: A worker waits so long for the calls of another one, which may have been suspended.
+MOST_WAITING_SECONDS = 20.0
 
 
 def peak_rss_bytes(process: int | str = "self") -> int | None:
@@ -190,3 +198,32 @@ def _packages_of(distribution: metadata.Distribution) -> set[str]:
         else (line.partition(",")[0] for line in record.splitlines())
     )
     return {file.partition("/")[0].partition(".")[0] for file in files if file.endswith(MODULES)}
+
+
+@contextlib.contextmanager
+def exclusive_calls(request: protocol.Request) -> Iterator[None]:
+    """Let no other worker of the run call a model on the CPU meanwhile.
+
+    Threads of two processes that wait for each other by spinning take more than twice as long as
+    one process after the other.
+    """
+    if request.device != "cpu":
+        yield
+        return
+    file = pathlib.Path(request.shared_directory, "calls.lock")
+    with open(file, "w", opener=_open_plain) as lock:
+        end = time.monotonic() + MOST_WAITING_SECONDS
+        while time.monotonic() < end:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(POLL_SECONDS)
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has it too
+
+
+def _open_plain(path: str, flags: int) -> int:
+    """Open a file that another worker may have replaced, by a link or a pipe for example."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)

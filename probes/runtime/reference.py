@@ -10,8 +10,8 @@ from typing import Any
 
 from probes import protocol
 from probes.adapter import ModelError
-from probes.checking import array_reference, arrays, dispatch, text_reference
-from probes.checking.dispatch import Cell
+from probes.checking import array_reference, arrays, program_cell, text_reference
+from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
 from probes.files import replace_when_complete
@@ -34,9 +34,9 @@ def run_role(job: Job) -> None:
         return
     for shape in request.shapes:
         channel.start_phase("correctness", shape)
-        inputs = dispatch.load_inputs(request, shape)
+        inputs = program_cell.load_inputs(request, shape)
         of_shape = job.at(shape)
-        with dispatch.exclusive_calls(request):
+        with process.exclusive_calls(request):
             write_reference(of_shape, shape, inputs)
             workload = measure_workload(of_shape.subject, inputs[0], shape, request)
         channel.send(workload)
@@ -55,7 +55,7 @@ def make_inputs(job: Job, shape: Shape) -> None:
     if hasattr(subject, "settle_inputs"):
         count = subject.settle_inputs(shape.batch_size, count)
     inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
-    arrays.save(dispatch.inputs_file(job.request, shape), inputs)
+    arrays.save(program_cell.inputs_file(job.request, shape), inputs)
 
 
 def write_reference(job: Job, shape: Shape, inputs: list[list[Any]]) -> None:
@@ -65,7 +65,7 @@ def write_reference(job: Job, shape: Shape, inputs: list[list[Any]]) -> None:
     """
     subject, request = job.subject, job.request
     program = job.workflow.build(subject, inputs[0], request)
-    file = dispatch.reference_file(request, shape)
+    file = program_cell.reference_file(request, shape)
     device_inputs = [program.feed(arguments) for arguments in inputs]
     if request.task == protocol.GENERATE:
         name, runs = subject.reference_runs(program, device_inputs)
@@ -76,7 +76,7 @@ def write_reference(job: Job, shape: Shape, inputs: list[list[Any]]) -> None:
     reference = array_reference.create_reference(
         name,
         exact,
-        dispatch.run_program(job.workflow, program, device_inputs),
+        program_cell.run_program(job.workflow, program, device_inputs),
         inputs,
         getattr(subject, "class_counts", ()),
         findings,
@@ -114,14 +114,14 @@ def write_long_text(job: Job) -> None:
 def record_coupled_rows(job: Job) -> None:
     """Record whether rows depend on each other, or outputs have no rows; nothing for text."""
     request, shape = job.request, max(job.request.shapes)
-    found = dispatch.load_reference(request, shape)
+    found = program_cell.load_reference(request, shape)
     inputs = found.inputs[0]
     if not isinstance(found, Reference) or not flexibility.is_batched(inputs, shape.batch_size):
         return
     program = job.workflow.build(job.subject, inputs, request)
     rules = rules_for(request.accuracy, job.subject.dtype)
-    cell = Cell(job.workflow, shape, program, [], found, rules)
-    with dispatch.exclusive_calls(request):
+    cell = ProgramCell(job.workflow, shape, program, [], found, rules)
+    with process.exclusive_calls(request):
         is_coupled = flexibility.has_dependent_rows(cell, found, request.batch_sizes)
     with replace_when_complete(flexibility.coupled_rows_file(request)) as partial:
         partial.write_text(json.dumps(is_coupled))
@@ -136,7 +136,7 @@ def make_length_reference(job: Job) -> None:
         subject = job.subject.at(changed)
     except ModelError:
         return
-    dispatch.reference_file(changed, shape).parent.mkdir(exist_ok=True)
+    program_cell.reference_file(changed, shape).parent.mkdir(exist_ok=True)
     changed_job = dataclasses.replace(job, request=changed, subject=subject)
     write_reference(changed_job, shape, [subject.inputs(shape.batch_size, 0)])
 

@@ -29,7 +29,7 @@ import numpy as np
 from probes import protocol
 from probes.adapter import Server, UnsupportedError
 from probes.checking import text_correctness
-from probes.checking.dispatch import Cell
+from probes.checking.program_cell import ProgramCell
 from probes.protocol import FIRST_ORDINARY_TOKEN, Request
 from probes.runtime import process
 from probes.runtime.failures import exception_summary
@@ -219,7 +219,7 @@ class ServedProgram:
             raise RuntimeError(message) from problem
 
     def sample_texts(
-        self, cell: Cell, is_over: Callable[[], bool]
+        self, cell: ProgramCell, is_over: Callable[[], bool]
     ) -> tuple[events.TextsSampled, str | None]:
         """Ask for the text of one checked prompt after the other until `is_over`, which waits.
 

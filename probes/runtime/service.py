@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from probes import protocol
-from probes.checking.dispatch import Cell
+from probes.checking.program_cell import ProgramCell
 from probes.measuring import flexibility, sync_check, timing
 from probes.runtime.cells import Job, calls_of, nondeterministic
 from probes.runtime.failures import FailureError, attempt, exception_summary
@@ -27,7 +27,7 @@ class Service:
     """A worker that has built everything."""
 
     job: Job
-    cells: dict[Shape, Cell]
+    cells: dict[Shape, ProgramCell]
     blocks: dict[Shape, timing.Block]
     #: Launches a tiny kernel; None without a GPU.
     launch: Callable[[], object] | None = None

@@ -14,8 +14,7 @@ from advisor.cli.execution import InterruptedRunError, Interruptions
 from advisor.context import Context
 from advisor.errors import UserError
 from advisor.execute.drafts import prepare
-from advisor.execute.execution import execute
-from advisor.execute.remaining import newest_resumable
+from advisor.execute.execution import execute, newest_resumable
 from advisor.store.store import Store
 
 home, probes, rubric = map(pathlib.Path, sys.argv[1:4])

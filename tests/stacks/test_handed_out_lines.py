@@ -18,7 +18,7 @@ import workers
 from lazy import lazy
 
 from probes import adapter, protocol
-from probes.checking import dispatch
+from probes.checking import program_cell
 
 torch = lazy("torch")
 cpp_builder = lazy("torch._inductor.cpp_builder")
@@ -121,7 +121,7 @@ def test_a_timed_call_does_what_the_handed_out_lines_do(
     with torch.inference_mode():
         program = workflow.build(subject, arguments, request)
         device_inputs = program.feed(arguments)
-        (timed,) = dispatch.run_program(workflow, program, [device_inputs])
+        (timed,) = program_cell.run_program(workflow, program, [device_inputs])
         assert workflow.engagement(program, device_inputs).share == 1.0
         counts.clear()
         program(device_inputs)

@@ -34,9 +34,8 @@ from advisor.domain.run_events import (
 )
 from advisor.errors import NotWritableError, UnknownRunError
 from advisor.execute import building, remaining
-from advisor.execute.execution import drop_refused, execute
+from advisor.execute.execution import drop_refused, execute, newest_resumable
 from advisor.execute.recorder import Recorder
-from advisor.execute.remaining import newest_resumable
 from advisor.probing import session as probing_session
 from advisor.probing.session import Session
 from advisor.probing.worker_process import Worker

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from workers import rules
 
-from probes.checking import correctness, dispatch, output_check
+from probes.checking import correctness, output_check, program_cell
 from probes.checking.array_reference import create_reference
 from probes.checking.rules import MANY, most_by_chance
 from probes.checking.stored_reference import Limits, Reference
@@ -170,5 +170,5 @@ def test_a_recipe_may_differ_from_eager_in_as_many_integers(
 ) -> None:
     found = rules("bfloat16", tolerance=tolerance)
     reference = integers_of(20, 20)
-    allowances = dispatch.eager_allowance(reference, found, is_close=is_close)
+    allowances = program_cell.eager_allowance(reference, found, is_close=is_close)
     assert allowances == pytest.approx([max(share, most_by_chance(20, 0.0, 40, found) / 20)])

@@ -13,7 +13,7 @@ import pytest
 from workers import rules
 
 from probes.checking.array_reference import create_reference
-from probes.checking.dispatch import Cell
+from probes.checking.program_cell import ProgramCell
 from probes.checking.stored_reference import Reference
 from probes.measuring import flexibility
 from probes.wire.shape import Shape
@@ -63,7 +63,7 @@ def test_an_index_at_a_near_tie_is_no_wrong_output_of_a_new_size(
 
 
 def try_size(size: int, change: Callable[[Any], Any] = lambda output: output) -> Any:
-    cell = Cell(WORKFLOW, Shape(BUILT), Program(change), [], reference(), rules())
+    cell = ProgramCell(WORKFLOW, Shape(BUILT), Program(change), [], reference(), rules())
     return flexibility.of_batch_size(cell, size).call()
 
 

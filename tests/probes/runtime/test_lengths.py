@@ -13,7 +13,7 @@ import workers
 from forks import ForkServer
 
 from probes import protocol
-from probes.checking import dispatch
+from probes.checking import program_cell
 from probes.checking.text_reference import TokenReference
 from probes.wire.shape import Shape
 
@@ -109,7 +109,7 @@ def test_a_pass_is_checked_and_timed_at_each_length(
     assert all(
         each["accuracy_class"] == "exact" for each in answer.events if each["event"] == "checked"
     )
-    inputs = [dispatch.load_reference(request, shape).inputs[0][0] for shape in expected]
+    inputs = [program_cell.load_reference(request, shape).inputs[0][0] for shape in expected]
     assert [array.shape[:2] for array in inputs] == [(1, 4), (2, 4), (1, 9), (2, 9)]
 
 
@@ -163,7 +163,7 @@ def test_text_is_generated_at_each_pair_of_lengths(
     )
     expected = [Shape(2, *pair) for pair in lengths]
     assert shapes_of(answer, "checked") == expected
-    references = [dispatch.load_reference(request, shape) for shape in expected]
+    references = [program_cell.load_reference(request, shape) for shape in expected]
     texts = [each for each in references if isinstance(each, TokenReference)]
     produced = [(each.inputs[0][0], each.tokens[0]) for each in texts]
     assert [(len(prompts[0]), len(new[0])) for prompts, new in produced] == [(4, 3), (8, 3), (8, 5)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probes.checking.dispatch import Cell
+from probes.checking.program_cell import ProgramCell
 from probes.runtime.cells import Job, report_losses
 from probes.runtime.failures import exception_summary
 from probes.wire.checks import UserMetric
@@ -49,7 +49,7 @@ def ask(directory: pathlib.Path, function: str) -> list[Any]:
     workflow = types.SimpleNamespace(synchronise=lambda: None)
     unused: Any = None
     cells = {
-        shape: Cell(workflow, shape, Doubling(), [], unused, unused)
+        shape: ProgramCell(workflow, shape, Doubling(), [], unused, unused)
         for shape in (Shape(1), Shape(4))
     }
     report_losses(cells, Job(request, channel, workflow))

@@ -12,7 +12,7 @@ import workers
 from workers import WorkerResult, rules
 
 from probes.adapter import UnsupportedError
-from probes.checking.dispatch import Cell
+from probes.checking.program_cell import ProgramCell
 from probes.measuring.timing import Block
 from probes.runtime.cells import Job, warm_up_first_token
 from probes.runtime.service import Service
@@ -128,8 +128,8 @@ def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
     assert len(events(answer, "block_timed")) == 1
 
 
-def text_cell(program: TextProgram) -> Cell:
-    return Cell(SYNCHRONOUS, Shape(1), program, ["prompts"], cast("Any", None), rules())
+def text_cell(program: TextProgram) -> ProgramCell:
+    return ProgramCell(SYNCHRONOUS, Shape(1), program, ["prompts"], cast("Any", None), rules())
 
 
 def text_service(

@@ -1,15 +1,12 @@
-"""Choose by task how outputs are referenced and checked.
+"""The program of a cell and its reference; the task chooses how outputs are checked.
 
 The reference decides after that: arrays for a forward pass, tokens for generated text.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import fcntl
 import functools
-import os
 import pathlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,10 +26,8 @@ from probes.checking.rules import Rules
 from probes.wire import checks
 from probes.wire.shape import Shape
 
-#: Seconds between two looks for a reference, or for the processors.
+#: Seconds between two looks for a reference.
 POLL_SECONDS = 0.05
-#: A worker waits so long for the calls of another one, which may have been suspended.
-MOST_WAITING_SECONDS = 20.0
 AnyReference = stored_reference.Reference | text_reference.TokenReference
 
 
@@ -66,35 +61,6 @@ def wait_for_reference(request: protocol.Request, shape: Shape) -> AnyReference:
     return load_reference(request, shape)
 
 
-@contextlib.contextmanager
-def exclusive_calls(request: protocol.Request) -> Iterator[None]:
-    """Let no other worker of the run call a model on the CPU meanwhile.
-
-    Threads of two processes that wait for each other by spinning take more than twice as long as
-    one process after the other.
-    """
-    if request.device != "cpu":
-        yield
-        return
-    file = pathlib.Path(request.shared_directory, "calls.lock")
-    with open(file, "w", opener=_open_plain) as lock:
-        end = time.monotonic() + MOST_WAITING_SECONDS
-        while time.monotonic() < end:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            time.sleep(POLL_SECONDS)
-        try:
-            yield
-        finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has it too
-
-
-def _open_plain(path: str, flags: int) -> int:
-    """Open a file that another worker may have replaced, by a link or a pipe for example."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-
-
 def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
     file = reference_file(request, shape)
     return (
@@ -105,7 +71,7 @@ def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class ProgramCell:
     """The program for a shape, and what its outputs are compared with."""
 
     workflow: Workflow
