@@ -58,7 +58,7 @@ class Progress:
     answer: str = ""
 
 
-class Measurement:
+class RecommendProcess:
     """A process of `recommend`, and the files that it writes."""
 
     def __init__(self, arguments: list[str], folder: pathlib.Path) -> None:
@@ -149,7 +149,7 @@ def weights(priorities: str) -> dict[str, str | bool]:
 def serving() -> Iterator[MCPServer]:
     """Yield the server; end the measurement that runs when the block ends."""
     server = MCPServer("p3-advisor", instructions=SKILL.read_text(encoding="utf-8"))
-    measurements: list[Measurement] = []
+    measurements: list[RecommendProcess] = []
     with tempfile.TemporaryDirectory(prefix="p3-mcp-") as folder:
         _add_measuring_tools(server, measurements, pathlib.Path(folder))
         _add_reading_tools(server)
@@ -162,7 +162,7 @@ def serving() -> Iterator[MCPServer]:
 
 
 def _add_measuring_tools(
-    server: MCPServer, measurements: list[Measurement], folder: pathlib.Path
+    server: MCPServer, measurements: list[RecommendProcess], folder: pathlib.Path
 ) -> None:
     @server.tool()
     async def measure(
@@ -194,7 +194,7 @@ def _add_measuring_tools(
         arguments = given({"model": model, **weights(priorities), **(options or {})})
         place = folder / str(len(measurements))
         place.mkdir()
-        measurements.append(Measurement(arguments, place))
+        measurements.append(RecommendProcess(arguments, place))
         await measurements[-1].wait(wait_seconds)
         return await measurements[-1].progress()
 

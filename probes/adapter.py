@@ -1,8 +1,8 @@
 """The interface between the harness and a workflow's module in `probes/workflows/`.
 
-A module with the functions of `Workflow` is a workflow; there is no base class and no registration.
-The harness loads the module by the file named in the request. It calls `versions`, `settings` and
-`open_subject`; then, for each shape, `build`, `Program.feed` and the program; then
+A module with the functions of `WorkflowModule` is a workflow; there is no base class and no
+registration. The harness loads the module by the file named in the request. It calls `versions`,
+`settings` and `open_subject`; then, for each shape, `build`, `Program.feed` and the program; then
 `engagement`. The code for users has the lines of `integration`; see
 `advisor.recipes.snippet`.
 """
@@ -32,7 +32,7 @@ __all__ = [
     "Subject",
     "TextProgram",
     "UnsupportedError",
-    "Workflow",
+    "WorkflowModule",
     "option_words",
 ]
 
@@ -192,7 +192,7 @@ def option_words(options: Mapping[str, object]) -> list[str]:
     return [word for name, value in options.items() for word in (f"--{name}", str(value))]
 
 
-class Workflow(Protocol):
+class WorkflowModule(Protocol):
     """The functions of a workflow's module.
 
     A workflow that generates text declares `TASKS = ("forward", "generate")`; the default is

@@ -14,7 +14,8 @@ Standard input carries one-line tokens:
     visit SHAPE ROUND           time one block of calls
     sustain SHAPE SECONDS       call without a pause for that long
     diagnose                    profile a few calls of each shape
-    probe CONCURRENCY SECONDS   keep this many requests at the server (role `serve`) for that long
+    closed-loop CONCURRENCY SECONDS
+                                keep this many requests at the server (role `serve`) for that long
     sample SECONDS              check a text of the server every so many seconds
     enough                      end `sample`
     new-shapes                  check the outputs, then try batch sizes and a length that were not
@@ -26,10 +27,10 @@ Standard input carries one-line tokens:
     outputs                     compute the reference outputs (the reference worker only), end
     check                       check the outputs again; `stop` does not repeat this
     stop                        check the outputs again, respond, end
-After `build`, `warm`, `sustain`, `diagnose`, `probe`, `enough`, `check`, `allocate` and `peaks` the
-worker reports `ready`. The reference worker also does when it has written the inputs, with which
-others can build. End of file means that the advisor is gone; the watchdog then kills the worker and
-everything it started.
+After `build`, `warm`, `sustain`, `diagnose`, `closed-loop`, `enough`, `check`, `allocate` and
+`peaks` the worker reports `ready`. The reference worker also does when it has written the inputs,
+with which others can build. End of file means that the advisor is gone; the watchdog then kills
+the worker and everything it started.
 While other workers are timed, the advisor suspends (SIGSTOP) the processes of those that build.
 Before they continue it writes the seconds of all suspensions so far to `suspended`; they are no
 part of the seconds of a build.

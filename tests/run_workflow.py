@@ -23,7 +23,7 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import WorkerEnded, WorkerReported
 from advisor.execute.drafts import prepare
 from advisor.execute.execution import run_config_of
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.store.store import Store
 from probes.wire.events import PhaseStarted
 
@@ -34,7 +34,7 @@ def run_arms(answers: Answers, folder: pathlib.Path) -> bool:
     run = prepare(answers, context)
     plan, failed = run.state().plan, False
     arms = [arm for arm in plan.arms if arm != plan.baseline and not arm.duplicate_of]
-    with Session(run_config_of(run, run.header(), context)) as session:
+    with WorkerSession(run_config_of(run, run.header(), context)) as session:
         for event in itertools.chain(
             session.start_reference(plan.baseline, 0),
             session.start([(arm, 0) for arm in arms]),

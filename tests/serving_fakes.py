@@ -41,10 +41,10 @@ def copy_rubric(fake_rubric: pathlib.Path, directory: pathlib.Path) -> pathlib.P
         ("least_ttfts = 20", "least_ttfts = 2"),
         ("least_misses = 1", "least_misses = 0.2"),
         ("gap_seconds = 2.0", "gap_seconds = 0.1"),
-        ("probe_concurrencies = [1, 4, 16, 64]", "probe_concurrencies = [1, 4]"),
-        ("probe_seconds = 2.0", "probe_seconds = 0.2"),
+        ("closed_loop_concurrencies = [1, 4, 16, 64]", "closed_loop_concurrencies = [1, 4]"),
+        ("closed_loop_seconds = 2.0", "closed_loop_seconds = 0.2"),
         # A busy machine delays single requests.
-        ("probe_gain = 1.3", "probe_gain = 3.0"),
+        ("closed_loop_gain = 1.3", "closed_loop_gain = 3.0"),
         ("ladder = [0.4, 0.6, 0.8, 1.0]", "ladder = [0.5, 1.0]"),
         ("most_blocks = 8", "most_blocks = 2"),
         ("most_block_seconds = 45.0", "most_block_seconds = 1.5"),

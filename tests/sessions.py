@@ -18,7 +18,7 @@ from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, Worker
 from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.probing.run_config import RunConfig
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.store.runs import Run
 from probes.wire.events import Event, Prepared, Ready
 from probes.wire.outcome import Failure, FailureStatus, Outcome
@@ -52,7 +52,7 @@ def run_config(
     )
 
 
-def start_workers(session: Session, *arms: Arm) -> list[RunEvent]:
+def start_workers(session: WorkerSession, *arms: Arm) -> list[RunEvent]:
     """Start the reference and import the arms, as the pipeline does before the first build."""
     return [
         *session.start_reference(BASELINE, 0),

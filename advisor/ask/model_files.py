@@ -44,7 +44,7 @@ READING_ERRORS = (
 )
 
 
-class Field(NamedTuple):
+class MessageField(NamedTuple):
     """A field of an encoded message: its number, its whole number, and where its bytes are."""
 
     number: int
@@ -94,7 +94,7 @@ def read_exported_dimensions(file: pathlib.Path, *, of_examples: bool = False) -
 def read_onnx_dimensions(file: pathlib.Path) -> list[int | None]:
     """Return the first dimension of each input of an ONNX file; None for a free one."""
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        (graph,) = _select(data, [Field(0, 0, 0, len(data))], MODEL_GRAPH)
+        (graph,) = _select(data, [MessageField(0, 0, 0, len(data))], MODEL_GRAPH)
         initializers = _select(data, [graph], GRAPH_INITIALIZER)
         weights = _texts(data, initializers, INITIALIZER_NAME)
         inputs = [
@@ -105,31 +105,33 @@ def read_onnx_dimensions(file: pathlib.Path) -> list[int | None]:
         return [_value(data, dimensions[0]) for dimensions in inputs if dimensions]
 
 
-def _texts(data: mmap.mmap, messages: Iterable[Field], number: int) -> set[bytes]:
+def _texts(data: mmap.mmap, messages: Iterable[MessageField], number: int) -> set[bytes]:
     """Return the texts in the fields of the messages that have this number."""
     return {data[each.start : each.end] for each in _select(data, messages, number)}
 
 
-def _dimensions(data: mmap.mmap, declared: Field) -> list[Field]:
+def _dimensions(data: mmap.mmap, declared: MessageField) -> list[MessageField]:
     """Return the dimensions of an input."""
-    found: Iterable[Field] = [declared]
+    found: Iterable[MessageField] = [declared]
     for number in INPUT_DIMENSIONS:
         found = _select(data, found, number)
     return list(found)
 
 
-def _value(data: mmap.mmap, dimension: Field) -> int | None:
+def _value(data: mmap.mmap, dimension: MessageField) -> int | None:
     """Return the size of a dimension; None for a free one."""
     return next((each.value for each in _select(data, [dimension], DIMENSION_VALUE)), None)
 
 
-def _select(data: mmap.mmap, messages: Iterable[Field], number: int) -> Iterator[Field]:
+def _select(
+    data: mmap.mmap, messages: Iterable[MessageField], number: int
+) -> Iterator[MessageField]:
     """Yield the fields of the messages that have this number."""
     for message in messages:
         yield from (each for each in _fields(data, message) if each.number == number)
 
 
-def _fields(data: mmap.mmap, message: Field) -> Iterator[Field]:
+def _fields(data: mmap.mmap, message: MessageField) -> Iterator[MessageField]:
     """Yield the fields of a message; raise `ValueError` for bytes that are none."""
     position = message.start
     while position < message.end:
@@ -141,7 +143,7 @@ def _fields(data: mmap.mmap, message: Field) -> Iterator[Field]:
         if end > message.end or wire_type not in {VARINT, DELIMITED, *FIXED_LENGTHS}:
             reason = f"no field of a message at byte {position}"
             raise ValueError(reason)
-        yield Field(key >> 3, value, position, end)
+        yield MessageField(key >> 3, value, position, end)
         position = end
 
 

@@ -176,7 +176,7 @@ def summarise_run(header: Header, state: RunState) -> Results:
         races,
         dtype=question.dtype,
         noise=catalogue.presets.noise,
-        weights=question.weights,
+        weights=question.shape_weights,
     )
     platforms = (performance_portability.platform_of(header, state, results), *state.platforms)
     portability = (

@@ -235,7 +235,7 @@ def load_platform(run: Run) -> Platform:
     header, state = run.header(), run.state()
     races = results_by_shape(state, header.question)
     question = header.question
-    results = summarise(state, races, dtype=question.dtype, weights=question.weights)
+    results = summarise(state, races, dtype=question.dtype, weights=question.shape_weights)
     return platform_of(header, state, results)
 
 

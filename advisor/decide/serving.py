@@ -276,7 +276,7 @@ def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules,
     ]
     best = max((found.low for found in goodputs if found is not None), default=0.0)
     own = goodput_of_arm(state, arm, load, seed)
-    reach = greatest_goodput(state.processes.get(arm, ()), load, rules.probe_gain)
+    reach = greatest_goodput(state.processes.get(arm, ()), load, rules.closed_loop_gain)
     is_beaten = own is not None and own.high < best
     return not is_beaten and (reach is None or best <= rules.far_below * reach)
 

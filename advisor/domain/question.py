@@ -217,7 +217,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return lengths.input_tokens, None if self.task == "forward" else lengths.output_tokens
 
     @property
-    def weights(self) -> dict[Shape, float]:
+    def shape_weights(self) -> dict[Shape, float]:
         """The weight of each shape in means over all shapes; the mean weight is 1."""
         shares = (each.share for each in self.lengths for _ in self.batch_sizes)
         return {

@@ -37,9 +37,9 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
     least_misses: Annotated[float, msgspec.Meta(ge=0)]
     most_block_seconds: Annotated[float, msgspec.Meta(gt=0)]
     #: Requests at once and seconds of the closed loops before the load.
-    probe_concurrencies: tuple[Annotated[int, msgspec.Meta(ge=1)], ...]
-    probe_seconds: Annotated[float, msgspec.Meta(gt=0)]
-    probe_gain: Annotated[float, msgspec.Meta(ge=1)]
+    closed_loop_concurrencies: tuple[Annotated[int, msgspec.Meta(ge=1)], ...]
+    closed_loop_seconds: Annotated[float, msgspec.Meta(gt=0)]
+    closed_loop_gain: Annotated[float, msgspec.Meta(ge=1)]
     #: Shares of the probed rate that the search tries first.
     ladder: Annotated[tuple[Factor, ...], msgspec.Meta(min_length=1)]
     far_below: Annotated[float, msgspec.Meta(gt=0)]
@@ -149,7 +149,7 @@ class ServedArm(msgspec.Struct, frozen=True, kw_only=True):
     texts_checked: int = 0
     #: The command that started the server, as it was measured.
     command: str
-    #: Tokens per second with equal prompts in one batch: what the batch probe would compare.
+    #: Tokens per second with equal prompts in one batch: what the check in one batch would compare.
     batch_tokens_per_second: float | None = None
     #: Price of a million generated tokens at the goodput; null without a price.
     cost_per_million_tokens: float | None = None

@@ -25,7 +25,7 @@ from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
 from advisor.execute.build_limits import MORE_TIME
 from advisor.execute.recorder import RaceContext
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import NextBuild, SideBySideBuilds
 from probes.wire.outcome import Failure
 
@@ -168,7 +168,7 @@ def seconds_left(context: RaceContext) -> float:
     return context.races_end - context.clock() if context.state.groups else math.inf
 
 
-def has_new_arm(session: Session, state: RunState) -> bool:
+def has_new_arm(session: WorkerSession, state: RunState) -> bool:
     """Return whether an arm that has not raced is built."""
     known = raced_arms(state) | controls(state)
     return any(arm.id not in known for arm in racing.warmed_up_arms(session, state))

@@ -35,12 +35,12 @@ from advisor.execute import (
     servers,
     starts,
 )
-from advisor.execute.quiet import load_reader, wait_until_quiet
+from advisor.execute.quiet import activity_reader, wait_until_quiet
 from advisor.execute.recorder import RaceContext, Recorder
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import SideBySideBuilds
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -129,14 +129,17 @@ def _execute_steps(
     if recorder.state.processes:
         yield recorder.record(Resumed())
     question = header.question
-    read = load_reader(header.machine, question.gpus, context)
+    read = activity_reader(header.machine, question.gpus, context)
     limits = header.catalogue.presets.quiet
     quiet = wait_until_quiet(read, limits, question.wait_seconds, context.clock)
     yield from recorder.record_each(quiet)
     config, gpus = run_config_of(run, header, context), question.gpus
     monitor = ConditionsMonitor([GpuMonitor(gpu) for gpu in gpus])
     memory_monitor = DeviceMemoryMonitor(gpus) if gpus else None
-    with monitor.running(), Session(config, monitor, memory_monitor, context.clock) as session:
+    with (
+        monitor.running(),
+        WorkerSession(config, monitor, memory_monitor, context.clock) as session,
+    ):
         if question.load is not None:
             yield from servers.measure_servers(session, recorder, question.load, context.clock)
             yield recorder.record(Finished())

@@ -22,7 +22,7 @@ from advisor.domain.workflow import Workflow
 from advisor.execute import build_limits, racing, remaining
 from advisor.execute.recorder import RaceContext
 from advisor.execute.repetitions import excluded_by_declaration, leaders_of
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.store.store import Store
 
 #: Order in which the two fastest arms are sustained: an even drift affects both alike.
@@ -95,12 +95,12 @@ def free_memory(context: RaceContext) -> Iterator[LoggedEvent]:
             yield from recorder.record_each(profile_and_stop(session, arm, question))
 
 
-def profile_and_stop(session: Session, arm: str, question: Question) -> Iterator[RunEvent]:
+def profile_and_stop(session: WorkerSession, arm: str, question: Question) -> Iterator[RunEvent]:
     yield from profile(session, arm, question)
     yield from session.stop({arm})
 
 
-def profile(session: Session, arm: str, question: Question) -> Iterator[RunEvent]:
+def profile(session: WorkerSession, arm: str, question: Question) -> Iterator[RunEvent]:
     """Profile an arm; then, if the budget asks for it, try shapes that were not built.
 
     The worker ends after these shapes.

@@ -135,7 +135,7 @@ def _open_gpu(uuid: str, library: Any) -> DeviceReader | None:  # noqa: ANN401 -
 ReadLoad: TypeAlias = Callable[[float], MachineActivity]
 
 
-def load_reader(machine: Machine, gpus: Sequence[str], context: Context) -> ReadLoad:
+def activity_reader(machine: Machine, gpus: Sequence[str], context: Context) -> ReadLoad:
     """Return a function that observes the processors, and the GPUs with these UUIDs."""
     reader = ActivityReader(machine.cpu.usable_processors, gpus)
     return lambda seconds: reader.read(seconds, context.clock, context.sleep)

@@ -27,7 +27,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState, varying_sibling
 from advisor.execute.recorder import RaceContext
 from advisor.execute.remaining import oom_beside_others
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from probes.wire.shape import Shape
 
 #: Rounds before a race can decide anything. A race that is closed earlier is wasted: the intervals
@@ -51,7 +51,7 @@ class DiscardCounts:
 
 
 def measure_visit(
-    session: Session, arm: str, shape: Shape, number: int, counts: DiscardCounts
+    session: WorkerSession, arm: str, shape: Shape, number: int, counts: DiscardCounts
 ) -> Iterator[RunEvent]:
     """Time one block of calls in round `number`.
 
@@ -173,7 +173,7 @@ def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedE
         yield recorder.record(closed)
 
 
-def warmed_up_arms(session: Session, state: RunState) -> list[Arm]:
+def warmed_up_arms(session: WorkerSession, state: RunState) -> list[Arm]:
     """Return the arms whose workers are running and have warmed up at all shapes."""
     return [
         arm

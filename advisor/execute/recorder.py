@@ -10,7 +10,7 @@ from advisor.domain.event_folding import fold
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 
 
 class Recorder:
@@ -52,7 +52,7 @@ class Recorder:
 class RaceContext:
     """The workers, the record and the rules of one run while it is measured."""
 
-    session: Session
+    session: WorkerSession
     recorder: Recorder
     header: Header
     #: Seconds from an arbitrary origin.

@@ -34,7 +34,7 @@ from advisor.execute.build_limits import MORE_TIME
 from advisor.execute.recorder import Recorder
 from advisor.probing.load_generator import LoadGenerator, divide_processors
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import confine
 from probes.wire.events import Serving
 from probes.wire.outcome import Failure
@@ -47,7 +47,10 @@ REFERENCE_ARM = Arm(
 
 
 def measure_servers(
-    session: Session, recorder: Recorder, load_question: LoadQuestion, clock: Callable[[], float]
+    session: WorkerSession,
+    recorder: Recorder,
+    load_question: LoadQuestion,
+    clock: Callable[[], float],
 ) -> Iterator[LoggedEvent]:
     """Measure every arm's server; raise `NothingViableError` if the reference fails.
 
@@ -86,7 +89,7 @@ def measure_servers(
             yield from load.measure_arm(arm, REPEAT)
 
 
-def _make_reference(session: Session, recorder: Recorder) -> Iterator[LoggedEvent]:
+def _make_reference(session: WorkerSession, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Let the reference worker make checkpoint, prompts and texts, unless it has."""
     if not has_reference(recorder.state):
         number = next_process_number(recorder.state, REFERENCE)
@@ -151,7 +154,7 @@ class ServerLoad:
 
     def __init__(
         self,
-        session: Session,
+        session: WorkerSession,
         recorder: Recorder,
         load: LoadQuestion,
         generator_python: str,
@@ -207,7 +210,7 @@ class ServerLoad:
 
     def _search(self, arm: Arm) -> Iterator[RunEvent]:
         """Search the goodput, coarsely for an arm that cannot lead."""
-        yield from self._probe(arm)
+        yield from self._run_closed_loops(arm)
         if not self._session.is_running(arm.id):
             return
         rules = self._rules
@@ -233,15 +236,15 @@ class ServerLoad:
                 if not block.discarded:
                     search.record(load_block(block, self._load))
 
-    def _probe(self, arm: Arm) -> Iterator[RunEvent]:
+    def _run_closed_loops(self, arm: Arm) -> Iterator[RunEvent]:
         """Run closed loops with more and more requests at once, until that is no faster.
 
         End the worker of a server that answers no request of the load's lengths.
         """
-        for concurrency in self._rules.probe_concurrencies:
+        for concurrency in self._rules.closed_loop_concurrencies:
             if not self._session.is_running(arm.id):
                 return
-            token = f"probe {concurrency} {self._rules.probe_seconds:g}"
+            token = f"closed-loop {concurrency} {self._rules.closed_loop_seconds:g}"
             yield from self._session.measure_energy(arm.id, Shape(concurrency), token)
             loops = self._process(arm.id).closed_loops
             if loops and not any(loop.requests for loop in loops):
@@ -249,7 +252,7 @@ class ServerLoad:
                 failure = Failure("build-failed", "sustain", reason)
                 yield from self._session.drop(arm.id, failure)
                 return
-            if is_saturated(loops, self._rules.probe_gain):
+            if is_saturated(loops, self._rules.closed_loop_gain):
                 return
 
     def _repeat(self, arm: Arm) -> Iterator[RunEvent]:

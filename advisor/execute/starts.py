@@ -20,8 +20,8 @@ from advisor.domain.run_events import LoggedEvent, StartMeasured
 from advisor.errors import NoRecipeError, VerificationError
 from advisor.execute.recorder import RaceContext
 from advisor.execute.repetitions import leaders_of
-from advisor.probing.session import Session
-from advisor.probing.snippets import Settings, Snippet, follow, make_arm, open_session, start
+from advisor.probing.session import WorkerSession
+from advisor.probing.snippets import PairSettings, Snippet, follow, make_arm, open_session, start
 from advisor.recipes.snippet import compose_starts
 from probes.wire.events import Compared, Event, FirstReply, RecipeFacts
 from probes.wire.shape import Shape
@@ -50,7 +50,7 @@ def measure_starts(context: RaceContext) -> Iterator[LoggedEvent]:
             first, *_ = compose_starts(question, eager.integration, {}, eager.inputs)
         except NoRecipeError:
             continue
-        settings = Settings(
+        settings = PairSettings(
             arm=arm,
             config=context.session.config,
             allowed=facts.allowances.get(str(question.start_shape)),
@@ -85,7 +85,7 @@ def _next_arm(context: RaceContext, tried: set[str]) -> Arm | None:
 
 def _measure_arm(
     context: RaceContext,
-    settings: Settings,
+    settings: PairSettings,
     scripts: Sequence[StartScripts],
     end: float,
 ) -> Iterator[StartMeasured]:
@@ -129,8 +129,8 @@ class Starter:
 
     def __init__(
         self,
-        session: Session,
-        settings: Settings,
+        session: WorkerSession,
+        settings: PairSettings,
         home: pathlib.Path,
         clock: Callable[[], float],
     ) -> None:

@@ -49,7 +49,7 @@ POLL_SECONDS = 0.5
 KNOWN_BYTES = 256 << 20
 
 
-class Session(WorkerPool):
+class WorkerSession(WorkerPool):
     """The resident workers of a run, with what is measured of them."""
 
     def __init__(

@@ -20,7 +20,7 @@ from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported
 from advisor.errors import VerificationError
 from advisor.probing.run_config import RunConfig
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from probes.wire.events import Compared, Event, FirstReply, Imported
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
@@ -58,7 +58,7 @@ NAMED_FILE = re.compile(r'"([\w-]+\.[\w.-]+)"')
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class PairSettings:
     """How a pair is run."""
 
     #: The arm of the first snippet; its batch size and its lengths are in the text.
@@ -75,7 +75,7 @@ class Settings:
     tell: Callable[[str], None] = lambda _line: None
 
 
-def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
+def run_pair(first: Snippet, second: Snippet, settings: PairSettings) -> Pair:
     """Run both snippets, the second with the inputs of the first, and time them in turns.
 
     Raise `VerificationError` with the reason if one fails.
@@ -120,10 +120,10 @@ def run_pair(first: Snippet, second: Snippet, settings: Settings) -> Pair:
     )
 
 
-def open_session(settings: Settings, home: str) -> Session:
+def open_session(settings: PairSettings, home: str) -> WorkerSession:
     """Return a session with its folders in `home`, those of `shared` among them."""
     folder = pathlib.Path(home)
-    return Session(
+    return WorkerSession(
         dataclasses.replace(
             settings.config, arms_directory=folder / "arms", scratch_directory=folder
         )
@@ -131,7 +131,7 @@ def open_session(settings: Settings, home: str) -> Session:
 
 
 def make_arm(
-    name: str, snippet: Snippet, *, settings: Settings, shared: pathlib.Path, **options: object
+    name: str, snippet: Snippet, *, settings: PairSettings, shared: pathlib.Path, **options: object
 ) -> Arm:
     """Return the arm of a process that runs the snippet, and write what it needs to `shared`.
 
@@ -153,7 +153,7 @@ def make_arm(
     return msgspec.structs.replace(settings.arm, id=name, python=snippet.python, options=options)
 
 
-def start(session: Session, arm: Arm, *, keeps_caches: bool = False) -> list[Event]:
+def start(session: WorkerSession, arm: Arm, *, keeps_caches: bool = False) -> list[Event]:
     """Start a snippet, and let it make its first call and warm up; return what it reports.
 
     With `keeps_caches` the caches of its last process stay.
@@ -179,7 +179,7 @@ def follow(run_events: Iterable[RunEvent]) -> list[RunEvent]:
 
 
 def time_in_turns(
-    session: Session, names: Sequence[str], seconds: float
+    session: WorkerSession, names: Sequence[str], seconds: float
 ) -> list[tuple[Sequence[float], ...]]:
     """Return the seconds of the calls of each process, by round."""
     rounds: list[tuple[Sequence[float], ...]] = []

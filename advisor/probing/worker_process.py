@@ -53,7 +53,7 @@ TOO_LARGE = "the messages are too large"
 MAX_PHASE_STARTS = 400
 
 
-class Step(NamedTuple):
+class TokenStep(NamedTuple):
     """What a worker does for a token."""
 
     #: In which it is from the token on.
@@ -68,25 +68,25 @@ BUILD_PHASES: tuple[Phase, ...] = ("load", "build", "correctness")
 WARMUP_PHASES: tuple[Phase, ...] = ("warmup", "measure")
 #: By the token, or its first word; `start` is the time before the first one.
 STEPS = {
-    "start": Step("start", ("import",), Imported),
-    "create": Step("load", ("load",), Created),
-    "build": Step("load", BUILD_PHASES + WARMUP_PHASES, Ready),
-    "build hold": Step("load", BUILD_PHASES, Prepared),
-    "warm": Step("warmup", WARMUP_PHASES, Ready),
-    "peaks": Step("measure", ("measure",), Ready),
-    "outputs": Step("correctness", ("correctness",)),
-    "allocate": Step("measure", ("measure",), Ready),
-    "visit": Step("measure", (), BlockTimed),
-    "sustain": Step("sustain", ("sustain",), Ready),
-    "probe": Step("sustain", ("sustain",), Ready),
-    "sample": Step("sustain", ("sustain",), Ready),
-    "enough": Step("sustain"),  # ends `sample`
-    "diagnose": Step("diagnose", ("diagnose",), Ready),
-    "new-shapes": Step("done", ("done", "new-shapes")),
-    "check": Step("done", ("done",), Ready),
-    "stop": Step("done", ("done",)),
+    "start": TokenStep("start", ("import",), Imported),
+    "create": TokenStep("load", ("load",), Created),
+    "build": TokenStep("load", BUILD_PHASES + WARMUP_PHASES, Ready),
+    "build hold": TokenStep("load", BUILD_PHASES, Prepared),
+    "warm": TokenStep("warmup", WARMUP_PHASES, Ready),
+    "peaks": TokenStep("measure", ("measure",), Ready),
+    "outputs": TokenStep("correctness", ("correctness",)),
+    "allocate": TokenStep("measure", ("measure",), Ready),
+    "visit": TokenStep("measure", (), BlockTimed),
+    "sustain": TokenStep("sustain", ("sustain",), Ready),
+    "closed-loop": TokenStep("sustain", ("sustain",), Ready),
+    "sample": TokenStep("sustain", ("sustain",), Ready),
+    "enough": TokenStep("sustain"),  # ends `sample`
+    "diagnose": TokenStep("diagnose", ("diagnose",), Ready),
+    "new-shapes": TokenStep("done", ("done", "new-shapes")),
+    "check": TokenStep("done", ("done",), Ready),
+    "stop": TokenStep("done", ("done",)),
 }
-WAITING = Step("measure")
+WAITING = TokenStep("measure")
 
 
 #: A contradiction up to this long is no fault: two correct clocks may be adjusted separately.
@@ -163,7 +163,7 @@ class Worker:
     token_sent: float = 0.0
     clocks: ClockComparison = dataclasses.field(default_factory=ClockComparison)
     #: What it still has to do, the present step first, and how many phases it may start in that.
-    _steps: list[Step] = dataclasses.field(default_factory=list)
+    _steps: list[TokenStep] = dataclasses.field(default_factory=list)
     _starts_left: int = 0
 
     @functools.cached_property
@@ -228,7 +228,7 @@ class Worker:
         if len(self._steps) <= 1:
             self._start_step(step, deadlines, now)
 
-    def _start_step(self, step: Step, deadlines: Deadlines, now: float) -> None:
+    def _start_step(self, step: TokenStep, deadlines: Deadlines, now: float) -> None:
         self._starts_left = MAX_PHASE_STARTS
         self.start_phase(step.phase, deadlines, now)
 

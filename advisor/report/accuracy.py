@@ -9,7 +9,7 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import TrainedLoss, worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Measurement
-from advisor.report.formatting import Table, format_error
+from advisor.report.formatting import ReportTable, format_error
 from advisor.report.ranking import speed_or_range
 from advisor.text_format import (
     MISSING,
@@ -105,12 +105,12 @@ def _class_cell(loss: TrainedLoss | None) -> str:
     return loss.loss_class or WITHOUT_CLASS[loss.basis]
 
 
-def tables(answer: Answer) -> list[Table]:
+def tables(answer: Answer) -> list[ReportTable]:
     """Return the table with the losses along a text; none without rows."""
     rows = table_rows(answer)
     if not rows:
         return []
-    return [Table("accuracy", TITLE, [HEAD, *rows], (LEGEND, *loss_lines(answer)), {0, 1})]
+    return [ReportTable("accuracy", TITLE, [HEAD, *rows], (LEGEND, *loss_lines(answer)), {0, 1})]
 
 
 def loss_lines(answer: Answer) -> list[str]:

@@ -1,4 +1,4 @@
-"""Parts of a report, accuracies and the load of the machine in words, and tables of text."""
+"""Parts of a report, accuracies and the activity of the machine in words, and tables of text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEGEND = (
 )
 
 
-class Table(NamedTuple):
+class ReportTable(NamedTuple):
     """A table of a report."""
 
     name: str

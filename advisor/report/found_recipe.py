@@ -15,7 +15,7 @@ from advisor.recipes.snippet import compose_snippet, imported_packages
 from advisor.report.explanation import find_arms
 from advisor.store.runs import Run
 from probes.wire.events import RecipeFacts
-from probes.wire.facts import Environment
+from probes.wire.facts import InterpreterFacts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
 def pin(
     packages: Collection[str],
     versions: Collection[str],
-    environment: Environment,
+    environment: InterpreterFacts,
     extras: Mapping[str, Sequence[str]],
 ) -> list[str]:
     """Return a requirement for each distribution that provides a package or is in `versions`.

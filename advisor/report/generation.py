@@ -9,7 +9,7 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
-from advisor.report.formatting import Table, format_error
+from advisor.report.formatting import ReportTable, format_error
 from advisor.text_format import (
     MISSING,
     format_count,
@@ -131,13 +131,13 @@ def asked_rows(answer: Answer) -> list[list[str]]:
     return _rows([*ASKED_COLUMNS, *([PRICE_COLUMN] if has_price else [])], compared)
 
 
-def tables(answer: Answer) -> list[Table]:
+def tables(answer: Answer) -> list[ReportTable]:
     """Return the tables of generated text and of servers that have rows."""
     found = [
-        Table("text", TEXT_TITLE, text_rows(answer), mismatch_lines(answer)),
-        Table("servers", "Servers under load", server_rows(answer)),
-        Table("latency", "Latency near 50, 80 and 100 % of the goodput", level_rows(answer)),
-        Table(
+        ReportTable("text", TEXT_TITLE, text_rows(answer), mismatch_lines(answer)),
+        ReportTable("servers", "Servers under load", server_rows(answer)),
+        ReportTable("latency", "Latency near 50, 80 and 100 % of the goodput", level_rows(answer)),
+        ReportTable(
             "asked",
             f"Servers for the asked {_asked_rate(answer)} requests/s",
             asked_rows(answer),

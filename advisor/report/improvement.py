@@ -25,7 +25,7 @@ from advisor.domain.run_state import RunState
 from advisor.errors import VerificationError
 from advisor.execute.recorder import Recorder
 from advisor.probing.snippets import run_pair
-from advisor.report.verification import Prepared, prepare, reached_speedup
+from advisor.report.verification import PreparedPair, prepare, reached_speedup
 from advisor.store.runs import Run
 from advisor.text_format import join_names
 
@@ -38,7 +38,7 @@ FLOAT32_BYTES = 4
 PLACE = re.compile(r"[^ :]+:[0-9]+")
 
 
-class Precision(msgspec.Struct, frozen=True):
+class OtherPrecision(msgspec.Struct, frozen=True):
     """Lines for another precision, and the devices that are made for it."""
 
     title: str
@@ -65,7 +65,7 @@ class Improvements(msgspec.Struct, frozen=True):
     """Content of `improvements.toml`."""
 
     workflows: tuple[str, ...]
-    precision: dict[str, Precision]
+    precision: dict[str, OtherPrecision]
     graph_break: dict[str, BreakCause]
 
 
@@ -119,7 +119,7 @@ def improve(
             yield Tried(arm=arm, variant=found, diff=diff(own, changed))
 
 
-def measure(variant: Variant, other: Prepared, changed: Prepared) -> Variant:
+def measure(variant: Variant, other: PreparedPair, changed: PreparedPair) -> Variant:
     """Return the variant with its speed-up over other code and its error, or why it fails."""
     settings, outputs = changed.settings, changed.settings.allowed
     if outputs is None and variant.graph_breaks is not None:
@@ -141,7 +141,7 @@ def measure(variant: Variant, other: Prepared, changed: Prepared) -> Variant:
     )
 
 
-def diff(own: Prepared, changed: Prepared) -> str:
+def diff(own: PreparedPair, changed: PreparedPair) -> str:
     before, after = (each.snippet.text.splitlines() for each in (own, changed))
     _, _, *lines = difflib.unified_diff(before, after, lineterm="", n=1)
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from advisor.domain.answer import Answer
 from advisor.report import parts
 from advisor.report.answer import answer_lines, code_lines
-from advisor.report.formatting import Section, Table, markdown_table
+from advisor.report.formatting import ReportTable, Section, markdown_table
 from advisor.report.ranking import ranking_rows
 from advisor.report.setup_facts import setup_facts
 
@@ -48,7 +48,7 @@ def _code(answer: Answer) -> list[str]:
     return [f"    {line}" for line in code_lines(answer)]
 
 
-def table(found: Table) -> list[str]:
+def table(found: ReportTable) -> list[str]:
     """Return a table below its title, and its notes."""
     notes = [f"{escape(line)}  " for line in found.notes]
     return [f"**{escape(found.title)}**", "", *_rows(found.rows, found.text_columns), "", *notes]

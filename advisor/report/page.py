@@ -26,7 +26,7 @@ from advisor.report.answer import answer_lines, code_lines
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
 from advisor.report.explanation import describe_limits
-from advisor.report.formatting import LEGEND, Table, accuracy_cell, accuracy_line
+from advisor.report.formatting import LEGEND, ReportTable, accuracy_cell, accuracy_line
 from advisor.report.ranking import (
     interval_or_range,
     ranking_columns,
@@ -79,7 +79,7 @@ def render(answer: Answer, script: str | None = None) -> str:
 
 
 def _contents(
-    answer: Answer, tables: Sequence[Table], drawn: Pictures, script: str | None
+    answer: Answer, tables: Sequence[ReportTable], drawn: Pictures, script: str | None
 ) -> list[tuple[str, str]]:
     """Return the ids of the page's sections with their titles."""
     ranked = answer.ranked

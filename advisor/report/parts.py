@@ -12,7 +12,7 @@ from advisor.domain.recommendation import Recommendation
 from advisor.domain.rubric import name_fact
 from advisor.report import accuracy, generation
 from advisor.report.answer import flip_lines
-from advisor.report.formatting import Section, Table
+from advisor.report.formatting import ReportTable, Section
 from advisor.report.ranking import speed_or_range, write_fact
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
 from advisor.text_format import (
@@ -44,7 +44,7 @@ PORTABILITY = (
 BEST_BY_SHAPE = "Highest score at each shape alone, which need not be the highest speed"
 
 
-def tables(answer: Answer) -> list[Table]:
+def tables(answer: Answer) -> list[ReportTable]:
     """Return the tables that have rows."""
     return [
         *_criteria_table(answer),
@@ -56,7 +56,7 @@ def tables(answer: Answer) -> list[Table]:
     ]
 
 
-def _start_table(answer: Answer) -> list[Table]:
+def _start_table(answer: Answer) -> list[ReportTable]:
     """Return how fast new processes reply, by each way, and the calls that follow."""
     started = [(one.arm, start) for one in answer.results.measurements for start in one.starts]
     if not started:
@@ -76,10 +76,10 @@ def _start_table(answer: Answer) -> list[Table]:
     ]
     loads = {f"{start.title}: {start.loads_on} ({start.source})" for _, start in started}
     failures = [f"{arm}, {start.title}: {start.failure}" for arm, start in started if start.failure]
-    return [Table("starts", STARTS, [head, *rows], (*failures, *sorted(loads)), {0, 1})]
+    return [ReportTable("starts", STARTS, [head, *rows], (*failures, *sorted(loads)), {0, 1})]
 
 
-def _criteria_table(answer: Answer) -> list[Table]:
+def _criteria_table(answer: Answer) -> list[ReportTable]:
     """Return the grades of the advised arm, with the figure that limits each."""
     if answer.advised is None:
         return []
@@ -94,15 +94,15 @@ def _criteria_table(answer: Answer) -> list[Table]:
         for name, rating in answer.advised.scored.ratings.items()
     ]
     head = ["criterion", "letter", "grade", "limited by", "figure is"]
-    return [Table("criteria", "Grades of the advised arm", [head, *rows], (), {0, 1, 3, 4})]
+    return [ReportTable("criteria", "Grades of the advised arm", [head, *rows], (), {0, 1, 3, 4})]
 
 
-def _shape_table(answer: Answer) -> list[Table]:
+def _shape_table(answer: Answer) -> list[ReportTable]:
     """Return which arm scores most at each shape alone; none where it is always the advised one.
 
     With several lengths there is a table in any case.
     """
-    advice, weights = answer.recommendation, answer.question.weights
+    advice, weights = answer.recommendation, answer.question.shape_weights
     shapes = advice.advice_by_shape if advice is not None else ()
     lengths = any(each.shape.lengths for each in shapes)
     if advice is None or not (lengths or any(each.arm != advice.arm for each in shapes)):
@@ -125,7 +125,7 @@ def _shape_table(answer: Answer) -> list[Table]:
         *("batch", "arm", "speed-up", "of the advised arm"),
     ]
     notes, names = (MIX,) if lengths else (), {head.index("arm")}
-    return [Table("shapes", BEST_BY_SHAPE, [head, *rows], notes, names)]
+    return [ReportTable("shapes", BEST_BY_SHAPE, [head, *rows], notes, names)]
 
 
 def _speed_at(answer: Answer, arm: str, shape: Shape, speedup: float) -> str:
@@ -136,7 +136,7 @@ def _speed_at(answer: Answer, arm: str, shape: Shape, speedup: float) -> str:
     return speed_or_range(next(each.speedup for each in cells if each.shape == shape), unfit=True)
 
 
-def _portability_table(answer: Answer) -> list[Table]:
+def _portability_table(answer: Answer) -> list[ReportTable]:
     found = answer.results.portability
     if found is None:
         return []
@@ -161,7 +161,7 @@ def _portability_table(answer: Answer) -> list[Table]:
         f"{number} {platform.name} (run {platform.run}, {platform.created[:10]})"
         for number, platform in zip(numbers, found.platforms, strict=True)
     )
-    return [Table("portability", PORTABILITY, [head, *rows], (legend,))]
+    return [ReportTable("portability", PORTABILITY, [head, *rows], (legend,))]
 
 
 def sections(answer: Answer) -> list[Section]:

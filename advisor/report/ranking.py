@@ -36,7 +36,7 @@ from advisor.text_format import (
 from probes.wire.shape import Shape
 
 
-class Column(NamedTuple):
+class RankingColumn(NamedTuple):
     """A column of the ranking."""
 
     name: str
@@ -61,7 +61,7 @@ MOST_SHAPES = 4
 
 def ranking_columns(
     answer: Answer, *, has_intervals: bool = False, has_latency: bool = False
-) -> list[Column]:
+) -> list[RankingColumn]:
     """Return the columns of the ranking; `has_latency` adds those that other tables have, too.
 
     Times of a machine that was not fit to measure on have no columns.
@@ -70,9 +70,9 @@ def ranking_columns(
     shapes = [] if unfit else column_shapes(answer.ranked)
     write_speed = interval_or_range if has_intervals else speed_or_range
     return [
-        Column("rank", "#", lambda arm: _rank(answer, arm), "rank", ("score",)),
-        Column("arm", "arm", lambda arm: arm.arm, "arm", ("workflow", "arm")),
-        Column(
+        RankingColumn("rank", "#", lambda arm: _rank(answer, arm), "rank", ("score",)),
+        RankingColumn("arm", "arm", lambda arm: arm.arm, "arm", ("workflow", "arm")),
+        RankingColumn(
             "speedup",
             "speed-up (95 %)" if has_intervals else "speed-up",
             lambda arm: write_speed(arm.speedup, unfit=unfit),
@@ -80,7 +80,7 @@ def ranking_columns(
             ("speed-up", "interval", "baseline"),
         ),
         *(
-            Column(
+            RankingColumn(
                 f"call-{shape}",
                 f"{speed_unit(answer)} @{shape}",
                 functools.partial(_call, answer, shape),
@@ -92,7 +92,7 @@ def ranking_columns(
         ),
         *(_latency_columns() if is_text and has_latency and not unfit else ()),
         *(
-            Column(
+            RankingColumn(
                 name,
                 figure.head,
                 functools.partial(_write_figure, figure),
@@ -103,7 +103,7 @@ def ranking_columns(
             for name, figure in FIGURES.items()
             if figure.head
         ),
-        Column(
+        RankingColumn(
             "accuracy",
             "error",
             lambda arm: accuracy_cell(checks_of(arm)),
@@ -111,7 +111,7 @@ def ranking_columns(
             ("accuracy",),
             VERY_WIDE_WIDTH,
         ),
-        Column(
+        RankingColumn(
             "score",
             "score",
             lambda arm: (
@@ -124,7 +124,7 @@ def ranking_columns(
             NORMAL_WIDTH + 18,
         ),
         *(
-            Column(
+            RankingColumn(
                 name,
                 head,
                 functools.partial(_letter, name),
@@ -137,10 +137,10 @@ def ranking_columns(
     ]
 
 
-def _latency_columns() -> list[Column]:
+def _latency_columns() -> list[RankingColumn]:
     """Return the latencies of generated text at the first shape."""
     return [
-        Column(
+        RankingColumn(
             name,
             f"{name.upper()} ms",
             functools.partial(_write_latency, f"{name}_seconds"),

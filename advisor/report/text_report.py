@@ -20,7 +20,7 @@ from advisor.report.answer import (
     short_answer_lines,
 )
 from advisor.report.explanation import short_reasons
-from advisor.report.formatting import LEGEND, Table, plain_table
+from advisor.report.formatting import LEGEND, ReportTable, plain_table
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import (
     describe_inputs,
@@ -250,7 +250,7 @@ def ranking(answer: Answer) -> list[str]:
     return [*table, COLUMNS[speed_unit(answer)], LEGEND]
 
 
-def _table_lines(table: Table) -> list[str]:
+def _table_lines(table: ReportTable) -> list[str]:
     return _indented(table.title, [*plain_table(table.rows, table.text_columns), *table.notes])
 
 

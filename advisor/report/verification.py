@@ -20,8 +20,8 @@ from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
 from advisor.errors import VerificationError
 from advisor.execute.execution import refuse_imported, run_config_of
-from advisor.execute.quiet import check_now, load_reader
-from advisor.probing.snippets import Pair, Settings, Snippet, run_pair
+from advisor.execute.quiet import activity_reader, check_now
+from advisor.probing.snippets import Pair, PairSettings, Snippet, run_pair
 from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose
@@ -91,7 +91,7 @@ def verify(
     """
     prepared = prepare(answer, run, name, seconds=seconds, context=context, tell=tell)
     header = run.header()
-    read = load_reader(header.machine, header.question.gpus, context)
+    read = activity_reader(header.machine, header.question.gpus, context)
     check = check_now(read, header.catalogue.presets.quiet)
     cell, settings = prepared.cell, prepared.settings
     pair = run_pair(prepared.snippet, prepared.baseline, settings)
@@ -118,14 +118,14 @@ def verify(
     )
 
 
-class Prepared(NamedTuple):
+class PreparedPair(NamedTuple):
     """The snippet of an arm, that of the baseline, and how they run."""
 
     found: FoundRecipe
     cell: Cell
     snippet: Snippet
     baseline: Snippet
-    settings: Settings
+    settings: PairSettings
 
 
 def prepare(
@@ -137,7 +137,7 @@ def prepare(
     context: Context,
     tell: Callable[[str], None] = lambda _line: None,
     lines: str = "",
-) -> Prepared:
+) -> PreparedPair:
     """Compose both snippets; `lines` follow the imports of the arm's own ones.
 
     The errors are those of `verify`.
@@ -161,7 +161,7 @@ def prepare(
         each.shape for each in entry.measured.correctness if each.accuracy_class == "unchecked"
     }
     allowed = None if cell.shape in unchecked else found.allowances.get(str(cell.shape))
-    settings = Settings(
+    settings = PairSettings(
         arm=arm,
         config=run_config_of(run, header, context),
         allowed=allowed,
@@ -169,7 +169,7 @@ def prepare(
         one_by_one=answer.question.device == "cuda" and MAIN_GUARD in snippet.text,
         tell=tell,
     )
-    return Prepared(found, cell, snippet, compared, settings)
+    return PreparedPair(found, cell, snippet, compared, settings)
 
 
 def with_lines(found: FoundRecipe, lines: str) -> FoundRecipe:

@@ -30,7 +30,7 @@ from advisor.store.runs import DECODE_ERRORS, EVENTS, HEADERS, Run, refuse_newer
 from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE, report_unwritable, write_atomically
 from probes.wire.events import Imported
-from probes.wire.facts import Environment
+from probes.wire.facts import InterpreterFacts
 
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"
@@ -95,7 +95,7 @@ def _remove_interpreters(event: LoggedEvent) -> LoggedEvent:
             run_event = msgspec.structs.replace(further, added=arms)
         case (
             WorkerReported(
-                worker_event=Imported(environment=Environment() as environment) as imported
+                worker_event=Imported(environment=InterpreterFacts() as environment) as imported
             ) as reported
         ):
             interpreter = pathlib.Path(environment.interpreter).name

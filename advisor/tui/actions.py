@@ -66,7 +66,7 @@ def _start(app: AdvisorApp, make_draft: Callable[[], DraftRun | Answer], questio
         drafted = make_draft()
         if isinstance(drafted, Answer):
             return drafted, ()
-        return drafted, find_load_problems(drafted, app.context)
+        return drafted, find_quiet_problems(drafted, app.context)
 
     def show(checked: tuple[DraftRun | Answer, tuple[str, ...]]) -> None:
         drafted, problems = checked
@@ -132,10 +132,10 @@ def _task(question: Question) -> str:
     return f"generate {outputs} tokens from {inputs} with {name}"
 
 
-def find_load_problems(drafted: DraftRun, context: Context) -> tuple[str, ...]:
+def find_quiet_problems(drafted: DraftRun, context: Context) -> tuple[str, ...]:
     """Observe the machine for about a second and return what keeps it from being quiet."""
     limits = drafted.catalogue.presets.quiet
-    read = quiet.load_reader(drafted.machine, drafted.question.gpus, context)
+    read = quiet.activity_reader(drafted.machine, drafted.question.gpus, context)
     check = quiet.check_now(read, limits)
     return tuple(describe_problem(problem, check.load) for problem in check.problems)
 

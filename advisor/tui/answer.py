@@ -264,7 +264,7 @@ def ranking_table(answer: Answer) -> tuple[list[Column], dict[str, Row]]:
     return columns, rows
 
 
-def _column(column: ranking.Column, rows: dict[str, Row]) -> Column:
+def _column(column: ranking.RankingColumn, rows: dict[str, Row]) -> Column:
     if column.name == "arm":
         return Column(
             "arm", column.head, ARM_WIDTH, most=MOST_ARM_WIDTH, is_name=True, terms=column.terms

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from probes import protocol
-from probes.adapter import Program, Workflow
+from probes.adapter import Program, WorkflowModule
 from probes.checking import (
     arrays,
     correctness,
@@ -32,7 +32,7 @@ AnyReference = stored_reference.Reference | text_reference.TokenReference
 
 
 def run_program(
-    workflow: Workflow, program: Program, device_inputs: Sequence[Any]
+    workflow: WorkflowModule, program: Program, device_inputs: Sequence[Any]
 ) -> Iterator[list[Any]]:
     """Yield the program's outputs on the host, one list of numpy arrays for each input set."""
     for value in device_inputs:
@@ -74,7 +74,7 @@ def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
 class ProgramCell:
     """The program for a shape, and what its outputs are compared with."""
 
-    workflow: Workflow
+    workflow: WorkflowModule
     shape: Shape
     #: A `probes.adapter.Program`, or a `TextProgram`.
     program: Any

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from probes import protocol
-from probes.adapter import Program, Subject, UnsupportedError, Workflow
+from probes.adapter import Program, Subject, UnsupportedError, WorkflowModule
 from probes.checking import long_text, program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
@@ -42,7 +42,7 @@ class Job:
     request: protocol.Request
     channel: Channel
     #: With the role `serve` a `ServedWorkflow`.
-    workflow: Workflow
+    workflow: WorkflowModule
     #: The model, once it is loaded.
     subject: Any = None
 
@@ -186,7 +186,7 @@ def why_drawn(cell: ProgramCell) -> tuple[str, str | None]:
     )
 
 
-def racing_operators(workflow: Workflow, program: Program) -> list[str]:
+def racing_operators(workflow: WorkflowModule, program: Program) -> list[str]:
     """Return the operators of the program that are known to race, as far as the workflow can."""
     find = getattr(workflow, "racing_operators", None)
     return find(program) if find is not None else []

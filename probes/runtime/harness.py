@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from probes import protocol
-from probes.adapter import UnsupportedError, Workflow
+from probes.adapter import UnsupportedError, WorkflowModule
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.files import load_module
@@ -88,7 +88,7 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
         run_measured_role(job, hold="hold" in arguments)
 
 
-def import_workflow(request: protocol.Request, channel: Channel) -> Workflow:
+def import_workflow(request: protocol.Request, channel: Channel) -> WorkflowModule:
     channel.start_phase("import")
     process.keep_freed_blocks()
     file = pathlib.Path(request.workflow_file)
@@ -97,7 +97,7 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Workflow:
         from probes.runtime.served import ServedWorkflow  # noqa: PLC0415 - most serve nothing
 
         module = ServedWorkflow(module)
-    workflow: Workflow = module
+    workflow: WorkflowModule = module
     versions = workflow.versions()
     settings = workflow.settings(request)
     found = try_optional(process.read_environment) if request.role in {"measure", "serve"} else None
@@ -136,13 +136,13 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     gc.freeze()
     channel.start_phase("measure")
     channel.send(events.Ready())
-    # A stack without what the host probe needs is measured all the same.
+    # A stack without what the launch needs is measured all the same.
     launch = try_optional(timing.find_launch)
     Service(job, cells, blocks, launch).answer_tokens()
     channel.send(read_memory(workflow))
 
 
-def read_memory(workflow: Workflow) -> events.MemoryRead:
+def read_memory(workflow: WorkflowModule) -> events.MemoryRead:
     """Return the peaks of this process, or of the server that the workflow started."""
     found: events.MemoryRead = getattr(workflow, "read_memory", process.read_peaks)()
     return found

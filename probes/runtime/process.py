@@ -19,7 +19,7 @@ from importlib import metadata
 
 from probes import protocol
 from probes.wire.events import MemoryRead
-from probes.wire.facts import Environment
+from probes.wire.facts import InterpreterFacts
 
 KIBIBYTE = 1024
 #: NVIDIA's driver. It allocates below every library, so only the device counts its allocations.
@@ -157,7 +157,7 @@ def keep_freed_blocks() -> None:
 MODULES = (".py", ".so", ".pyd")
 
 
-def read_environment() -> Environment:
+def read_environment() -> InterpreterFacts:
     """Return what a script needs to run like this worker.
 
     Of a distribution that is installed several times, the version is that of the first found.
@@ -178,7 +178,7 @@ def read_environment() -> Environment:
         for package in _packages_of(distribution):
             if package.isidentifier():
                 providers.setdefault(package, set()).add(name)
-    return Environment(
+    return InterpreterFacts(
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
         interpreter=sys.executable,
         distributions=versions,

@@ -56,7 +56,7 @@ class ServerEndedError(RuntimeError):
 
 
 class ServedWorkflow:
-    """The interface of `probes.adapter.Workflow` for a module with a function `server`."""
+    """The interface of `probes.adapter.WorkflowModule` for a module with a function `server`."""
 
     TASKS = (protocol.GENERATE,)
 

@@ -45,8 +45,8 @@ class Service:
                     self.sustain(self.shape_of(arguments[0]), float(arguments[1]))
                 case "diagnose":
                     self.diagnose()
-                case "probe":
-                    self.probe_server(int(arguments[0]), float(arguments[1]))
+                case "closed-loop":
+                    self.run_closed_loop(int(arguments[0]), float(arguments[1]))
                 case "sample":
                     self.sample_texts(float(arguments[0]))
                 case _:
@@ -87,7 +87,7 @@ class Service:
         calls, taken = timing.sustain(calls_of(self.cells[shape]), seconds)
         self.job.channel.send(events.Sustained(shape, calls, taken))
 
-    def probe_server(self, concurrency: int, seconds: float) -> None:
+    def run_closed_loop(self, concurrency: int, seconds: float) -> None:
         served: Any = self.job.workflow
         self.job.channel.start_phase("sustain")
         self.job.channel.send(served.run_closed_loop(concurrency, seconds))

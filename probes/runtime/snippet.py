@@ -52,7 +52,7 @@ def run_role(request: Request, channel: Channel) -> None:
         runpy.run_path(options["snippet"], run_name="__main__")
         channel.send(events.Ready())
         return
-    snippet = Snippet(pathlib.Path(options["snippet"]))
+    snippet = MarkedSnippet(pathlib.Path(options["snippet"]))
     snippet.call()
     snippet.synchronise()
     replied, breaks = time.monotonic() - options["begun"], {}
@@ -81,7 +81,7 @@ def run_role(request: Request, channel: Channel) -> None:
         channel.send(timing.time_block(calls, block, shape=shape, round_number=int(token[2])))
 
 
-class Snippet:
+class MarkedSnippet:
     """A snippet whose first part has run as the main module."""
 
     def __init__(self, file: pathlib.Path) -> None:
@@ -180,7 +180,7 @@ def collect(value: Any) -> list[Any]:
 
 
 def compare(
-    snippet: Snippet, other: list[Any], request: Request
+    snippet: MarkedSnippet, other: list[Any], request: Request
 ) -> tuple[str | None, float | None]:
     """Compare the arrays of another snippet with those of this one.
 
@@ -229,7 +229,7 @@ def compare_array(values: Any, target: Any, eager: float, rules: Rules) -> tuple
     return error / scale if scale else 0.0, share
 
 
-def compare_texts(snippet: Snippet, tokens: Any, allowed: float) -> str | None:
+def compare_texts(snippet: MarkedSnippet, tokens: Any, allowed: float) -> str | None:
     """Return what is wrong with a text: eager PyTorch, which reads it, prefers other tokens.
 
     `tokens` is `(rows, tokens) int64`; the prompts may stand before the new tokens.

@@ -25,7 +25,7 @@ class Slot:
 
 
 @dataclasses.dataclass(frozen=True)
-class Built:
+class ConstructedValue:
     """A named tuple or a dataclass, by its constructor and what its fields hold."""
 
     constructor: Callable[..., Any]
@@ -86,7 +86,7 @@ def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:
         return type(value)(_take_out(each, tensors) for each in value)
     if names := _field_names(value):
         fields = {name: _take_out(getattr(value, name), tensors) for name in names}
-        return Built(type(value), fields)
+        return ConstructedValue(type(value), fields)
     return value
 
 
@@ -103,7 +103,7 @@ def fill(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
     """Return `value` with the tensor of its number instead of each `Slot`."""
     if isinstance(value, Slot):
         return tensors[value.number]
-    if isinstance(value, Built):
+    if isinstance(value, ConstructedValue):
         return value.constructor(**fill(value.fields, tensors))
     if isinstance(value, dict):
         return {name: fill(each, tensors) for name, each in value.items()}

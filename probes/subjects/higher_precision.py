@@ -35,7 +35,7 @@ LOWER = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @dataclasses.dataclass(frozen=True)
-class Precision:
+class ReferencePrecision:
     """How the reference is computed."""
 
     #: None for the module as it is.
@@ -150,8 +150,8 @@ def limit_seconds(own_seconds: float) -> float:
 
 
 def find(
-    dtypes: list[torch.dtype], own: torch.dtype, takes: Callable[[Precision], None]
-) -> Precision:
+    dtypes: list[torch.dtype], own: torch.dtype, takes: Callable[[ReferencePrecision], None]
+) -> ReferencePrecision:
     """Return the first precision for which `takes` raises none of `REFUSALS`, else the `own`.
 
     A lack of memory is one of them: a lower precision needs less. One that is too slow is not tried
@@ -159,7 +159,7 @@ def find(
     """
     for dtype in dtypes:
         for redirects_casts in (False, True):
-            option = Precision(dtype, own, redirects_casts)
+            option = ReferencePrecision(dtype, own, redirects_casts)
             try:
                 takes(option)
             except TooSlowError:
@@ -167,7 +167,7 @@ def find(
             except REFUSALS:
                 continue
             return option
-    return Precision(None, own)
+    return ReferencePrecision(None, own)
 
 
 class RedirectedCasts(TorchDispatchMode):

@@ -25,7 +25,7 @@ from probes.subjects import (
     module_state,
     row_parts,
 )
-from probes.subjects.higher_precision import Precision
+from probes.subjects.higher_precision import ReferencePrecision
 from probes.subjects.loaded_model import LoadedModel, resize
 from probes.subjects.outputs import collect, count_classes, count_flops, unseen_types
 from probes.wire.facts import InputFacts
@@ -69,7 +69,7 @@ class TorchSubject:
         #: Of the inputs; that of the request at first.
         self._length = request.input_tokens
         #: How the reference is computed, once it is.
-        self._precision = Precision(torch.float64, self._own)
+        self._precision = ReferencePrecision(torch.float64, self._own)
         #: Of the last call that `settle_inputs` made.
         self._output_elements = 0
         #: What `examine_calls` has found: random outputs, operators and precisions.
@@ -252,7 +252,7 @@ class TorchSubject:
             outputs, lambda: next(self._outputs_in(self._precision, [inputs]))
         )
 
-    def _try_precision(self, option: Precision, inputs: list[Any]) -> None:
+    def _try_precision(self, option: ReferencePrecision, inputs: list[Any]) -> None:
         # For example, the grouped matrix products of mixtures of experts have no float64 kernels.
         started = time.monotonic()
         own = self.run(inputs)
@@ -270,7 +270,9 @@ class TorchSubject:
             own_unit,
         )
 
-    def _outputs_in(self, option: Precision, input_sets: list[list[Any]]) -> Iterator[list[Any]]:
+    def _outputs_in(
+        self, option: ReferencePrecision, input_sets: list[list[Any]]
+    ) -> Iterator[list[Any]]:
         call = option.call(self.module)
         batched = [each.batched for each in self._arguments]
         for inputs in input_sets:

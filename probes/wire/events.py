@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
-from probes.wire.facts import Environment, InputFacts, StartLines
+from probes.wire.facts import InputFacts, InterpreterFacts, StartLines
 from probes.wire.outcome import Phase
 from probes.wire.shape import Amount, Count, Duration, Rate, Shape, Size
 
@@ -39,7 +39,7 @@ class Imported(Event):
     versions: dict[str, str]
     settings: dict[str, str]
     #: None for a worker that measures nothing, or where reading it failed.
-    environment: Environment | None = None
+    environment: InterpreterFacts | None = None
     event: Literal["imported"] = "imported"
 
 

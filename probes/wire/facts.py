@@ -12,7 +12,7 @@ EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
-class Environment:
+class InterpreterFacts:
     """The interpreter of a worker, and what is installed for it."""
 
     #: Its minor version, such as `3.11`.

@@ -49,7 +49,7 @@ def drawn_when_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start runs without a question, however busy the machine of the tests is."""
-    monkeypatch.setattr(actions, "find_load_problems", lambda *_: ())
+    monkeypatch.setattr(actions, "find_quiet_problems", lambda *_: ())
 
 
 @pytest.fixture(scope="session")

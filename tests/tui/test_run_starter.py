@@ -38,7 +38,7 @@ from advisor.tui.screens.setup import SetupScreen
 @pytest.fixture
 def busy_machine(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     problems = ("only 0.1 of 8 usable processors are idle", "2 other processes use the GPU")
-    monkeypatch.setattr(actions, "find_load_problems", lambda *_: problems)
+    monkeypatch.setattr(actions, "find_quiet_problems", lambda *_: problems)
     return problems
 
 

@@ -215,10 +215,10 @@ def shares(*texts: str) -> dict[tuple[int, int], float]:
 def test_shapes_have_the_lengths_only_where_there_are_several() -> None:
     one = builders.question(lengths=choose("512", "16"), batch_sizes=(1, 4))
     assert one.shapes == (Shape(1), Shape(4))
-    assert one.weights == {Shape(1): 1, Shape(4): 1}
+    assert one.shape_weights == {Shape(1): 1, Shape(4): 1}
     lengths = choose("32,512", "16", "32:3,512:1")
     several = builders.question(lengths=lengths, batch_sizes=(1, 4), task="generate")
-    assert several.weights == {
+    assert several.shape_weights == {
         Shape(1, 32, 16): 1.5,
         Shape(4, 32, 16): 1.5,
         Shape(1, 512, 16): 0.5,

@@ -37,7 +37,7 @@ from advisor.execute import building, remaining
 from advisor.execute.execution import drop_refused, execute, newest_resumable
 from advisor.execute.recorder import Recorder
 from advisor.probing import session as probing_session
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -201,14 +201,16 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
 ) -> None:
     context = fake_context()
 
-    def fill_disk(session: Session, worker: Worker, deferred: list[RunEvent]) -> Iterator[RunEvent]:
+    def fill_disk(
+        session: WorkerSession, worker: Worker, deferred: list[RunEvent]
+    ) -> Iterator[RunEvent]:
         del deferred
         yield from session.drop(
             worker.arm, Failure("disk-full", phase="build", reason="no space is left")
         )
 
     with monkeypatch.context() as full_disk:
-        full_disk.setattr(Session, "_build", fill_disk)
+        full_disk.setattr(WorkerSession, "_build", fill_disk)
         with pytest.raises(NotWritableError):
             sessions.execute_run(
                 context, Answers(batch_sizes="2", budget="1s", all_arms=True, workflows="quick")
@@ -273,9 +275,11 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a build without memory fail, which `has_memory_headroom` does not know before."""
     memory = LimitedMemory(4)
 
-    real_build = Session._build
+    real_build = WorkerSession._build
 
-    def build(session: Session, worker: Worker, deferred: list[RunEvent]) -> Iterator[RunEvent]:
+    def build(
+        session: WorkerSession, worker: Worker, deferred: list[RunEvent]
+    ) -> Iterator[RunEvent]:
         if memory.fits_another_worker():
             yield from real_build(session, worker, deferred)
         else:
@@ -285,8 +289,8 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(building, "builds_at_once", lambda _: 1)
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: memory)
-    monkeypatch.setattr(Session, "_build", build)
-    monkeypatch.setattr(Session, "has_memory_headroom", lambda *_: True)
+    monkeypatch.setattr(WorkerSession, "_build", build)
+    monkeypatch.setattr(WorkerSession, "has_memory_headroom", lambda *_: True)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
-from advisor.probing.snippets import Settings, open_session
+from advisor.probing.snippets import PairSettings, open_session
 
 pytestmark = pytest.mark.slow
 
@@ -58,12 +58,12 @@ WRITE = LOADING + 'torch.save(model, "model.pt")\n'
 
 
 @pytest.fixture
-def settings(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> PairSettings:
     monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
     ways: Mapping[str, StartWay] = defaultdict(
         lambda: StartWay(title="way", loads_on="devices", source="page")
     )
-    return Settings(
+    return PairSettings(
         arm=builders.arm("compiled"),
         config=sessions.run_config(
             tmp_path, rubric_files.probes_directory(), catalogue=builders.catalogue(starts=ways)
@@ -75,7 +75,7 @@ def settings(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Setting
 
 
 @pytest.fixture
-def starter(settings: Settings, tmp_path: pathlib.Path) -> Iterator[Starter]:
+def starter(settings: PairSettings, tmp_path: pathlib.Path) -> Iterator[Starter]:
     with open_session(settings, str(tmp_path)) as session:
         yield Starter(session, settings, tmp_path, time.monotonic)
 
@@ -158,7 +158,7 @@ def test_replies_that_nothing_could_check_are_not_right(starter: Starter) -> Non
 
 
 def test_replies_that_are_compared_with_nothing_are_not_right(
-    settings: Settings, tmp_path: pathlib.Path
+    settings: PairSettings, tmp_path: pathlib.Path
 ) -> None:
     settings = dataclasses.replace(settings, allowed=None)
     with open_session(settings, str(tmp_path)) as session:

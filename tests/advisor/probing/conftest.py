@@ -13,7 +13,7 @@ from worker_scripts import DEADLINES, Clock
 
 from advisor.domain.machine import Cpu
 from advisor.probing.run_config import RunConfig
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.probing.supervisor import Supervisor
 
 
@@ -38,12 +38,12 @@ def run_config(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> RunConfig:
 
 
 @pytest.fixture
-def open_session(run_config: RunConfig) -> Iterator[Callable[..., Session]]:
+def open_session(run_config: RunConfig) -> Iterator[Callable[..., WorkerSession]]:
     """A function that opens a session with these monitors, until the test ends."""
     with contextlib.ExitStack() as opened:
-        yield lambda *monitors: opened.enter_context(Session(run_config, *monitors))
+        yield lambda *monitors: opened.enter_context(WorkerSession(run_config, *monitors))
 
 
 @pytest.fixture
-def session(open_session: Callable[..., Session]) -> Session:
+def session(open_session: Callable[..., WorkerSession]) -> WorkerSession:
     return open_session()

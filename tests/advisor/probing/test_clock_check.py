@@ -9,7 +9,7 @@ import pytest
 from sessions import QUICK, outcomes_by_arm, start_workers
 
 from advisor.probing.run_config import RunConfig
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import ClockComparison
 from probes.wire.shape import Shape
 
@@ -47,7 +47,7 @@ def test_without_a_visit_nothing_contradicts() -> None:
 
 def test_the_clock_of_a_paused_run_is_not_compared(run_config: RunConfig) -> None:
     """The clock of the deadlines stops while a run is paused; here it never runs."""
-    with Session(run_config, clock=lambda: 0.0) as session:
+    with WorkerSession(run_config, clock=lambda: 0.0) as session:
         start_workers(session, QUICK)
         list(session.build("quick"))
         for number in (1, 2):

@@ -37,7 +37,7 @@ from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.processes import process_tree
 from advisor.probing.run_config import RunConfig
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker
 from probes.wire.events import (
     BlockTimed,
@@ -83,7 +83,7 @@ def test_generation_uses_fewer_input_sets(run_config: RunConfig) -> None:
     assert input_sets == [4, 2]
 
 
-def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
+def test_an_arm_is_imported_built_visited_and_stopped(session: WorkerSession) -> None:
     up = start_workers(session, QUICK)
     assert outcomes_by_arm(up) == {REFERENCE: Outcome()}
     assert worker_events_of(up, Workload) == [
@@ -116,7 +116,7 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
     assert not session.is_running("quick")
 
 
-def test_a_file_in_place_of_its_temporary_folder_ends_no_run(session: Session) -> None:
+def test_a_file_in_place_of_its_temporary_folder_ends_no_run(session: WorkerSession) -> None:
     scratch = session.scratch_directory("quick")
     scratch.mkdir(parents=True)
     (scratch / "tmp").write_text("an earlier process put it there", encoding="utf-8")
@@ -125,7 +125,7 @@ def test_a_file_in_place_of_its_temporary_folder_ends_no_run(session: Session) -
 
 
 def test_a_visit_ends_when_its_worker_is_idle(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: WorkerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_workers(session, QUICK)
     list(session.build("quick"))
@@ -139,7 +139,7 @@ def test_a_visit_ends_when_its_worker_is_idle(
     assert any("worker.py" in word for word in command)
 
 
-def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Session) -> None:
+def test_no_more_workers_import_at_a_time_than_there_are_processors(session: WorkerSession) -> None:
     arms = [builders.arm(f"quick/{number}") for number in range(4)]
     working = most = 0
     for run_event in start_workers(session, *arms):
@@ -152,7 +152,7 @@ def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Ses
     assert most == 2
 
 
-def test_a_model_that_cannot_be_opened_ends_the_reference(session: Session) -> None:
+def test_a_model_that_cannot_be_opened_ends_the_reference(session: WorkerSession) -> None:
     bad = builders.arm("misbehaving", options={"fault": "model-error"})
     received = [
         *session.start_reference(bad, 0),
@@ -165,7 +165,9 @@ def test_a_model_that_cannot_be_opened_ends_the_reference(session: Session) -> N
     assert session.is_running(QUICK.id)
 
 
-def test_models_are_created_before_the_reference_has_written_its_outputs(session: Session) -> None:
+def test_models_are_created_before_the_reference_has_written_its_outputs(
+    session: WorkerSession,
+) -> None:
     list(session.start_reference(BASELINE, 0))
     list(session.start([(QUICK, 0)]))
     received = list(session.create_models())
@@ -178,7 +180,7 @@ def test_models_are_created_before_the_reference_has_written_its_outputs(session
 
 
 def test_workers_whose_models_take_half_of_the_memory_start_again(
-    open_session: Callable[..., Session],
+    open_session: Callable[..., WorkerSession],
 ) -> None:
     monitor = GrowingMemory()
     session = open_session(ConditionsMonitor(), monitor)
@@ -194,7 +196,9 @@ def test_workers_whose_models_take_half_of_the_memory_start_again(
     assert session.is_running(large.id)
 
 
-def test_device_memory_counts_what_a_build_added(open_session: Callable[..., Session]) -> None:
+def test_device_memory_counts_what_a_build_added(
+    open_session: Callable[..., WorkerSession],
+) -> None:
     monitor = GrowingMemory()
     session = open_session(ConditionsMonitor(), monitor)
     start_workers(session, QUICK)
@@ -233,7 +237,9 @@ class Meter(ConditionsMonitor):
         return 100 * self.neighbour.clock()
 
 
-def test_a_pause_after_a_section_is_not_measured(open_session: Callable[..., Session]) -> None:
+def test_a_pause_after_a_section_is_not_measured(
+    open_session: Callable[..., WorkerSession],
+) -> None:
     neighbour = Neighbour()
     session = open_session(Meter(neighbour), neighbour)
     received: list[RunEvent] = []
@@ -266,7 +272,7 @@ class HostMemory(DeviceMemoryMonitor):
 
     def __init__(self, share: float) -> None:
         self.share = share
-        self.session: Session | None = None
+        self.session: WorkerSession | None = None
 
     def used_bytes(self) -> int | None:
         assert self.session is not None
@@ -277,7 +283,7 @@ class HostMemory(DeviceMemoryMonitor):
 
 @pytest.mark.parametrize(("share", "is_right"), [(1.0, True), (0.5, False)])
 def test_a_known_allocation_checks_the_memory_counter(
-    share: float, is_right: bool, open_session: Callable[..., Session]
+    share: float, is_right: bool, open_session: Callable[..., WorkerSession]
 ) -> None:
     monitor = HostMemory(share)
     monitor.session = session = open_session(ConditionsMonitor(), monitor)
@@ -301,7 +307,9 @@ def read_request(run_config: RunConfig, arm: str, process: int) -> dict[str, Any
     return request
 
 
-def test_the_request_of_a_worker_has_the_question(session: Session, run_config: RunConfig) -> None:
+def test_the_request_of_a_worker_has_the_question(
+    session: WorkerSession, run_config: RunConfig
+) -> None:
     start_workers(session, ALIKE)
     request = read_request(run_config, "alike+slow", 0)
     assert request["arm"] == "alike/slow"
@@ -325,7 +333,7 @@ def test_the_request_of_a_worker_has_the_question(session: Session, run_config: 
 
 
 def test_files_of_an_interrupted_process_are_not_read(
-    session: Session, run_config: RunConfig
+    session: WorkerSession, run_config: RunConfig
 ) -> None:
     directory = run_config.arms_directory / QUICK.id / "0"
     directory.mkdir(parents=True)
@@ -335,7 +343,7 @@ def test_files_of_an_interrupted_process_are_not_read(
     assert session.is_running(QUICK.id)
 
 
-def worker_processes(session: Session, arm: str) -> list[psutil.Process]:
+def worker_processes(session: WorkerSession, arm: str) -> list[psutil.Process]:
     """Return the arm's worker and its watchdog."""
     worker: Worker = session.workers[arm]
     process = psutil.Process(worker.popen.pid)
@@ -346,7 +354,7 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
     return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
-def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(session: Session) -> None:
+def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(session: WorkerSession) -> None:
     start_workers(session, QUICK, ALIKE)
     for arm in (QUICK, ALIKE):
         list(session.build(arm.id))
@@ -366,7 +374,7 @@ def wait_for_status(process: psutil.Process, wanted: str) -> None:
 
 
 def test_processes_that_stay_busy_are_paused_between_visits(
-    session: Session, run_config: RunConfig, monkeypatch: pytest.MonkeyPatch
+    session: WorkerSession, run_config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine gives the process little of a processor.
     monkeypatch.setattr("advisor.probing.processes.SAMPLING_PASSES", ((0.5, 0.0), (1.0, 0.02)))

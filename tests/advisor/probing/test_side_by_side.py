@@ -33,7 +33,7 @@ from advisor.domain.run_events import (
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.processes import process_tree
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares, SideBySideBuilds
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.slow
 FAILING = builders.arm("misbehaving/raises", options={"fault": "raises"})
 
 
-def build_all(session: Session, *builds: NextBuild, at_once: int = 2) -> list[RunEvent]:
+def build_all(session: WorkerSession, *builds: NextBuild, at_once: int = 2) -> list[RunEvent]:
     """Build these arms side by side, in this order."""
     side_by_side = SideBySideBuilds(session, at_once)
     return list(session.build_side_by_side(side_by_side, taking(builds), lambda: False))
@@ -58,7 +58,7 @@ def taking(builds: Iterable[NextBuild]) -> ChooseBuild:
     return lambda _: queue.pop(0) if queue else None
 
 
-def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: Session) -> None:
+def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: WorkerSession) -> None:
     start_workers(session, QUICK, ALIKE)
     built = build_all(session, NextBuild(QUICK), NextBuild(ALIKE), at_once=8)
     shares = [
@@ -81,7 +81,7 @@ def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: Session) -
     assert outcomes_by_arm(session.stop()) == {QUICK.id: Outcome(), ALIKE.id: Outcome()}
 
 
-def test_no_more_builds_run_than_there_are_shares(session: Session) -> None:
+def test_no_more_builds_run_than_there_are_shares(session: WorkerSession) -> None:
     arms = [builders.arm(f"quick/{number}") for number in range(3)]
     start_workers(session)
     most, running = 0, set[str]()
@@ -96,7 +96,7 @@ def test_no_more_builds_run_than_there_are_shares(session: Session) -> None:
     assert (most, running) == (2, set())
 
 
-def test_a_failed_build_leaves_its_processors_to_the_next_one(session: Session) -> None:
+def test_a_failed_build_leaves_its_processors_to_the_next_one(session: WorkerSession) -> None:
     start_workers(session)
     built = build_all(
         session, NextBuild(FAILING, process=0), NextBuild(QUICK, process=0), at_once=1
@@ -117,7 +117,7 @@ def assert_stands_still(worker: Worker) -> None:
 
 
 def test_a_suspended_build_stands_still_and_its_time_does_not_count(
-    session: Session,
+    session: WorkerSession,
 ) -> None:
     start_workers(session)
     builds = SideBySideBuilds(session, 2)
@@ -144,7 +144,7 @@ def test_a_suspended_build_stands_still_and_its_time_does_not_count(
     assert sum(each.build_seconds for each in built) < worker.suspended_seconds
 
 
-def test_workers_of_a_repetition_import_while_processors_are_free(session: Session) -> None:
+def test_workers_of_a_repetition_import_while_processors_are_free(session: WorkerSession) -> None:
     start_workers(session)
     builds = SideBySideBuilds(session, 2, repeated=[QUICK])
     choose = taking([NextBuild(QUICK, process=0), NextBuild(SLOW, process=0)])
@@ -168,7 +168,7 @@ def test_workers_of_a_repetition_import_while_processors_are_free(session: Sessi
     assert worker_events_of(session.build(QUICK.id), Ready)
 
 
-def test_a_standby_of_another_process_is_ended(session: Session) -> None:
+def test_a_standby_of_another_process_is_ended(session: WorkerSession) -> None:
     start_workers(session)
     session.add_standby(QUICK, 1)
     session.add_standby(ALIKE, 1)
@@ -179,7 +179,7 @@ def test_a_standby_of_another_process_is_ended(session: Session) -> None:
     assert worker_events_of(session.build(QUICK.id), Ready)
 
 
-def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> None:
+def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: WorkerSession) -> None:
     start_workers(session)
     builds = SideBySideBuilds(session, 1)
 
@@ -197,7 +197,9 @@ def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: Session) -> N
     assert worker_events_of(session.build(QUICK.id), Ready)
 
 
-def test_a_build_is_suspended_before_it_has_imported_and_can_be_ended(session: Session) -> None:
+def test_a_build_is_suspended_before_it_has_imported_and_can_be_ended(
+    session: WorkerSession,
+) -> None:
     start_workers(session)
     builds = SideBySideBuilds(session, 1)
     found = session.workers
@@ -217,7 +219,7 @@ def test_a_build_is_suspended_before_it_has_imported_and_can_be_ended(session: S
     assert not process_tree(worker.directory)
 
 
-def test_an_arm_that_is_dropped_before_it_runs_has_an_outcome(session: Session) -> None:
+def test_an_arm_that_is_dropped_before_it_runs_has_an_outcome(session: WorkerSession) -> None:
     failure = Failure("timed-out", phase="build", reason="no time is left")
     assert outcomes_by_arm(session.drop("quick", failure, 3)) == {"quick": Outcome(failure)}
 
@@ -234,7 +236,7 @@ class StagedMemory(DeviceMemoryMonitor):
 
 
 def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
-    open_session: Callable[..., Session],
+    open_session: Callable[..., WorkerSession],
 ) -> None:
     # The first build reads it too.
     memory_monitor = StagedMemory(*(each << 30 for each in (5, 5, 5, 2)))
@@ -295,7 +297,7 @@ def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
     )
     asked = {"device": "cuda", "batch_sizes": (2, 4)}
     config = sessions.run_config(tmp_path, fake_probes, asked=asked, machine=machine)
-    with Session(config) as session:
+    with WorkerSession(config) as session:
         start_workers(session)
         choose = taking([NextBuild(QUICK, process=0), NextBuild(ALIKE, process=0)])
         found: list[set[int]] = []

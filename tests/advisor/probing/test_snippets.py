@@ -19,7 +19,7 @@ from advisor.ask import rubric_files
 from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
 from advisor.errors import VerificationError
 from advisor.probing import run_config
-from advisor.probing.snippets import Pair, Settings, Snippet, link_files, run_pair
+from advisor.probing.snippets import Pair, PairSettings, Snippet, link_files, run_pair
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def run(
     environment: Mapping[str, str] = os.environ,
     **changes: Any,
 ) -> Pair:
-    settings = Settings(
+    settings = PairSettings(
         arm=builders.arm("compiled"),
         config=sessions.run_config(
             pathlib.Path(), PROBES, environment=environment, asked=asked or {}

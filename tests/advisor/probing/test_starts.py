@@ -24,7 +24,7 @@ from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import WorkerSpawned
 from advisor.errors import NotWritableError
 from advisor.probing.run_config import RunConfig
-from advisor.probing.session import Session
+from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker
 from probes import protocol
 from probes.wire.events import Ready
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_only_the_arm_with_a_missing_interpreter_ends(
-    session: Session, tmp_path: pathlib.Path
+    session: WorkerSession, tmp_path: pathlib.Path
 ) -> None:
     missing = msgspec.structs.replace(ALIKE, python=str(tmp_path / "missing"))
     up = start_workers(session, missing, QUICK)
@@ -50,7 +50,7 @@ def test_only_the_arm_with_a_missing_interpreter_ends(
 
 
 def test_no_arm_starts_when_the_reference_does_not(
-    session: Session, tmp_path: pathlib.Path
+    session: WorkerSession, tmp_path: pathlib.Path
 ) -> None:
     missing = msgspec.structs.replace(BASELINE, python=str(tmp_path / "missing"))
     up = [*session.start_reference(missing, 0), *session.start([(QUICK, 0)])]
@@ -59,7 +59,7 @@ def test_no_arm_starts_when_the_reference_does_not(
 
 
 def test_a_full_disk_of_the_scratch_directory_is_a_user_error(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: WorkerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -82,7 +82,7 @@ def temporary_folder_of(worker: Worker) -> pathlib.Path:
 
 def test_a_worker_keeps_temporary_files_below_its_scratch_directory(run_config: RunConfig) -> None:
     scratch = run_config.scratch_directory.resolve()
-    with Session(run_config) as session:
+    with WorkerSession(run_config) as session:
         list(session.start_reference(BASELINE, 0))
         list(session.start([(ALIKE, 0), (QUICK, 0)]))
         folders = {arm: temporary_folder_of(worker) for arm, worker in session.workers.items()}

@@ -25,7 +25,7 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
 from advisor.errors import VerificationError
-from advisor.probing.snippets import Pair, Settings
+from advisor.probing.snippets import Pair, PairSettings
 from advisor.report import improvement, text_report
 from advisor.report.answer import short_answer_lines
 from advisor.report.improvement import Tried
@@ -35,7 +35,7 @@ from probes.wire.outcome import Outcome
 
 if TYPE_CHECKING:
     from advisor.probing.run_config import RunConfig
-    from advisor.report.verification import Prepared
+    from advisor.report.verification import PreparedPair
 
 EAGER = builders.BASELINE
 FLOAT32 = Loaded(
@@ -161,7 +161,7 @@ def test_what_was_tried_is_not_named_as_a_next_step_again() -> None:
 
 
 def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(
+    settings = PairSettings(
         arm=builders.arm("compiled"),
         config=cast("RunConfig", None),
         allowed=[1e-7],
@@ -169,7 +169,7 @@ def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPat
         one_by_one=False,
     )
     other, changed = (
-        cast("Prepared", types.SimpleNamespace(snippet=name, settings=settings))
+        cast("PreparedPair", types.SimpleNamespace(snippet=name, settings=settings))
         for name in ("other", "changed")
     )
     asked: list[Any] = []
@@ -198,7 +198,7 @@ def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPat
     assert asked[2].allowed == [1e-7]
     assert found.graph_breaks == {"net.py:14: x": 1}
     unchecked = dataclasses.replace(settings, allowed=None)
-    changed = cast("Prepared", types.SimpleNamespace(snippet="changed", settings=unchecked))
+    changed = cast("PreparedPair", types.SimpleNamespace(snippet="changed", settings=unchecked))
     assert improvement.measure(against, other, changed).failure
     assert improvement.measure(precision, other, changed).failure is None
 

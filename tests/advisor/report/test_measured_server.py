@@ -26,7 +26,7 @@ from advisor.recipes.server import REQUEST, user_words
 from advisor.report import found_recipe, recipe_text
 from advisor.report.answer import code_lines
 from probes.wire.events import Imported, RecipeFacts, Serving
-from probes.wire.facts import Environment
+from probes.wire.facts import InterpreterFacts
 
 MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")
 LOAD = built_measurements.load(
@@ -48,7 +48,7 @@ SERVING = Serving(
 
 
 def measured(serving: Serving, **facts: Any) -> Any:
-    environment = Environment(
+    environment = InterpreterFacts(
         python="3.12",
         interpreter="/envs/engine/bin/python",
         distributions={"engine": "1.2+cu130", "torch": "2.13.0", "transformers": "5.17.0"},

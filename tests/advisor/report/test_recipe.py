@@ -26,7 +26,7 @@ from advisor.report.found_recipe import pin
 from advisor.text_format import format_interval
 from probes.runtime.process import read_environment
 from probes.wire.events import Imported, RecipeFacts
-from probes.wire.facts import Environment, StartLines
+from probes.wire.facts import InterpreterFacts, StartLines
 from probes.wire.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
@@ -145,7 +145,7 @@ def test_requirements_that_are_not_pins_are_refused(changes: dict[str, Any]) -> 
 
 def measured(arm: str = "compiled", **changes: Any) -> Any:
     """Return a decision on a run of which a process of this arm reported everything."""
-    environment = Environment(
+    environment = InterpreterFacts(
         python="3.11",
         interpreter="/usr/bin/python3",
         distributions={"torch": "2.13.0+cpu", "numpy": "2.4.6", "onnx": "1.23.2"},
@@ -265,8 +265,8 @@ def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) ->
 
 def environment(
     distributions: dict[str, str], providers: dict[str, tuple[str, ...]]
-) -> Environment:
-    return Environment(
+) -> InterpreterFacts:
+    return InterpreterFacts(
         python="3.11",
         interpreter="python3",
         distributions=distributions,
@@ -275,9 +275,9 @@ def environment(
 
 
 @functools.cache
-def this_environment() -> Environment:
+def this_environment() -> InterpreterFacts:
     """Return the environment of the tests, as a worker in it reports it."""
-    return msgspec.convert(dataclasses.asdict(read_environment()), Environment)
+    return msgspec.convert(dataclasses.asdict(read_environment()), InterpreterFacts)
 
 
 def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> None:

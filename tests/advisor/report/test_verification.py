@@ -22,12 +22,12 @@ from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.errors import RunIsImportedError, UserError, VerificationError
-from advisor.probing.snippets import Pair, Settings, Snippet
+from advisor.probing.snippets import Pair, PairSettings, Snippet
 from advisor.report import verification
 from advisor.report.verification import Verification
 from advisor.store.store import Store
 from probes.wire.events import Imported, RecipeFacts
-from probes.wire.facts import Environment
+from probes.wire.facts import InterpreterFacts
 from probes.wire.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
@@ -44,7 +44,7 @@ class Machine:
     problem: str | None = None
     asked: list[Any] = dataclasses.field(default_factory=list)
 
-    def run_pair(self, first: Snippet, second: Snippet, settings: Settings) -> Pair:
+    def run_pair(self, first: Snippet, second: Snippet, settings: PairSettings) -> Pair:
         self.asked = [first, second, settings]
         rounds = () if self.problem else tuple(((one,), (other,)) for one, other in self.rounds)
         return Pair(problem=self.problem, rounds=rounds, versions={"torch": "2.14.0"})
@@ -56,7 +56,7 @@ def measured(
     """Return a decision on a run of two arms, each with an interpreter of its own."""
 
     def process(interpreter: str) -> Any:
-        environment = Environment(
+        environment = InterpreterFacts(
             python="3.11",
             interpreter=interpreter,
             distributions={"torch": "2.13.0+cpu"},

@@ -23,12 +23,12 @@ from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.events import Imported
-from probes.wire.facts import Environment
+from probes.wire.facts import InterpreterFacts
 
 IMPORTED = Imported(
     versions={"torch": "2.13.0"},
     settings={},
-    environment=Environment(
+    environment=InterpreterFacts(
         python="3.11",
         interpreter="/home/somebody/own/bin/python3",
         distributions={"torch": "2.13.0"},
