@@ -80,6 +80,27 @@ def _promise(arm: Arm) -> float:
     return math.log(arm.largest_speedup) / seconds
 
 
+def waits_for_sibling(arm: Arm, ahead: Sequence[Arm], context: RaceContext) -> bool:
+    """Return whether the race of an arm of the same workflow may save the build of this one.
+
+    The other arm is `ahead` in the order and promises as much. A quick build does not wait.
+    """
+    is_quick = (
+        arm.expected_build_seconds is not None
+        and arm.expected_build_seconds <= context.header.catalogue.presets.builds.early_seconds
+    )
+    return (
+        not is_quick
+        and builds_contenders_only(context.question)
+        and any(each.workflow == arm.workflow and _promise(each) >= _promise(arm) for each in ahead)
+    )
+
+
+def builds_contenders_only(question: Question) -> bool:
+    """Return whether arms that cannot lead are left out: the user did not ask for them."""
+    return question.budget.contenders_only and not question.all_arms and not question.workflows
+
+
 @dataclasses.dataclass
 class BuildQueue:
     """The arms that wait for a build, and the conditions under which the next one starts."""
@@ -98,11 +119,11 @@ class BuildQueue:
 
     def choose(self, running: int) -> NextBuild | None:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
-        while self.waiting and self._may_start(running):
-            is_baseline = self.waiting[0] == self.context.state.plan.baseline
+        while (arm := self._next_arm()) is not None and self._may_start(arm, running):
+            is_baseline = arm == self.context.state.plan.baseline
             if not (is_baseline or self.starts_at_once or self._is_measured()):
                 return None
-            arm = self.waiting.pop(0)
+            self.waiting.remove(arm)
             context, state = self.context, self.context.state
             is_running = context.session.is_running(arm.id)
             if not is_running and context.session.has_started(arm.id):
@@ -123,6 +144,20 @@ class BuildQueue:
             )
         return None
 
+    def _next_arm(self) -> Arm | None:
+        """Return the first arm that waits for no race of another one."""
+        raced = raced_arms(self.context.state)
+        ahead = [arm for arm in self._begun() if arm.id not in raced]
+        return next(
+            (arm for arm in self.waiting if not waits_for_sibling(arm, ahead, self.context)), None
+        )
+
+    def _begun(self) -> list[Arm]:
+        """Return the arms whose builds run or have finished in this stretch."""
+        plan = self.context.state.plan
+        begun = [*(arm for arm in plan.arms if arm.id in self.building), *self.started]
+        return [arm for arm in begun if self.context.session.is_running(arm.id)]
+
     def _is_measured(self) -> bool:
         """Return whether the baseline has made its first calls, so that its memory is known."""
         baseline = self.context.state.plan.baseline.id
@@ -132,27 +167,22 @@ class BuildQueue:
     def _expected_seconds_left(self, arm: Arm) -> float | None:
         """Return how long this build and those that run or wait are expected to take."""
         session = self.context.session
-        running = [
-            each
-            for each in self.context.state.plan.arms
-            if each.id in self.building or each in self.started
-            if session.is_running(each.id) and not session.is_prepared(each.id)
-        ]
+        running = [each for each in self._begun() if not session.is_prepared(each.id)]
         seconds = [each.expected_build_seconds for each in (arm, *running, *self.waiting)]
         known = [each for each in seconds if each is not None]
         if len(known) < len(seconds):
             return None
         return round(max(*known, sum(known) / self.shares), 1)
 
-    def _may_start(self, running: int) -> bool:
-        """Return whether memory and the builds that run allow another one.
+    def _may_start(self, arm: Arm, running: int) -> bool:
+        """Return whether memory and the builds that run allow the build of this arm.
 
         While an arm is built whose stack requires it, or that ran out of memory next to others, no
         other build runs.
         """
         session, state = self.context.session, self.context.state
         out_of_memory = remaining.oom_beside_others(state)
-        needs_all = self.waiting[0].builds_alone or self.waiting[0].id in out_of_memory
+        needs_all = arm.builds_alone or arm.id in out_of_memory
         if running:
             return not self._runs_alone and not needs_all and session.has_memory_headroom(running)
         self._runs_alone = needs_all
@@ -182,9 +212,7 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
     """
     question, advice = answer.question, answer.recommendation
     if (
-        not question.budget.contenders_only
-        or question.all_arms
-        or question.workflows
+        not builds_contenders_only(question)
         or answer.advised is None
         or advice is None
         or advice.decision.word not in {"CLEAR", "LIKELY"}

@@ -24,6 +24,7 @@ from advisor.execute.build_queue import (
     is_over,
     order_builds,
     seconds_left,
+    waits_for_sibling,
 )
 from advisor.execute.recorder import RaceContext
 from advisor.probing.side_by_side import SideBySideBuilds
@@ -88,7 +89,11 @@ def _arms_to_import(
         return early
     most = max(context.builds_at_once, len(controls(context.state)))
     later = order_builds([arm for arm in arms if arm not in early], context.state, context.question)
-    return [*early, *(arm for arm in later if not arm.builds_alone)][:most]
+    chosen = [*early]
+    for arm in later:
+        if not arm.builds_alone and not waits_for_sibling(arm, chosen, context):
+            chosen.append(arm)
+    return chosen[:most]
 
 
 def _fits_beside_reference(context: RaceContext, builds: SideBySideBuilds, times: int = 1) -> bool:

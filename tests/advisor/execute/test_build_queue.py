@@ -20,7 +20,7 @@ from advisor.decide.unmeasured import potential_of
 from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm, Plan
-from advisor.domain.run_events import WorkerSpawned
+from advisor.domain.run_events import RaceOpened, WorkerSpawned
 from advisor.domain.run_state import Header, ProcessState
 from advisor.execute import build_queue, building
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
@@ -52,10 +52,25 @@ class IdleSession:
         return True
 
 
-def queue_of(arms: Sequence[Arm], shares: int, *, starts_at_once: bool = False) -> BuildQueue:
+class BusySession(IdleSession):
+    """A session in which every worker builds."""
+
+    def is_running(self, arm: str) -> bool:
+        del arm
+        return True
+
+
+def queue_of(
+    arms: Sequence[Arm],
+    shares: int,
+    *,
+    starts_at_once: bool = False,
+    session: Any = None,
+    **asked: object,
+) -> BuildQueue:
     recorder = simulation.new_recorder([arm.id for arm in arms])
-    session: Any = IdleSession()
-    question = builders.question()
+    session = session or IdleSession()
+    question = builders.question(**asked)
     context = simulation.race_context(session, recorder, question, lambda _: pytest.fail("unused"))
     return BuildQueue(context, list(arms), shares, [], starts_at_once=starts_at_once)
 
@@ -122,6 +137,34 @@ def test_the_expected_time_is_that_of_all_builds_side_by_side() -> None:
     queue = queue_of(arms, shares=2)
     found = [queue.choose(0) for _ in arms]
     assert [each.expected_seconds_left for each in found if each] == [30.0, 10.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "built"),
+    [({}, ["compile", "other", "compile/quick"]), ({"workflows": ("compile",)}, None)],
+)
+def test_a_variant_waits_for_the_race_of_an_arm_of_its_workflow(
+    asked: dict[str, object], built: list[str] | None
+) -> None:
+    arms = [
+        msgspec.structs.replace(expecting(name, seconds), largest_speedup=2.0)
+        for name, seconds in (
+            ("compile", 20.0),
+            ("compile/slow", 30.0),
+            ("other", 30.0),
+            ("compile/quick", 10.0),
+        )
+    ]
+    budget = msgspec.structs.replace(builders.question().budget, contenders_only=True)
+    queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget, **asked)
+    found = [chosen(queue, 0) for _ in arms]
+    expected = [arm.id for arm in arms] if built is None else [*built, None]
+    assert found == expected
+    if built is not None:
+        queue.context.recorder.record(
+            RaceOpened(shape=Shape(1), arms=(BASELINE, "compile", "compile/quick"))
+        )
+        assert chosen(queue, 0) == "compile/slow"
 
 
 def test_one_arm_of_each_workflow_precedes_the_variants_of_others() -> None:
