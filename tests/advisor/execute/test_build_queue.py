@@ -66,7 +66,7 @@ def queue_of(
     *,
     starts_at_once: bool = False,
     session: Any = None,
-    **asked: object,
+    **asked: Any,
 ) -> BuildQueue:
     recorder = simulation.new_recorder([arm.id for arm in arms])
     session = session or IdleSession()
