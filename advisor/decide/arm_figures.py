@@ -88,6 +88,16 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
     )
 
 
+def memory_of_processes(
+    main: ProcessState, processes: Sequence[ProcessState], checked: MemoryChecked | None
+) -> MemoryBytes:
+    """Return the memory of the main process with the spread over all of them."""
+    found = (summarise_memory(each, checked).peak for each in processes)
+    peaks = sorted(peak for peak in found if peak is not None)
+    several = (peaks[0], peaks[-1]) if len(peaks) > 1 else None
+    return msgspec.structs.replace(summarise_memory(main, checked), spread=several)
+
+
 def released_earlier(warm: MemoryRead | None) -> int:
     """Return the bytes that PyTorch's allocator released after its peak.
 

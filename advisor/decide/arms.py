@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.arm_figures import summarise_builds, summarise_generation, summarise_memory
+from advisor.decide.arm_figures import memory_of_processes, summarise_builds, summarise_generation
 from advisor.decide.diagnosis import (
     bytes_per_call,
     diagnose,
@@ -99,7 +99,7 @@ def summarise_arm(
         cells=cells,
         speedup=speedup,
         build_seconds=summarise_builds(processes),
-        memory_bytes=summarise_memory(main, state.memory_checked),
+        memory_bytes=memory_of_processes(main, processes, state.memory_checked),
         weight_bytes=stored_weight_bytes(main),
         correctness=tuple(checked for _, checked in sorted(main.checked.items())),
         engaged_share=main.engaged.share if main.engaged else 0.0,

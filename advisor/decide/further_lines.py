@@ -6,6 +6,7 @@ from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
+from advisor.domain.constraints import UNITS
 from advisor.domain.measurement import COLD, Variant
 from advisor.domain.model import has_random_weights, name_own_shapes
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
@@ -108,6 +109,20 @@ def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
     }
     told = "; ".join(f"{name} {done}" for name, done in adjusted.items())
     return [f"For equal arms: {told}."] if told else []
+
+
+def describe_constraints(facts: AdvisedAnswer) -> list[str]:
+    """Return which constraints the advised arm meets by a figure whose spread crosses the bound."""
+    found = []
+    for each in facts.answer.question.constraints:
+        if spread := each.crossed_by(facts.measured):
+            unit = each.shown_unit(spread[1])
+            size, name = (UNITS[unit], f" {unit}") if unit else (1, "x")
+            between = " to ".join(format_number(end / size, digits=3) for end in spread)
+            found.append(
+                f"{each.criterion} is {between}{name}, and the limit {each.bound} lies within"
+            )
+    return [f"It may miss what is required: {'; '.join(found)}."] if found else []
 
 
 def describe_weights(facts: AdvisedAnswer) -> list[str]:

@@ -15,7 +15,7 @@ from advisor.decide.intervals import HALF_INTERVAL
 from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
 from advisor.decide.process_variance import process_variance
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.measurement import Interval, Measurement, MemoryBytes
+from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import LoadQuestion, Question
 from advisor.domain.results import Results
@@ -107,7 +107,7 @@ def _measurement(
     summary = summarise_arm(state, arm, {}, None, dtype=question.dtype, speedup=speedup)
     memory = summary.memory_bytes
     if question.device == "cpu" and memory.peak is not None:
-        memory = MemoryBytes(peak=memory.peak, source=HOST_SOURCE)
+        memory = msgspec.structs.replace(memory, source=HOST_SOURCE)
     served = next(
         (each.serving for each in state.processes[arm.id] if each.serving is not None), None
     )

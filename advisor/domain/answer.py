@@ -34,6 +34,7 @@ HeadlinePart = Literal[
     "variant",
     "requests",
     "load",
+    "constraint",
     "weights",
     "accuracy",
     "batch-sizes",

@@ -121,6 +121,8 @@ class ArmFigure(NamedTuple):
     #: A bound as the user writes it.
     example: str
     comparison: Literal[">=", "<="] = "<="
+    #: What further processes or the uncertainty allow; None for a figure that is measured once.
+    spread: Callable[[Measurement], tuple[float | None, float | None] | None] = lambda _one: None
     #: Whether only the task `generate` measures it.
     of_text: bool = False
     #: Its column in CSV, Parquet and data frames, which ends with the unit; empty where each shape
@@ -158,7 +160,13 @@ def _graph_breaks(one: Measurement) -> int:
 #: The figures that `--require` may name, in addition to the letters of the criteria; the columns
 #: of tables are in this order.
 FIGURES: Mapping[str, ArmFigure] = {
-    "speedup": ArmFigure(lambda one: one.speedup.value, "factor", "1.2", ">="),
+    "speedup": ArmFigure(
+        lambda one: one.speedup.value,
+        "factor",
+        "1.2",
+        ">=",
+        spread=lambda one: (one.speedup.low, one.speedup.high),
+    ),
     "build": ArmFigure(
         lambda one: one.build_seconds.cold,
         "seconds",
@@ -178,6 +186,7 @@ FIGURES: Mapping[str, ArmFigure] = {
         lambda one: one.memory_bytes.peak,
         "bytes",
         "8GiB",
+        spread=lambda one: one.memory_bytes.spread,
         column="peak_memory_bytes",
         head="MiB",
         terms=("memory",),
@@ -228,10 +237,10 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return LETTERS.get(int(value), "below C")
         if FIGURES[self.criterion].dimension == "factor":
             return f"{value:g}x"
-        unit = self._shown_unit(value)
+        unit = self.shown_unit(value)
         return f"{value:.3g}" if unit is None else f"{value / UNITS[unit]:g}{unit}"
 
-    def _shown_unit(self, value: float) -> Unit | None:
+    def shown_unit(self, value: float) -> Unit | None:
         """Return the user's unit, else MiB for bytes and s, or ms below 1 s, for a time."""
         units: dict[Dimension, Unit] = {"bytes": "MiB", "seconds": "s" if value >= 1 else "ms"}
         return self.unit or units.get(FIGURES[self.criterion].dimension)
@@ -241,7 +250,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         Its rounded value does not meet the constraint either.
         """
-        unit = None if self.asks_for_letter else self._shown_unit(value)
+        unit = None if self.asks_for_letter else self.shown_unit(value)
         size = 1 if unit is None else UNITS[unit]
         rounded = (float(f"{value / size:.{digits}g}") * size for digits in MEASURED_DIGITS)
         return self.write(next((each for each in rounded if not self.admits(each)), value))
@@ -250,6 +259,14 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return whether the value is within the bounds."""
         above = self.at_least is None or value >= self.at_least
         return above and (self.at_most is None or value <= self.at_most)
+
+    def crossed_by(self, one: Measurement) -> tuple[float, float] | None:
+        """Return the spread of an arm's figure if the bound lies within it."""
+        figure = None if self.asks_for_letter else FIGURES[self.criterion]
+        low, high = (figure.spread(one) if figure else None) or (None, None)
+        if low is None or high is None or self.admits(low) == self.admits(high):
+            return None
+        return low, high
 
     def distance(self, value: float) -> float:
         """Return how far the value is outside the bounds; 0 if it is within them."""

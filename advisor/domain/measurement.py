@@ -187,6 +187,8 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     #: Peak after the builds; null if not known.
     serving: int | None = None
+    #: The least and the greatest peak of the arm's processes; null with one.
+    spread: tuple[int, int] | None = None
 
 
 class StartWay(msgspec.Struct, frozen=True, kw_only=True):

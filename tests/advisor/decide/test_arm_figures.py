@@ -57,6 +57,16 @@ def test_plausible_memory_has_peak_serving_and_reserved_bytes() -> None:
     assert "NVML" in found.source
 
 
+def test_the_spread_of_the_memory_is_that_of_all_processes() -> None:
+    first, second = (
+        builders.process(memory=MemoryRead(peak_rss_bytes=peak, device_reserved_bytes=None))
+        for peak in (300, 200)
+    )
+    found = arm_figures.memory_of_processes(first, (first, second), None)
+    assert (found.peak, found.spread) == (300, (200, 300))
+    assert arm_figures.memory_of_processes(first, (first,), None).spread is None
+
+
 ON_CPU = dataclasses.replace(HOST, device_reserved_bytes=None)
 
 

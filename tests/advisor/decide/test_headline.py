@@ -22,7 +22,7 @@ from advisor.decide.serving import compare_with_asked_rate
 from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Cpu
-from advisor.domain.measurement import Interval, Measurement
+from advisor.domain.measurement import Interval, Measurement, MemoryBytes
 from advisor.domain.model import FactoryModel, OnnxModel
 from advisor.domain.question import choose_next_budget
 from advisor.domain.recommendation import SpeedRegret
@@ -251,6 +251,24 @@ def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint(
     assert found.decision.speed_regret.arm == "hard"
     assert found.decision.speed_regret.value == pytest.approx(6.0)
     expect("headline-faster-excluded", built_answers.headline(found.answer))
+
+
+@pytest.mark.parametrize(("least", "most"), [(1.4, None), (1.51, 130), (1.4, 120), (1.0, 140)])
+def test_a_required_figure_whose_spread_crosses_the_limit_is_a_doubt(
+    least: float, most: int | None
+) -> None:
+    memory = MemoryBytes(peak=118 << 20, source="a test", spread=(118 << 20, 131 << 20))
+    easy = msgspec.structs.replace(measured("easy", 1.5), memory_bytes=memory)
+    speed = Interval(value=1.55, low=1.45, high=1.65)
+    limits = (
+        Constraint(criterion="speedup", at_least=least),
+        Constraint(criterion="memory", at_most=(most or 200) << 20),
+        Constraint(criterion="portability", at_least=1),
+    )
+    found = advise(msgspec.structs.replace(easy, speedup=speed), constraints=limits)
+    told = " ".join(built_answers.headline(found.answer, "constraint"))
+    assert ("speedup is 1.45 to 1.65x" in told) == (least > 1.45)
+    assert ("memory is 118 to 131 MiB, and the limit <=" in told) == (most in {120, 130})
 
 
 def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect) -> None:

@@ -165,6 +165,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     assert certainty_of(decide(run)).replicated
 
     shutil.rmtree(run.scratch, ignore_errors=True)
+    assert decide(run).resumable is False
     if certainty_of(decide(run)).word != "CLEAR":
         with pytest.raises(BuildsAreGoneError):
             exhaust(execute(run, context))
