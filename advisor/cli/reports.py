@@ -221,6 +221,8 @@ def verify(
 ) -> None:
     """Run a recipe and check its outputs and its speed-up. Exit code 1 if one is not as measured.
 
+    Exit code 4 if the times do not decide, because they vary or the machine is busy.
+
     The snippet runs as it is pasted, next to that of the baseline, in the interpreter that measured
     it. Folders that it names, such as a clone of llama.cpp, are looked for in the current one.
     """
@@ -240,7 +242,7 @@ def verify(
     )
     print_document(found, choose_output_format(json=json), verification.render)
     if not found.holds:
-        raise typer.Exit(1)
+        raise typer.Exit(UndecidedError.exit_code if found.result == "undecided" else 1)
 
 
 @app.command(rich_help_panel="Code")

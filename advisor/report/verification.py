@@ -33,13 +33,14 @@ from probes.wire.shape import Shape
 
 SCHEMA: Final = "p3-advisor/verification/2"
 
-Result = Literal["holds", "faster", "slower", "wrong"]
+Result = Literal["holds", "faster", "slower", "wrong", "undecided"]
 
 RESULT_TEXTS: dict[Result, str] = {
     "holds": "the snippet reaches the measured speed-up",
     "faster": "the snippet is faster than measured",
     "slower": "the snippet does not reach the measured speed-up",
     "wrong": "the snippet returns wrong outputs",
+    "undecided": "the times do not decide whether the snippet reaches the measured speed-up",
 }
 #: Folder of the environment that writes quantised checkpoints, as the lines of its arms name it.
 QUANTISER = "llm-compressor"
@@ -96,7 +97,7 @@ def verify(
     cell, settings = prepared.cell, prepared.settings
     pair = run_pair(prepared.snippet, prepared.baseline, settings)
     typical, reached = typical_seconds(pair), reached_speedup(pair)
-    result = classify(cell.speedup, reached, tolerance)
+    result = classify(cell.speedup, reached, tolerance, busy=bool(check.problems))
     return Verification(
         schema=SCHEMA,
         run_id=answer.run_id,
@@ -231,17 +232,23 @@ def reached_speedup(pair: Pair) -> Interval | None:
     return Interval(value=typical, low=min(typical, fastest), high=max(typical, fastest))
 
 
-def classify(measured: Interval, reached: Interval | None, tolerance: float) -> Result:
+def classify(
+    measured: Interval, reached: Interval | None, tolerance: float, *, busy: bool = False
+) -> Result:
     """Return the result; a speed-up may be lower by the share `tolerance`.
 
-    Wrong outputs have reached none. It is slower or faster if typical and fastest calls say so.
+    Wrong outputs have reached none. It is slower or faster if typical and fastest calls say so. A
+    gain is undecided where it is as measured and may still be none, and on a `busy` machine where
+    it is smaller.
     """
     if reached is None:
         return "wrong"
     low, high = bounds(reached)
     least, most = bounds(measured)
     if high < least * (1 - tolerance):
-        return "slower"
+        return "undecided" if busy else "slower"
+    if low <= 1 < measured.value * (1 - tolerance):
+        return "undecided"
     return "faster" if low > most * (1 + tolerance) else "holds"
 
 
@@ -304,4 +311,5 @@ def _next_step(found: Verification) -> str:
         return "do not use its outputs; measure again, which checks them: p3-advisor recommend"
     if found.load_check.problems:
         return f"stop the other work on this machine, then {again}"
-    return f"time it for longer: {again} --seconds 30; if it stays slower, p3-advisor recommend"
+    stays = "undecided" if found.result == "undecided" else "slower"
+    return f"time it for longer: {again} --seconds 30; if it stays {stays}, p3-advisor recommend"

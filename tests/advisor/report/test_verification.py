@@ -146,6 +146,28 @@ def test_the_load_of_a_busy_machine_stands_by_the_result(verify: Verify) -> None
     assert ["0.0 of 2 usable processors" in text for text in texts] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("rounds", "busy", "result"),
+    [
+        (((0.1, 0.1),) * 9 + ((0.05, 0.1),), False, "undecided"),
+        (((0.1, 0.11),) * 9 + ((0.05, 0.11),), False, "holds"),
+        (((0.1, 0.1),) * 5, False, "slower"),
+        (((0.1, 0.1),) * 5, True, "undecided"),
+        (((0.1, 0.2),) * 5, True, "holds"),
+    ],
+)
+def test_a_gain_that_may_be_none_or_is_missed_on_a_busy_machine_is_undecided(
+    rounds: Any, busy: bool, result: str, verify: Verify
+) -> None:
+    found = verify(None, Machine(rounds), ("cpu-busy",) if busy else ())
+    assert found.result == result
+    assert found.holds == (result == "holds")
+    unclear = Interval(value=1.5, low=0.9, high=2.5)
+    same = Interval(value=1.0, low=1.0, high=1.0)
+    assert verification.classify(unclear, same, 0.05) == "undecided"
+    assert verification.classify(same, same, 0.05) == "holds", "no gain was promised"
+
+
 def test_a_change_of_speed_of_the_machine_cancels(verify: Verify) -> None:
     rounds = tuple((0.1 * slow, 0.2 * slow) for slow in (1.0, 3.0, 1.0, 2.0, 5.0))
     assert verify(machine=Machine(rounds)).result == "holds"
