@@ -106,7 +106,9 @@ def _certainty(facts: AdvisedAnswer) -> str:
     # A clear answer may have equals, and its word must not hide them.
     is_first = word == "CLEAR" and bool(as_good)
     sentences = [
-        f"{word}, but {as_good}." if is_first else f"{word}{_why_not_clear(facts)}.",
+        f"{word}: nothing is better by much; {as_good}."
+        if is_first
+        else f"{word}{_why_not_clear(facts)}.",
         _speed(facts),
         _chosen_for(facts),
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good and not is_first else "",
@@ -161,7 +163,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     reasons = []
     if found.certainty < ALMOST_ALL:
         share = format_share_of_draws(found.certainty)
-        reasons.append(f"the best choice, or as good, in {share} of what the measurements allow")
+        reasons.append(f"the best choice, or as good, with certainty {share}")
     if not found.fit and is_baseline_advised(facts):
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
@@ -206,7 +208,8 @@ def _as_good(facts: AdvisedAnswer) -> str:
     """Name the arms that are about as good, with their speed-ups and shares."""
     shares = facts.decision.contenders
     named = [
-        f"{arm.title} ({describe_gain(facts, arm)}, {format_share_of_draws(shares[arm.arm])})"
+        f"{arm.title} ({describe_gain(facts, arm)}, certainty "
+        f"{format_share_of_draws(shares[arm.arm])})"
         for arm in (facts.arms[each] for each in facts.decision.as_good)
     ]
     return f"about as good: {join_names(named, 'or')}" if named else ""

@@ -15,11 +15,13 @@ from advisor.domain.results import Adoption
 from advisor.errors import MachineUnfitError
 from advisor.recipes.server import serving_lines
 from advisor.recipes.snippet import shorten
+from advisor.report.setup_facts import describe_shapes, unmeasured_shapes
 from advisor.text_format import (
     format_mebibytes,
     format_number,
     format_seconds,
     format_share,
+    join_names,
     shorten_text,
 )
 
@@ -55,13 +57,38 @@ def stop_notice(answer: Answer) -> list[str]:
     """Return a line for a run that did not finish, with the command that resumes a stored one."""
     if answer.finished:
         return []
+    stopped = f"The run did not finish: {_missing(answer)}"
     if answer.imported or answer.provenance or answer.rerun_command:
-        return ["The run did not finish."]
+        return [f"{stopped}."]
     command = f"p3-advisor resume {answer.run_id}"
     if answer.resumable is False:
         again = "It fails again with the same model and environment"
-        return [f"The run did not finish. {again}; {command} resumes it after a change of either."]
-    return [f"The run did not finish; {command} resumes it."]
+        return [f"{stopped}. {again}; {command} resumes it after a change of either."]
+    return [f"{stopped}; {command} resumes it."]
+
+
+#: Arms of a run that did not finish; further ones are counted.
+MOST_MISSING = 3
+
+
+def _missing(answer: Answer) -> str:
+    """Return what a run that did not finish has not measured: arms, shapes, or repetitions."""
+    arms = [
+        each.title
+        for each in answer.unmeasured
+        # An arm with an option was planned.
+        if each.option is not None and each.arm not in answer.served
+        if each.status == "excluded" or each.skip_cause == "out-of-time"
+    ]
+    if arms:
+        left = len(arms) - MOST_MISSING
+        more = [f"{left} more"] if left > 0 else []
+        return f"{join_names([*arms[:MOST_MISSING], *more])} not measured"
+    if shapes := unmeasured_shapes(answer):
+        return f"{describe_shapes(answer, shapes)} not measured"
+    if not answer.results.repeats:
+        return "no arm was repeated in a fresh process"
+    return "the last of its repetitions and checks are missing"
 
 
 def answer_lines(answer: Answer) -> list[str]:

@@ -28,6 +28,7 @@ from advisor.text_format import (
     format_milliseconds,
     format_number,
     format_share,
+    format_share_of_draws,
 )
 from probes.wire.shape import Shape
 
@@ -214,7 +215,19 @@ def explain_arm(answer: Answer, arm: RankedArm, criteria: Sequence[str]) -> list
         f"{shares[name]:.3f} x {scored.ratings[name].grade:.3f} ({name})" for name in CRITERIA
     )
     lines += ["  score: weight x grade", f"    {terms} = {format_number(scored.score, decimals=3)}"]
+    if "performance" in criteria:
+        lines += _certainty(answer, scored.arm)
     return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
+
+
+def _certainty(answer: Answer, arm: str) -> list[str]:
+    """Return the certainty of an arm that may lead, and what it means."""
+    advice = answer.recommendation
+    share = advice.decision.contenders.get(arm) if advice else None
+    if share is None:
+        return []
+    glossary = rubric_files.read_glossary(rubric_files.rubric_directory() / "glossary.toml")
+    return [f"  certainty {format_share_of_draws(share)}: {glossary['certainty']}"]
 
 
 def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> list[str]:

@@ -78,6 +78,17 @@ def test_an_unfinished_run_has_the_command_that_resumes_it_and_its_missing_batch
     assert "p3-advisor" not in elsewhere
 
 
+def test_what_an_unfinished_run_has_not_measured_is_named() -> None:
+    names = ("a", "b", "c", "d", "e")
+    late = [builders.unmeasured(name, status="excluded", option="default") for name in names]
+    crashed = builders.unmeasured("broken", status="crashed", option="default")
+    made = built_answers.answer(finished=False, unmeasured=(crashed, *late))
+    assert ": A, B, C and 2 more not measured;" in stop_notice(made)[0]
+    repeated = msgspec.structs.replace(made.results, repeats=1)
+    done = msgspec.structs.replace(made, unmeasured=(crashed,), results=repeated)
+    assert "repetitions and checks" in stop_notice(done)[0]
+
+
 def test_a_run_that_would_fail_again_is_resumed_only_after_a_change(expect: Expect) -> None:
     goes_on, fails = (
         stop_notice(built_answers.answer(finished=False, resumable=each)) for each in (True, False)
