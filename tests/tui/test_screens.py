@@ -70,6 +70,7 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
         assert setup.step_index == 0
         name = app.screen.query_one("#model", Input)
         name.value = ""
+        await wait_for(pilot, lambda: not setup.query_one("#error").has_class("-shown"))
         task = app.screen.query_one("#task", Choice)
         assert task.chosen == "forward"
         name.value = "demo/q"

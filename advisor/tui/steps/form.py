@@ -103,7 +103,7 @@ class Step(VerticalScroll, can_focus=False):
         """The user confirmed the answer."""
 
     class Checked(Message):
-        """The user left a field; `error` says what is wrong with the fields, None if nothing is."""
+        """The user left or changed a field; `error` says what is wrong, None if nothing is."""
 
         def __init__(self, error: UserError | None) -> None:
             super().__init__()

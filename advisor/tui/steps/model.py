@@ -174,6 +174,7 @@ class ModelStep(Step):
     def on_select_changed(self) -> None:
         """Keep the chosen task for every model."""
         self._is_task_chosen = True
+        self.post_message(self.Checked(None))
         self._draw_task_note()
 
     def _selected_model(self) -> str:
@@ -188,10 +189,13 @@ class ModelStep(Step):
         return self.query_one("#model", Input).value.strip() or DEMO
 
     def _suggest_task(self) -> None:
-        """Choose the task that fits the model, unless the user has chosen one."""
+        """Choose the task that fits another model, unless the user has chosen one."""
         model = self._selected_model()
-        if model != self._current_model and not self._is_task_chosen:
-            self.query_one("#task", Choice).choose(suggest_task(model, self.app.catalogue.models))
+        if model != self._current_model:
+            self.post_message(self.Checked(None))
+            if not self._is_task_chosen:
+                task = suggest_task(model, self.app.catalogue.models)
+                self.query_one("#task", Choice).choose(task)
         self._current_model = model
         self._draw_task_note()
 
