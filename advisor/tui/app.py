@@ -170,7 +170,7 @@ class AdvisorApp(App[int]):
         self.machine = machine
         for screen in self.screen_stack:
             if isinstance(screen, HomeScreen):
-                screen.show_machine(machine)
+                screen.draw()
         if self._setup_screen is not None:
             self._setup_screen.show_machine(machine)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import pathlib
 
 import builders
 import msgspec
+import pytest
 from onscreen import (
     SMALLEST,
     async_test,
@@ -127,5 +129,14 @@ def test_ages(context: Context) -> None:
     assert ages == ["just now", "1 h ago", "2 d ago", ""]
 
 
-def test_the_machine_may_be_known_after_the_widgets_are_gone() -> None:
-    HomeScreen().show_machine(builders.machine())
+@async_test
+async def test_the_load_is_that_of_now(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.machine())
+    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+        for load in (7.5, 0.5):
+            monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+            await wait_for_text(pilot, f"load {load}")
+
+
+def test_a_list_of_runs_may_be_read_after_the_widgets_are_gone() -> None:
+    HomeScreen().draw()

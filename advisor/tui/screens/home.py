@@ -74,7 +74,7 @@ the stopped run under the cursor. H lists all stored runs."""
     def compose_body(self) -> ComposeResult:
         yield Static(Text(PURPOSE, "bold"), id="purpose", markup=False)
         yield Static(TRADE_OFF, id="trade-off", markup=False)
-        yield Static("This machine: detecting ...", id="machine", markup=False)
+        yield Static("", id="machine", markup=False)
         yield SelectableTable(id="runs")
 
     def on_mount(self) -> None:
@@ -92,16 +92,13 @@ the stopped run under the cursor. H lists all stored runs."""
         # The sort is stable: those that are going on come first, each group newest first.
         return sorted(list_items(store, MOST_LISTED), key=lambda item: not item.is_going_on)
 
-    def show_machine(self, machine: Machine) -> None:
-        # The result may arrive while the program ends, without the widgets.
-        for line in self.query("#machine").results(Static):
-            line.update(describe_machine(machine))
-
     def draw(self) -> None:
         # A result may arrive before the widgets are there, or while the program ends.
-        tables, now = self.query(Table), self.app.context.now()
+        tables = self.query(Table)
         if not tables:
             return
+        now = self.app.context.now()
+        self.query_one("#machine", Static).update(describe_machine(self.app.machine))
         rows: dict[str, dict[str, str]] = {
             NEW_ROW: {"mark": "+", "model": "New question", "answer": "measure a model"}
         }
@@ -139,8 +136,10 @@ the stopped run under the cursor. H lists all stored runs."""
             self.app.run_controller.open(str(row).removeprefix(EXAMPLE_PREFIX))
 
 
-def describe_machine(machine: Machine) -> str:
+def describe_machine(machine: Machine | None) -> str:
     """Return the GPUs with driver and memory, or the processor, and the present load."""
+    if machine is None:
+        return "This machine: detecting ..."
     load = os.getloadavg()[0]
     cpu = machine.cpu
     processors = (
