@@ -21,8 +21,8 @@ from probes.wire.shape import Shape
 
 RowStatus = Literal["waiting", "working", "done", "failed"]
 #: A phase of the worker, or "imported" and "ready": it waits until the other arms are there too; or
-#: "serving": its server is under load.
-RowPhase = Phase | Literal["queued", "imported", "ready", "serving"]
+#: "serving": its server is under load; or "final-check": of its outputs, after it was timed.
+RowPhase = Phase | Literal["queued", "imported", "ready", "serving", "final-check"]
 
 GLYPHS: dict[RowStatus, str] = {
     "waiting": "\N{MIDDLE DOT}",
@@ -36,6 +36,16 @@ PHASE_LABELS: dict[RowPhase, str] = {
     "imported": "waiting",
     "correctness": "checking",
     "serving": "under load",
+    "sustain": "sustained",
+    "diagnose": "profile",
+    "final-check": "checking",
+}
+#: What is done after the races, by the phase of the active arm.
+FURTHER_STAGES: dict[RowPhase, str] = {
+    "sustain": "Calling the fastest arms without a pause",
+    "diagnose": "Profiling the calls",
+    "new-shapes": "Trying shapes that were not built",
+    "final-check": "Checking the final outputs",
 }
 #: Follows the name of the baseline's second process.
 NOISE_CHECK = "(noise check)"
@@ -79,7 +89,8 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_built(self) -> bool:
         """Whether the arm is built and has not failed."""
-        return self.status != "failed" and self.phase in {"ready", "measure", "serving", "done"}
+        built = {"ready", "measure", "serving", "done", *FURTHER_STAGES}
+        return self.status != "failed" and self.phase in built
 
 
 def progress_rows(state: RunState, question: Question, active_arm: str | None) -> list[ProcessRow]:
@@ -108,8 +119,10 @@ def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
         return "serving"
     if process.ready:
         shape = _racing_shape(state)
-        is_racing = shape is not None and arm in state.opened[shape]
-        return "measure" if is_racing or process.visits else "ready"
+        if shape is not None and arm in state.opened[shape]:
+            return "measure"
+        phase: RowPhase = "final-check" if process.phase == "done" else process.phase
+        return phase if phase in FURTHER_STAGES else "measure" if process.visits else "ready"
     if process.imported is not None and process.loaded is None and process.phase == "import":
         return "imported"
     return process.phase
@@ -130,8 +143,10 @@ def current_stage(
 ) -> str:
     """Return the stage of the run as a whole."""
     shape = _racing_shape(state)
-    if state.finished or not is_running:
+    if not is_running:
         return "Done" if state.finished else "Stopped"
+    if waits_for_quiet(state):
+        return "Waiting until the machine is quiet"
     if shape is not None:
         place = list(state.opened).index(shape) + 1
         return (
@@ -144,7 +159,8 @@ def current_stage(
     is_raced = all(shape in state.closed for shape in question.shapes)
     is_building = any(row.is_started and not row.is_built for row in rows)
     if is_raced and (state.repeats or not is_building):
-        return _after_the_race(state)
+        active = (FURTHER_STAGES.get(row.phase) for row in rows if row.status == "working")
+        return _repetition(state) or next(active, None) or "Deciding what to measure next"
     failed = sum(row.status == "failed" for row in rows)
     if not any(row.is_started for row in rows):
         imported = sum(row.phase == "imported" for row in rows) + failed
@@ -153,12 +169,24 @@ def current_stage(
     return f"Compiling, {built} of {len(rows)} processes ready"
 
 
-def _after_the_race(state: RunState) -> str:
-    if not state.repeats:
-        return "Checking the final outputs"
-    number, arms = max(state.repeats.items())
+def waits_for_quiet(state: RunState) -> bool:
+    check = state.load_check
+    if check is None or not check.problems:
+        return False
+    return check.waited_seconds < check.allowed_seconds
+
+
+def _repetition(state: RunState) -> str:
+    """Return the repetition that goes on; empty if none does."""
+    number, arms = max(state.repeats.items(), default=(0, ()))
+    ended = {
+        arm
+        for arm in arms
+        for process in state.processes.get(arm, ())
+        if process.repeat == number and process.outcome is not None
+    }
     leaders = ", ".join(dict.fromkeys(arm.partition("#")[0] for arm in arms))
-    return f"Repetition {number} in fresh processes: {leaders}"
+    return "" if ended == {*arms} else f"Repetition {number} in fresh processes: {leaders}"
 
 
 def _racing_shape(state: RunState) -> Shape | None:
@@ -192,11 +220,14 @@ def latest_round(state: RunState, shape: Shape) -> int:
 
 
 def remaining_seconds(state: RunState, question: Question, now: float) -> float | None:
-    """Return the seconds until the time limit; None without one, or after it.
+    """Return the seconds until the time limit; None without one, before it counts, or after it.
 
     A resumed run has all of its time limit again.
     """
-    left = state.resumed_at + question.seconds - now
+    if waits_for_quiet(state):
+        return None
+    waited = state.load_check.waited_seconds if state.load_check else 0.0
+    left = state.resumed_at + waited + question.seconds - now
     return left if 0 < left < math.inf else None
 
 

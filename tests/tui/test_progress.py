@@ -17,6 +17,7 @@ from report_runs import (
 
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.event_folding import fold
+from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval, VisitCounts
 from advisor.domain.recommendation import DecisionWord
 from advisor.domain.run_events import (
@@ -42,9 +43,11 @@ from advisor.tui.progress import (
 from advisor.tui.screens.live import BAR_WIDTH, EMPTY, FULL, describe_leader, draw_load
 from advisor.tui.session import choose_leader
 from probes.wire.events import Ready, Serving
+from probes.wire.outcome import Outcome
 
 QUESTION = builders.question(batch_sizes=(1, 2))
 MEASURED = "Measuring batch"
+ENDS: dict[int, EndCause] = {1: "decided", 2: "decided"}
 SERVING = Serving(
     url="http://127.0.0.1:1",
     model="model",
@@ -160,8 +163,8 @@ def resumed(*events: RunEvent, **changes: object) -> RunState:
     return fold(logged, racing)
 
 
-def stage_of(state: RunState) -> str:
-    rows = progress_rows(state, QUESTION, None)
+def stage_of(state: RunState, active: str | None = None) -> str:
+    rows = progress_rows(state, QUESTION, active)
     return current_stage(state, QUESTION, rows, is_running=True)
 
 
@@ -183,15 +186,44 @@ def test_a_resumed_race_is_timed_only_when_its_workers_are_ready_again() -> None
 
 def test_after_the_races_the_stage_names_what_is_repeated() -> None:
     raced = {1: ("compiled",), 2: ("compiled",)}
-    ends: dict[int, EndCause] = {1: "decided", 2: "decided"}
-    done = builders.run_state({"compiled": builders.process()}, opened=raced, closed=ends)
+    done = builders.run_state({"compiled": builders.process()}, opened=raced, closed=ENDS)
     done = msgspec.structs.replace(done, plan=builders.plan("compiled"), finished=False)
-    checking = stage_of(done)
     building = msgspec.structs.replace(builders.process(), ready=False, outcome=None, phase="build")
     processes = {**done.processes, "compiled": (building,)}
     late = stage_of(msgspec.structs.replace(done, processes=processes))
     assert late.startswith("Compiling")
     repeated = msgspec.structs.replace(done, repeats={1: ("compiled", "compiled#duplicate")})
-    title = stage_of(repeated)
-    assert title != checking
-    assert title.endswith(" 1 in fresh processes: compiled")
+    assert stage_of(repeated).endswith(" 1 in fresh processes: compiled")
+    again = tuple(builders.process(repeat=each, outcome=Outcome()) for each in (0, 1))
+    over = {"compiled": again, "compiled#duplicate": again}
+    assert stage_of(msgspec.structs.replace(repeated, processes=over)) == stage_of(done)
+
+
+def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
+    raced = builders.run_state({}, opened={1: ("compiled",), 2: ("compiled",)}, closed=ENDS)
+    raced = msgspec.structs.replace(raced, plan=builders.plan("compiled"), finished=False)
+    stages = set()
+    for phase in ("measure", "sustain", "diagnose", "new-shapes", "done"):
+        worker = msgspec.structs.replace(builders.process(), outcome=None, phase=phase)
+        state = msgspec.structs.replace(raced, processes={"compiled": (worker,)})
+        stage = stage_of(state, "compiled")
+        assert ("final outputs" in stage) == (phase == "done")
+        stages.add(stage)
+    assert len(stages) == 5
+    assert "final outputs" not in stage_of(raced)
+
+
+def test_no_time_is_counted_and_no_stage_named_while_the_run_waits_for_a_quiet_machine() -> None:
+    budget = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
+    question = msgspec.structs.replace(QUESTION, budget=budget)
+    state = builders.run_state({}, opened={}, closed={})
+    load = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=0.0, stolen_share=0.0)
+    busy: tuple[QuietProblem, ...] = ("cpu-busy",)
+    cases = ((0.0, busy, None), (30.0, busy, None), (60.0, busy, 70.0), (30.0, (), 40.0))
+    for waited, problems, left in cases:
+        check = QuietCheck(
+            load=load, problems=problems, waited_seconds=waited, allowed_seconds=60.0
+        )
+        waiting = msgspec.structs.replace(state, load_check=check, finished=False)
+        assert remaining_seconds(waiting, question, 90.0) == left
+        assert ("quiet" in stage_of(waiting)) == (left is None)
