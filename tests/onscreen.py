@@ -24,10 +24,9 @@ from advisor.tui.questions import ChoiceDialog
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.setup import SetupScreen
-from advisor.tui.session import HostProcess
+from advisor.tui.session import StartHost
 
 ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])
-StartHost = Callable[[Run], HostProcess]
 SIZES = [(80, 24), (120, 40), (200, 60), (60, 16)]
 #: Where lines and keys are cut off first.
 SMALLEST = (60, 16)

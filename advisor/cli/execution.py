@@ -74,6 +74,8 @@ def follow(run: Run, output_format: OutputFormat, wait_seconds: float | None = N
         print_status(others)
     if output_format == "json-lines":
         print_beginning(run)
+    if not run.is_active():
+        run.control.clear()
     for event in execute_controlled(run, context, wait_seconds):
         if output_format == "json-lines":
             print_text(msgspec.json.encode(event))

@@ -12,7 +12,7 @@ import os
 import pathlib
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from advisor.context import Context
@@ -72,10 +72,13 @@ class Gate:
 def execute_controlled(
     run: Run, context: Context, wait_seconds: float | None = None
 ) -> Iterator[LoggedEvent]:
-    """Execute the rest of `run`, yield its events, and obey its commands meanwhile."""
+    """Execute the rest of `run`, yield its events, and obey its commands meanwhile.
+
+    Whoever starts this has removed the commands to an earlier process.
+    """
     control = run.control
     gate = Gate(context.clock, lambda state: control.set_paused(paused=state == PAUSED))
-    workers, is_over = dict[str, pathlib.Path](), threading.Event()
+    workers, is_over = RunningWorkers(run), threading.Event()
     arguments = (control, gate, workers, is_over)
     commands = threading.Thread(target=_obey, args=arguments, name="commands", daemon=True)
     try:
@@ -83,9 +86,8 @@ def execute_controlled(
         for event in execute(run, gated, wait_seconds):
             # Before the first event, the run may belong to another process.
             if commands.ident is None:
-                control.clear()
                 commands.start()
-            _follow_workers(event.run_event, run, workers)
+            workers.follow(event.run_event)
             yield event
             if _is_between_sections(event.run_event):
                 gate.pass_through()
@@ -95,18 +97,37 @@ def execute_controlled(
             control.clear()
 
 
-def _follow_workers(run_event: object, run: Run, workers: dict[str, pathlib.Path]) -> None:
-    """Keep the control directories of the workers that can be skipped."""
-    if isinstance(run_event, WorkerSpawned):
-        workers[run_event.arm] = (
-            run.arms / arm_directory_name(run_event.arm) / str(run_event.process)
-        )
-    elif isinstance(run_event, WorkerEnded):
-        workers.pop(run_event.arm, None)
+class RunningWorkers:
+    """The workers that can be skipped: also those that have not started yet."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        #: The control directories by arm; None for a worker that has ended.
+        self._directories: dict[str, pathlib.Path | None] = {}
+        self._to_skip: set[str] = set()
+
+    def follow(self, run_event: object) -> None:
+        if isinstance(run_event, WorkerSpawned):
+            folder = self._run.arms / arm_directory_name(run_event.arm)
+            self._directories[run_event.arm] = folder / str(run_event.process)
+            self._skip_started(run_event.arm)
+        elif isinstance(run_event, WorkerEnded):
+            self._directories[run_event.arm] = None
+
+    def skip(self, arm: str) -> None:
+        """End the worker of an arm, or as soon as it starts; any thread may call this."""
+        self._to_skip.add(arm)
+        self._skip_started(arm)
+
+    def _skip_started(self, arm: str) -> None:
+        if arm in self._to_skip and arm in self._directories:
+            self._to_skip.discard(arm)
+            if directory := self._directories[arm]:
+                skip(directory)
 
 
 def _obey(
-    control: RunControl, gate: Gate, workers: Mapping[str, pathlib.Path], is_over: threading.Event
+    control: RunControl, gate: Gate, workers: RunningWorkers, is_over: threading.Event
 ) -> None:
     offset = 0
     while not is_over.wait(POLL_SECONDS):
@@ -119,17 +140,19 @@ def _obey(
                 gate.open()
             elif command == "cancel":
                 os.kill(os.getpid(), signal.SIGTERM)
-            elif command == "skip" and arm in workers:
-                skip(workers[arm])
+            elif command == "skip":
+                workers.skip(arm)
 
 
-def execute_for_screens(run: Run, context: Context, lifeline: TextIO) -> None:
+def execute_for_screens(
+    run: Run, context: Context, lifeline: TextIO, wait_seconds: float | None = None
+) -> None:
     """Execute the rest of `run`.
 
     The process ends when `lifeline` closes without the line `stay`.
     """
     threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
-    for _ in execute_controlled(run, context):
+    for _ in execute_controlled(run, context, wait_seconds):
         pass
 
 

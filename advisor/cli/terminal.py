@@ -96,9 +96,9 @@ def ask(
 
 
 @app.command(hidden=True)
-def host(run: str) -> None:
+def host(run: str, wait_seconds: float | None = None) -> None:
     """Execute a run for screens in another process."""
     from advisor.cli import run_host
 
     context = make_context()
-    run_host.execute_for_screens(context.store.find(run), context, sys.stdin)
+    run_host.execute_for_screens(context.store.find(run), context, sys.stdin, wait_seconds)

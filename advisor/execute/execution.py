@@ -112,10 +112,13 @@ def newest_resumable(store: Store) -> Run:
 
 
 def _keeps_builds(header: Header, state: RunState) -> bool:
+    return state.finished and keeps_builds(evaluate(header, state))
+
+
+def keeps_builds(answer: Answer) -> bool:
     """Return whether the run has finished without a clear answer, and could measure on."""
-    if not state.finished or header.question.load is not None:
+    if not answer.finished or answer.question.load is not None:
         return False
-    answer = evaluate(header, state)
     if answer.recommendation is None:
         return answer.problem is not None and answer.problem.name == MachineUnfitError.name
     return answer.recommendation.decision.word in {"LIKELY", "OPEN"}

@@ -28,6 +28,7 @@ from advisor.execute.drafts import (
 )
 from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers
+from advisor.store.runs import Run
 from advisor.text_format import escape_control_chars
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
@@ -52,15 +53,32 @@ def start_from_answers(app: AdvisorApp, question: str) -> None:
     _start(app, lambda: draft_or_answer(app), question)
 
 
-def _start(app: AdvisorApp, make_draft: Callable[[], DraftRun | Answer], question: str) -> None:
-    """Create a run from a draft and start it; show the answer for a GPU that is absent.
+def resume(app: AdvisorApp, run: Run) -> None:
+    """Go on with a stopped run, or measure the leaders of a finished one again."""
+    header, state = run.header(), run.state()
+    draft = DraftRun(header.catalogue, header.machine, header.question, state.plan)
+    question = "Measure the leaders of this run again?" if state.finished else "Resume this run?"
+
+    def start(drafted: DraftRun) -> None:
+        app.run_controller.run(run, drafted.question.wait_seconds)
+
+    _start(app, lambda: draft, f"{question}  What it has measured is kept.", start)
+
+
+def _start(
+    app: AdvisorApp,
+    make_draft: Callable[[], DraftRun | Answer],
+    question: str,
+    start: Callable[[DraftRun], object] | None = None,
+) -> None:
+    """Start a draft, by default as a new run; show the answer for a GPU that is absent.
 
     The user has to agree to a `question`, which is empty where the plan is shown already, and to
     times of a busy machine.
     """
     if app.run_controller.refuse_if_busy():
         return
-    app.notify("making the plan ...", timeout=2)
+    app.notify("preparing the run ...", timeout=2)
 
     def check() -> tuple[DraftRun | Answer, tuple[str, ...]]:
         drafted = make_draft()
@@ -78,12 +96,12 @@ def _start(app: AdvisorApp, make_draft: Callable[[], DraftRun | Answer], questio
             dialog = start_dialog(question, describe_work(drafted), problems, wait_seconds)
             app.ask(dialog, functools.partial(start_waiting, drafted))
         else:
-            create_and_start(drafted)
+            (start or create_and_start)(drafted)
 
     def start_waiting(drafted: DraftRun, wait_seconds: float | None) -> None:
         if wait_seconds is not None:
             question = msgspec.structs.replace(drafted.question, wait_seconds=wait_seconds)
-            create_and_start(dataclasses.replace(drafted, question=question))
+            (start or create_and_start)(dataclasses.replace(drafted, question=question))
 
     def create_and_start(drafted: DraftRun) -> None:
         app.background.start("create", lambda: create(drafted, app.context), app.run_controller.run)

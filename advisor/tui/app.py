@@ -33,11 +33,10 @@ from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.store.runs import Run
     from advisor.tui.questions import ChoiceDialog
     from advisor.tui.run_controller import RunController
     from advisor.tui.screens.setup import SetupScreen
-    from advisor.tui.session import HostProcess
+    from advisor.tui.session import StartHost
 
 #: Characters of a notification.
 MAX_MESSAGE = 600
@@ -67,7 +66,7 @@ class AdvisorApp(App[int]):
         launch_options: LaunchOptions,
         context: Context,
         *,
-        start_host: Callable[[Run], HostProcess] | None = None,
+        start_host: StartHost | None = None,
         settings_file: pathlib.Path | None = None,
     ) -> None:
         """Read `settings_file`; a theme that the user chooses later is saved there."""

@@ -102,6 +102,11 @@ def cancel_dialog() -> ChoiceDialog[bool]:
     return yes_or_no(question, "Cancel the run", "Continue", keys="y,x")
 
 
+def skip_dialog(arm: str) -> ChoiceDialog[bool]:
+    question = f"Skip {text.printable(arm, 60)}?  This run does not measure it any further."
+    return yes_or_no(question, "Skip it", "Continue", keys="y,s")
+
+
 def delete_dialog(entry: HistoryEntry) -> ChoiceDialog[bool]:
     facts = (entry.run_id, text.model_name(entry.model), text.printable(entry.device, 40))
     details = f"{'   '.join(facts)}\n{text.printable(entry.note, 200)}"

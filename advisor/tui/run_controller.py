@@ -12,17 +12,22 @@ from advisor.domain.answer import Answer
 from advisor.domain.run_state import Header
 from advisor.errors import UserError
 from advisor.execute import execution
-from advisor.execute.drafts import DraftRun
 from advisor.report.answer import headline
 from advisor.report.answer_files import is_file, open_answer
 from advisor.report.progress_lines import describe_other_runs
 from advisor.store.runs import Run
 from advisor.tui import actions, text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.questions import cancel_dialog, quit_dialog, start_dialog
+from advisor.tui.questions import cancel_dialog, quit_dialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
-from advisor.tui.session import NOT_CONTROLLED_MESSAGE, REFRESH_SECONDS, HostProcess, RunSession
+from advisor.tui.session import (
+    NOT_CONTROLLED_MESSAGE,
+    REFRESH_SECONDS,
+    HostProcess,
+    RunSession,
+    StartHost,
+)
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -35,9 +40,7 @@ BUSY_MESSAGE = "a run is in progress; cancel it or wait until it ends"
 class RunController:
     """Controls the run that is shown; this program owns at most one host process at a time."""
 
-    def __init__(
-        self, app: AdvisorApp, start_host: Callable[[Run], HostProcess] | None = None
-    ) -> None:
+    def __init__(self, app: AdvisorApp, start_host: StartHost | None = None) -> None:
         self._app = app
         self._start_host = start_host or HostProcess
         self.session: RunSession | None = None
@@ -55,7 +58,7 @@ class RunController:
         """Return the status of a run for the title bar, empty if none goes on or it is shown."""
         # While the program ends, there are no screens.
         is_shown = any(isinstance(each, LiveScreen) for each in self._app.screen_stack[-1:])
-        if is_shown or self.session is None or not self.session.is_going_on:
+        if is_shown or self.session is None or not self.session.is_running:
             return ""
         state = "paused" if self.session.is_paused else "going on"
         return f" run {self.session.run.directory.name[-4:]} {state}: ^g "
@@ -81,7 +84,7 @@ class RunController:
 
     def _open_run(self, run: Run) -> None:
         session = self.session
-        if session is not None and session.is_going_on and session.run.directory == run.directory:
+        if session is not None and session.is_running and session.run.directory == run.directory:
             self.show(session)
         elif not run.is_active():
             catalogue = run.header().catalogue
@@ -92,25 +95,14 @@ class RunController:
             self.show(RunSession.for_run(run))
 
     def resume(self, name: str) -> None:
-        """Resume a stopped run if the user agrees; show it if another process works on it."""
+        """Go on with a run if the user agrees; show it if another process works on it."""
         run = self._find(name, execution.refuse_imported)
         if run is None:
             return
         if run.is_active():
             self._open_run(run)
-        elif not self.refuse_if_busy():
-            self._ask_to_resume(run)
-
-    def _ask_to_resume(self, run: Run) -> None:
-        header, plan = run.header(), run.state().plan
-        draft = DraftRun(header.catalogue, header.machine, header.question, plan)
-
-        def on_answer(wait_seconds: float | None) -> None:
-            if wait_seconds is not None:
-                self.run(run)
-
-        question = "Resume this run?  What it has measured is kept."
-        self._app.ask(start_dialog(question, actions.describe_work(draft), (), 0.0), on_answer)
+        else:
+            actions.resume(self._app, run)
 
     def _find(self, name: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
         """Return the run, or None after showing why it is unreadable or does not pass `check`."""
@@ -123,11 +115,11 @@ class RunController:
             return None
         return run
 
-    def run(self, run: Run) -> None:
+    def run(self, run: Run, wait_seconds: float | None = None) -> None:
         """Start the host process of a run, and show it."""
         if others := describe_other_runs(self._app.context.store.active_ids(run)):
             self._app.notify(others, severity="warning", timeout=20)
-        self.show(RunSession.for_run(run, self._start_host(run)))
+        self.show(RunSession.for_run(run, self._start_host(run, wait_seconds)))
 
     def replay(self, run: Run, speed: float) -> None:
         self.show(RunSession.replay(run, speed))
@@ -140,7 +132,7 @@ class RunController:
 
     def show_current(self) -> bool:
         """Show the run that is going on; return whether there is one."""
-        if self.session is None or not self.session.is_going_on:
+        if self.session is None or not self.session.is_running:
             return False
         if not isinstance(self._app.screen, LiveScreen):
             self._app.action_home()

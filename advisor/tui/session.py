@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from typing import TypeAlias
 
 from advisor.decide.decision import evaluate
 from advisor.decide.rounds import controls
@@ -81,12 +82,8 @@ class RunSession:
 
     @property
     def is_finished(self) -> bool:
-        return self.state.finished
-
-    @property
-    def is_going_on(self) -> bool:
-        """Whether there is more to come of the run."""
-        return self.is_running and not self.is_finished
+        """Whether the run has finished; one that is resumed to measure on has not."""
+        return self.state.finished and not self.is_running
 
     def refresh(self) -> None:
         """Apply the events since the previous call, and read the state of the run."""
@@ -111,7 +108,7 @@ class RunSession:
 
     def now(self) -> float:
         """Return the current run time in seconds; it stops when the run finishes."""
-        if self.state.finished:
+        if self.is_finished:
             return self.state.at
         return max(self.source.now(self.state.at), self.state.at)
 
@@ -139,21 +136,19 @@ class RunSession:
         else:
             self.run.control.send("cancel")
 
-    def skip(self, arm: str) -> str:
-        """Request that the worker of an arm is ended; return what becomes of it.
-
-        The reference, the baseline and its duplicates cannot be skipped: all other arms are
-        compared with them.
-        """
+    def why_not_skipped(self, arm: str) -> str:
+        """Return why an arm cannot be skipped; empty if it can, also before its worker starts."""
         processes = self.state.processes.get(arm, ())
         if not self.is_controlled:
             return NOT_CONTROLLED_MESSAGE
         if arm == REFERENCE or arm in controls(self.state):
             return f"{arm} cannot be skipped: the other arms are compared with it"
-        if not processes or processes[-1].outcome is not None:
-            return f"{arm} is not running"
+        has_ended = processes and processes[-1].outcome is not None
+        return f"{arm} has ended" if has_ended else ""
+
+    def skip(self, arm: str) -> None:
+        """Request that the worker of an arm is ended."""
         self.run.control.send(f"skip {arm}")
-        return f"skipping {arm}"
 
     def ranking_job(self, now: float) -> Callable[[], Answer] | None:
         """Return a function that ranks the arms provisionally, to be called in a thread.
@@ -236,6 +231,8 @@ class RecordingPlayback:
         return (self._clock() - self._started_at) * self._speed
 
 
+#: Starts the process that works on a run, with the seconds to wait for a quiet machine, if given.
+StartHost: TypeAlias = "Callable[[Run, float | None], HostProcess]"
 HOST_COMMAND = (*ADVISOR_COMMAND, "host")
 LOG_NAME = "host.log"
 TERMINATION_SECONDS = 3.0
@@ -248,11 +245,19 @@ class HostProcess:
     If this process is killed, the standard input of the other closes, and it ends the run.
     """
 
-    def __init__(self, run: Run, command: tuple[str, ...] = HOST_COMMAND) -> None:
+    def __init__(
+        self,
+        run: Run,
+        wait_seconds: float | None = None,
+        command: tuple[str, ...] = HOST_COMMAND,
+    ) -> None:
+        """Start it; it waits for a quiet machine, by default as long as the question says."""
+        run.control.clear()
+        wait = [] if wait_seconds is None else ["--wait-seconds", f"{wait_seconds:g}"]
         self._log = run.directory / LOG_NAME
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
-                [*command, str(run.directory)],
+                [*command, str(run.directory), *wait],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=log,

@@ -1,4 +1,7 @@
-"""Execute a run of fake workflows for the screens: `python host.py PROBES RUBRIC RUN`."""
+"""Execute a run of fake workflows for the screens.
+
+Usage: `python host.py PROBES RUBRIC RUN [--wait-seconds SECONDS]`.
+"""
 
 import os
 import pathlib
@@ -15,4 +18,5 @@ context = Context(
     environment=dict(os.environ), store=Store(directory.parents[1]), probes=probes, rubric=rubric
 )
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-run_host.execute_for_screens(Run(directory), context, sys.stdin)
+wait_seconds = float(sys.argv[5]) if len(sys.argv) > 5 else None
+run_host.execute_for_screens(Run(directory), context, sys.stdin, wait_seconds)

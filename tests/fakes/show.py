@@ -3,13 +3,13 @@
 Usage: `python show.py PROBES RUBRIC HOME [NAME=VALUE ...]`, with the answers of a new run.
 """
 
+import functools
 import os
 import pathlib
 import sys
 
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
@@ -26,11 +26,7 @@ context = Context(environment=dict(os.environ), store=Store(home), probes=probes
 launch_options = LaunchOptions(answers=Answers(**dict(word.split("=", 1) for word in sys.argv[4:])))  # type: ignore[arg-type]
 
 
-def start(run: Run) -> HostProcess:
-    """Start the process that works on a run."""
-    return HostProcess(run, command)
-
-
+start = functools.partial(HostProcess, command=command)
 app = AdvisorApp(launch_options, context, start_host=start)
 code = app.run()
 print(app.exit_message())

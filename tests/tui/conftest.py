@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
 import os
 import pathlib
 import random
 import shutil
 import sys
-from collections.abc import Callable
 
 import pytest
 from recorded_runs import make_run
@@ -20,7 +20,7 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE
 from advisor.tui import actions
-from advisor.tui.session import HostProcess
+from advisor.tui.session import HostProcess, StartHost
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 
@@ -91,13 +91,14 @@ def recorded(tui_context: Context, recorded_home: pathlib.Path) -> Run:
 
 
 @pytest.fixture
-def fake_host(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> Callable[[Run], HostProcess]:
+def fake_host(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> StartHost:
     """Return a function that starts the host process of a run of fake workflows."""
     command = (sys.executable, str(FAKES / "host.py"), str(fake_probes), str(fake_rubric))
-    return lambda run: HostProcess(run, command)
+    return functools.partial(HostProcess, command=command)
 
 
 @pytest.fixture
-def waiting_host() -> Callable[[Run], HostProcess]:
+def waiting_host() -> StartHost:
     """Return a function that starts a process in place of the host, until the test ends."""
-    return lambda run: HostProcess(run, (sys.executable, "-c", "import sys; sys.stdin.read()"))
+    command = (sys.executable, "-c", "import sys; sys.stdin.read()")
+    return functools.partial(HostProcess, command=command)

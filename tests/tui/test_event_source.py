@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pathlib
 import time
-from collections.abc import Callable
 
 import pytest
 from recorded_runs import make_run
+from sessions import expect_failure
 
 from advisor.ask.answers import Answers
 from advisor.cli import run_host as hosting
@@ -22,12 +22,7 @@ from advisor.domain.run_events import (
 from advisor.execute.drafts import prepare
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.tui.session import (
-    EventFileTail,
-    HostProcess,
-    RecordingPlayback,
-    RunSession,
-)
+from advisor.tui.session import EventFileTail, RecordingPlayback, RunSession, StartHost
 from probes.wire.events import PhaseStarted
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape
@@ -87,14 +82,34 @@ def test_a_run_pauses_only_between_sections() -> None:
 
 
 @pytest.mark.slow
-def test_a_detached_run_continues_to_its_end(
-    tui_context: Context, fake_host: Callable[[Run], HostProcess]
+def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
+    tui_context: Context, fake_host: StartHost
 ) -> None:
+    answers = Answers(gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick")
+    run = prepare(answers, tui_context)
+    run.control.send("cancel")  # to an earlier process
+    session = RunSession.for_run(run, fake_host(run, 0.5))
+    session.refresh()
+    assert session.why_not_skipped("quick") == ""
+    session.skip("quick")
+    while not session.is_finished:
+        assert session.is_running
+        time.sleep(0.1)
+        session.refresh()
+    failure = expect_failure(session.state.processes["quick"][0].outcome, "skipped")
+    assert failure.skip_cause == "user"
+    check = session.state.load_check
+    assert check is not None
+    assert check.allowed_seconds == 0.5
+
+
+@pytest.mark.slow
+def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: StartHost) -> None:
     run = prepare(
         Answers(gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick"),
         tui_context,
     )
-    host = fake_host(run)
+    host = fake_host(run, None)
     session = RunSession.for_run(run, host)
     while not session.state.opened:
         time.sleep(0.01)

@@ -8,7 +8,6 @@ import dataclasses
 import builders
 import pytest
 from onscreen import (
-    StartHost,
     asking_app,
     async_test,
     go_to_step,
@@ -33,11 +32,13 @@ from advisor.execute.drafts import prepare
 from advisor.report import answer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.launch import LaunchOptions
+from advisor.tui.questions import ChoiceDialog
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.session import StartHost
 from advisor.tui.steps.form import Choice
 from advisor.tui.steps.plan import PlanStep
 from advisor.tui.table import Table
@@ -170,7 +171,9 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("ctrl+g")
         assert app.run_controller.session is session, "a key that shows starts nothing"
-        await pilot.press("r", "y")
+        await pilot.press("r")
+        await wait_for_screen(pilot, ChoiceDialog)
+        await pilot.press("y")
         await wait_for_screen(pilot, LiveScreen)
         assert app.run_controller.session is not session
 
@@ -184,7 +187,7 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
         gpu="cpu", batch_sizes="1,2,3", budget="60s", workflows="quick,misbehaving/escapes"
     )
     run = prepare(answers, context)
-    host = fake_host(run)
+    host = fake_host(run, None)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         home = await wait_for_screen(pilot, HomeScreen)
@@ -198,7 +201,7 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
         await wait_for(pilot, lambda: session.state.processes.get(arm))
         await wait_for(pilot, lambda: session.state.processes[arm][-1].imported is not None)
         live.query_one(Table).move_cursor_to(arm)
-        await pilot.press("s")
+        await pilot.press("s", "y")
         await wait_for(pilot, lambda: session.state.processes[arm][-1].outcome is not None)
         session.is_pause_requested = True
         await pilot.resize_terminal(60, 16)
@@ -242,10 +245,13 @@ async def test_a_run_is_stopped_and_resumed_in_the_history_only_when_nothing_mea
         app.action_history()
         await wait_for_text(pilot, "stopped")
         await wait_for(pilot, lambda: "resume" in key_hints(pilot))
-        await pilot.press("ctrl+g", "r", "escape")
-        shown = app.run_controller.session
-        assert shown is None, "nothing starts without an answer"
-        await pilot.press("r", "y")
+        await pilot.press("ctrl+g")
+        for reply in ("escape", "y"):
+            await pilot.press("r")
+            await wait_for_screen(pilot, ChoiceDialog)
+            shown = app.run_controller.session
+            assert shown is None, "nothing starts without an answer"
+            await pilot.press(reply)
         await wait_for_screen(pilot, LiveScreen)
         session = builders.known(app.run_controller.session)
         assert session.run.directory == run.directory

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable
 from unittest import mock
 
 import builders
@@ -30,7 +29,6 @@ from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.answer import Problem
 from advisor.execute import execution
 from advisor.report import recipe_text
-from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.actions import render_answer
 from advisor.tui.answer import RunAnswer
@@ -42,7 +40,7 @@ from advisor.tui.screens import live
 from advisor.tui.screens.live import LiveScreen, Timeline
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
-from advisor.tui.session import HostProcess, RunSession
+from advisor.tui.session import RunSession, StartHost
 from advisor.tui.table import Table
 
 pytestmark = pytest.mark.slow
@@ -63,7 +61,7 @@ def is_under_cursor(table: Table, key: str) -> bool:
 
 @async_test
 async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
-    tui_context: Context, fake_host: Callable[[Run], HostProcess]
+    tui_context: Context, fake_host: StartHost
 ) -> None:
     arm = "misbehaving/escapes"
     answers = Answers(gpu="cpu", workflows=arm, batch_sizes="1", budget="1s", all_arms=True)
@@ -74,11 +72,11 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         await wait_for_text(pilot, "cannot be skipped")
         await wait_for(pilot, sleep_processes)
         escaped = sleep_processes()
-        # The process may be there before the screens have read that it has started.
-        first = builders.known(app.run_controller.session)
-        await wait_for(pilot, lambda: first.state.processes.get(arm))
         await wait_for(pilot, lambda: is_under_cursor(live.query_one(Table), arm))
-        await pilot.press("s")
+        await pilot.press("s", "escape")
+        await wait_for_screen(pilot, LiveScreen)
+        assert psutil.wait_procs(escaped, 1)[1], "it is skipped only after the answer"
+        await pilot.press("s", "y")
         results = await wait_for_screen(pilot, ResultsScreen)
         assert psutil.wait_procs(escaped, 30)[1] == []
         stored = builders.known(results.original.run)
@@ -118,7 +116,7 @@ def test_only_an_exported_page_has_the_recipe(
 
 @async_test
 async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
-    tui_context: Context, fake_host: Callable[[Run], HostProcess]
+    tui_context: Context, fake_host: StartHost
 ) -> None:
     answers = Answers(
         gpu="cpu", workflows="misbehaving/escapes", batch_sizes="1", budget="1s", all_arms=True

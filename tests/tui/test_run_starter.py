@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from onscreen import (
     SMALLEST,
-    StartHost,
     asking_app,
     async_test,
     check_screen_at,
@@ -20,6 +19,7 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
+from report_runs import advice_of, with_advice
 from textual.pilot import Pilot
 
 from advisor.context import Context
@@ -33,6 +33,7 @@ from advisor.tui.questions import WAIT_SECONDS, ChoiceDialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.session import HostProcess, StartHost
 
 
 @pytest.fixture
@@ -100,6 +101,38 @@ def open_copy(context: Context, recorded: Run, host: StartHost) -> AdvisorApp:
     stored = context.store.run_directory(recorded.directory.name)
     shutil.copytree(recorded.directory, stored)
     return AdvisorApp(LaunchOptions(open=stored.name), context, start_host=host)
+
+
+@async_test
+async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_not_clear(
+    context: Context, recorded: Run, busy_machine: tuple[str, ...], waiting_host: StartHost
+) -> None:
+    waits = list[float | None]()
+
+    def host(run: Run, wait_seconds: float | None) -> HostProcess:
+        waits.append(wait_seconds)
+        return waiting_host(run, wait_seconds)
+
+    app = open_copy(context, recorded, host)
+    async with running_app(app) as pilot:
+        results = await wait_for_screen(pilot, ResultsScreen)
+        decision = advice_of(results.original.document).decision
+        likely = msgspec.structs.replace(decision, word="LIKELY")
+        changed = with_advice(results.original.document, decision=likely)
+        results.original = dataclasses.replace(results.original, document=changed)
+        builds = builders.known(results.original.run).scratch
+        shutil.rmtree(builds, ignore_errors=True)
+        assert not results.offers("resume")
+        builds.mkdir()
+        await pilot.press("r")
+        await wait_for_screen(pilot, ChoiceDialog)
+        shown = " ".join((await check_screen_at(pilot, SMALLEST)).split())
+        assert all(word in shown for word in " ".join(busy_machine).split())
+        await pilot.press("enter")
+        live = await wait_for_screen(pilot, LiveScreen)
+        await settle(pilot)
+        assert app.screen is live, "the results of before are not those of the end"
+    assert waits == [WAIT_SECONDS]
 
 
 @async_test

@@ -33,6 +33,7 @@ from advisor.tui.progress import (
     progress_rows,
     remaining_seconds,
 )
+from advisor.tui.questions import skip_dialog
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.table import Table
@@ -73,7 +74,7 @@ measurements."""
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "pause", "Pause", "pause after the current timed section"),
         bind("x", "cancel", "Cancel", "end the run; its measurements are kept"),
-        bind("s", "skip", "Skip", "end the process under the cursor"),
+        bind("s", "skip", "Skip", "end the process under the cursor, after a confirmation"),
         bind("l", "log", "Log", "show the output of the stack"),
         bind("escape", "back", "Home", "the run continues, and ctrl+g shows it again"),
     ]
@@ -148,13 +149,13 @@ measurements."""
     def _stage_note(self, session: RunSession) -> Text:
         if session.is_pause_requested:
             return Text("Pausing after this section ...", "bold")
-        if not session.is_running and not session.state.finished:
+        if not session.is_running and not session.is_finished:
             error = session.host.failure_reason() if session.host is not None else ""
             reason = text.printable(error or "the run has stopped", 300)
             x = "shows the results so far" if session.state.groups else "closes it"
             return Text(f"{reason}  (x {x})", "bold")
         silence = session.now() - session.state.at
-        if silence > SILENCE_SECONDS and not session.state.finished:
+        if silence > SILENCE_SECONDS and not session.is_finished:
             arm = text.printable(session.active_arm or "the run", 40)
             return Text(
                 f"{arm}: nothing new for {text.format_duration(silence)}; a build may take minutes",
@@ -218,10 +219,19 @@ measurements."""
         session = self.app.run_controller.session
         if arm is None or session is None:
             return
-        try:
-            self.notify(session.skip(arm))
-        except UserError as error:
-            self.app.show_error(error)
+
+        def on_answer(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
+            if not confirmed:
+                return
+            try:
+                session.skip(arm)
+            except UserError as error:
+                self.app.show_error(error)
+
+        if refusal := session.why_not_skipped(arm):
+            self.notify(refusal)
+        else:
+            self.app.ask(skip_dialog(arm), on_answer)
 
     def action_log(self) -> None:
         self.toggle_class("-log")

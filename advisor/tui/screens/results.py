@@ -11,6 +11,7 @@ from textual.widgets import TabbedContent
 
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.errors import UserError
+from advisor.execute.execution import keeps_builds
 from advisor.report.answer import has_unfit_problem
 from advisor.tui import actions, text
 from advisor.tui.answer import (
@@ -68,7 +69,7 @@ time between tokens, in milliseconds, at the first batch size."""
         bind("b", "compare", "Compare", "compare with another run"),
         bind("v", "verify", "Verify", "run the code, and check its outputs and its speed"),
         bind("u", "undo", "Undo", "restore the weights of the run"),
-        bind("r", "resume", "Resume", "continue a stopped run"),
+        bind("r", "resume", "Resume", "go on with a run that was stopped or has no clear answer"),
         bind("f", "retry", "Retry failed", "measure the failed arms again, in a new run"),
         bind("n", "app.new_question", tooltip="a new question", name="new"),
     ]
@@ -108,14 +109,18 @@ time between tokens, in milliseconds, at the first batch size."""
             return False
         if action == "retry":
             return document.finished and bool(arms_to_retry(document))
-        return action != "resume" or not document.finished
+        run = self.original.run
+        can_go_on = keeps_builds(document) and run is not None and run.scratch.is_dir()
+        return action != "resume" or not document.finished or can_go_on
 
     def refusal_of(self, action: str) -> str:
         if action == "undo":
             return "they are not changed"
         if self.original.run is None or self.original.document.imported:
             return "possible for runs of this machine only; n asks a new question"
-        return "every arm has a result" if action == "retry" else "the run has finished"
+        if action == "retry":
+            return "every arm has a result"
+        return "the run has finished, and its answer is clear or its builds are gone"
 
     def describe_focus(self) -> str:
         """Return what the row under the cursor is, while the ranking has the focus."""
