@@ -214,6 +214,13 @@ def measure_on(answer: Answer) -> list[str]:
     return lines
 
 
+def next_steps(answer: Answer) -> list[str]:
+    """Return what to do next, the most urgent first."""
+    problem = [answer.problem.next_step] if answer.problem else []
+    advice = answer.recommendation
+    return [*problem, *measure_on(answer), *(advice.next_steps if advice else ())]
+
+
 def flip_lines(answer: Answer) -> list[str]:
     """Return a sentence for each weight at which the answer changes to another arm."""
     advice, priorities = answer.recommendation, answer.question.priorities

@@ -16,7 +16,7 @@ from advisor.report.answer import (
     MOST_CODE_LINES,
     answer_lines,
     code_lines,
-    measure_on,
+    next_steps,
     short_answer_lines,
 )
 from advisor.report.explanation import short_reasons
@@ -158,9 +158,9 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
 
 
 def _next_step(answer: Answer) -> list[str]:
-    advice = answer.recommendation
-    steps = [f"{step}." for step in advice.next_steps] if advice is not None else []
-    return [f"Next: {step}" for step in [*measure_on(answer), *steps][:1] if advice is not None]
+    if answer.recommendation is None:
+        return []
+    return [f"Next: {step.rstrip('.')}." for step in next_steps(answer)[:1]]
 
 
 def _where_more_is(answer: Answer) -> list[str]:

@@ -17,7 +17,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERION_HEADS, Priorities
 from advisor.domain.question import Question
 from advisor.report import markdown, parts, ranking
-from advisor.report.answer import code_lines, cost_line, flip_lines, short_answer_lines
+from advisor.report.answer import code_lines, cost_line, flip_lines, next_steps, short_answer_lines
 from advisor.report.formatting import Section
 from advisor.store.runs import Run
 from advisor.tui import text
@@ -131,8 +131,9 @@ EMPTY_PANES = {
 def render_pane(answer: Answer, pane: str) -> str:
     """Return sections of the report as Markdown, with its tables below the reasons."""
     found = {section.name: section for section in parts.sections(answer)}
-    if answer.problem is not None and pane in {"why", "next"}:
-        found[pane] = Section(pane, PANES[pane], [answer.problem.next_step])
+    steps = next_steps(answer)
+    if steps and (pane == "next" or (pane == "why" and answer.problem is not None)):
+        found[pane] = Section(pane, PANES[pane], steps)
     shown = [found[name] for name in PANE_SECTIONS[pane] if name in found]
     # The title of the pane is that of its first section.
     blocks = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pathlib
 
 import builders
+import built_answers
+import msgspec
 import pytest
 from onscreen import (
     SMALLEST,
@@ -17,6 +19,7 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
+from report_runs import advice_of, with_advice
 from textual.pilot import Pilot
 from textual.widgets import Markdown, Tab
 
@@ -24,6 +27,7 @@ from advisor.context import Context
 from advisor.domain.measurement import Interval
 from advisor.report.answer import short_answer_lines
 from advisor.report.answer_files import read_answer
+from advisor.report.text_report import summarise
 from advisor.store.runs import Run
 from advisor.tui.answer import (
     PANE_SECTIONS,
@@ -76,6 +80,16 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
         for tab, pane in zip(screen.query(Tab), PANES, strict=True):
             assert await pilot.click(tab)
             await wait_for(pilot, lambda pane=pane: screen.focused_part == pane)  # type: ignore[misc]
+
+
+def test_the_pane_of_next_steps_begins_as_the_printed_answer_does() -> None:
+    made = built_answers.answer()
+    decision = msgspec.structs.replace(advice_of(made).decision, word="OPEN")
+    opened = msgspec.structs.replace(with_advice(made, decision=decision), imported=False)
+    first = render_pane(opened, "next").splitlines()[0].removeprefix("- ")
+    printed = " ".join(summarise(opened, 100).split())
+    assert "resume" in first
+    assert f"Next: {first.replace('`', '')}" in printed
 
 
 def test_intervals_share_one_axis_with_the_baseline_at_one() -> None:
