@@ -30,6 +30,8 @@ from probes.wire.outcome import Failure, SkipCause
 WIDEST_RANGE = 100.0
 #: Why an arm was skipped that could have been measured.
 NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
+#: What a user can do about an arm that a finished run did not reach.
+MORE_TIME = "allow more with --budget, or measure all with --all-arms"
 ANOTHER_NAME = "or the package that provides this module under another name"
 
 
@@ -76,15 +78,15 @@ def _planned(
     """Return an arm that failed, is too slow to serve, or was not reached."""
     processes = state.processes.get(arm.id, ())
     is_begun = any(process.visits for process in processes)
-    stopped = "the run stopped before this arm was "
+    ended = f"the run {'ended' if state.finished else 'stopped'} before this arm was "
     entry = UnmeasuredArm(
         arm=arm.id,
         workflow=arm.workflow,
         title=workflow.title_of(arm.id),
         option=arm.option,
         status="excluded",
-        reason=stopped + ("timed at every shape" if is_begun else "measured"),
-        fix=_measuring_step(header, final_problem),
+        reason=ended + ("timed at every shape" if is_begun else "measured"),
+        fix=_measuring_step(header, state, final_problem),
     )
     failures = [process.failure for process in processes if process.failure]
     if failures:
@@ -120,10 +122,12 @@ def status_of(failure: Failure) -> Status:
     return status
 
 
-def _measuring_step(header: Header, final_problem: UserError | None) -> str | None:
+def _measuring_step(header: Header, state: RunState, final_problem: UserError | None) -> str | None:
     """Return how the arms that the run did not come to are measured; None on another machine."""
     if header.imported:
         return None
+    if state.finished:
+        return MORE_TIME
     return final_problem.next_step if final_problem else f"p3-advisor resume {header.run_id}"
 
 

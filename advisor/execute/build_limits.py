@@ -12,6 +12,7 @@ import msgspec
 from advisor.decide.costs import Cost
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import controls, is_valid
+from advisor.decide.unmeasured import MORE_TIME
 from advisor.domain.plan import Arm, ArmName
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
@@ -21,9 +22,6 @@ from advisor.store.store import Store
 from advisor.text_format import format_number
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
-
-#: What a user can do about an arm that was not reached.
-MORE_TIME = "allow more with --budget, or measure all with --all-arms"
 
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
 #: limit must not be too strict.

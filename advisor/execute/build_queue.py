@@ -16,14 +16,13 @@ from advisor.decide.rounds import (
     next_process_number,
     raced_arms,
 )
-from advisor.decide.unmeasured import Potential, potential_of
+from advisor.decide.unmeasured import MORE_TIME, Potential, potential_of
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
-from advisor.execute.build_limits import MORE_TIME
 from advisor.execute.recorder import RaceContext
 from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import NextBuild, SideBySideBuilds

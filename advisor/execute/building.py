@@ -12,11 +12,11 @@ from advisor.decide.rounds import (
     has_reference,
     next_process_number,
 )
+from advisor.decide.unmeasured import MORE_TIME
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, remaining
-from advisor.execute.build_limits import MORE_TIME
 from advisor.execute.build_queue import (
     BuildQueue,
     RacePause,

@@ -22,6 +22,7 @@ from advisor.decide.serving import (
     may_lead,
     servers_for,
 )
+from advisor.decide.unmeasured import MORE_TIME
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE, REFERENCE, SERVING_BASELINE, Arm
@@ -30,7 +31,6 @@ from advisor.domain.run_events import LoadMeasured, LoggedEvent, RepetitionStart
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
 from advisor.errors import EnvironmentNotUsableError, NoStackError
-from advisor.execute.build_limits import MORE_TIME
 from advisor.execute.recorder import Recorder
 from advisor.probing.load_generator import LoadGenerator, divide_processors
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block

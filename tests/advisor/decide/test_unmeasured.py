@@ -44,7 +44,9 @@ OWN = Environment(kind="own", name="openvino")
 CUDA = Environment(kind="own", name="openvino-cuda")
 
 
-def broken(*ends: Failure | Outcome | None, head: Header | None = None) -> UnmeasuredArm:
+def broken(
+    *ends: Failure | Outcome | None, head: Header | None = None, finished: bool = False
+) -> UnmeasuredArm:
     """Return what is listed of the arm `broken`, whose processes ended so."""
     processes: dict[str, ProcessState | list[ProcessState]] = {
         builders.BASELINE: builders.process(outcome=Outcome()),
@@ -53,7 +55,7 @@ def broken(*ends: Failure | Outcome | None, head: Header | None = None) -> Unmea
             for end in ends
         ],
     }
-    state = builders.run_state(processes)
+    state = msgspec.structs.replace(builders.run_state(processes), finished=finished)
     baseline = builders.results(builders.measurement(builders.BASELINE))
     (found,) = list_planned(head or built_answers.finished_header(), state, baseline, None)
     assert found.arm == "broken"
@@ -86,7 +88,10 @@ def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
     found = broken(*ends)
     run_id = built_answers.finished_header().run_id
     assert (found.status, found.fix) == ("excluded", f"p3-advisor resume {run_id}")
-    assert found.reason
+    assert "stopped" in found.reason
+    finished = broken(*ends, finished=True)
+    assert "resume" not in builders.known(finished.fix)
+    assert "stopped" not in finished.reason, "the history says that it has finished"
 
 
 def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
