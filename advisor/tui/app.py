@@ -9,11 +9,13 @@ import os
 import pathlib
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
 from textual.screen import Screen, ScreenResultType
 from textual.theme import Theme
@@ -318,6 +320,15 @@ class AdvisorApp(App[int]):
         if self._run_controller is not None:
             self._run_controller.terminate()
         self.exit(code)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Ignore keys that arrive while the program ends: no screen can be opened any more."""
+        return not self._exit and await super().run_action(action, default_namespace, namespaces)
 
     def exit_message(self) -> str:
         """Return a line for the shell: the last answer, or how to come back to the run."""

@@ -130,6 +130,17 @@ def test_ages(context: Context) -> None:
 
 
 @async_test
+async def test_a_key_that_follows_q_opens_nothing(context: Context) -> None:
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, HomeScreen)
+        for key in "qn":  # without waiting between the keys
+            app.simulate_key(key)
+        await wait_for(pilot, lambda: app.return_value == 0)
+    assert app.defect is None
+
+
+@async_test
 async def test_the_load_is_that_of_now(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.machine())
     async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
