@@ -56,8 +56,9 @@ class RunController:
 
     def status(self) -> str:
         """Return the status of a run for the title bar, empty if none goes on or it is shown."""
-        # While the program ends, there are no screens.
-        is_shown = any(isinstance(each, LiveScreen) for each in self._app.screen_stack[-1:])
+        # While the program ends, there are no screens; a dialog covers only a part of one.
+        screens = [each for each in self._app.screen_stack if not each.is_modal]
+        is_shown = any(isinstance(each, LiveScreen) for each in screens[-1:])
         if is_shown or self.session is None or not self.session.is_running:
             return ""
         state = "paused" if self.session.is_paused else "going on"

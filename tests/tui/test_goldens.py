@@ -239,7 +239,7 @@ async def test_a_gpu_that_is_not_attached(
         await wait_for_screen(pilot, AbsentGpuScreen)
         await compare("absent-imported", pilot, update=update)
         await check_screen_at(pilot, SMALLEST)
-        await pilot.press("r")
+        await pilot.press("o")
         await wait_for_screen(pilot, ResultsScreen)
 
 

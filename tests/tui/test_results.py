@@ -33,6 +33,7 @@ from advisor.tui.answer import (
     PANE_SECTIONS,
     PANES,
     AnswerPanel,
+    RunAnswer,
     describe_question,
     render_pane,
 )
@@ -90,6 +91,14 @@ def test_the_pane_of_next_steps_begins_as_the_printed_answer_does() -> None:
     printed = " ".join(summarise(opened, 100).split())
     assert "resume" in first
     assert f"Next: {first.replace('`', '')}" in printed
+
+
+def test_without_a_measurement_no_code_is_offered(sample_run: Run) -> None:
+    made = msgspec.structs.replace(built_answers.answer(), scores=())
+    screen = ResultsScreen(RunAnswer(made, sample_run.header().catalogue, sample_run))
+    for action in ("detail", "code", "verify"):
+        assert not screen.offers(action)
+        assert "measured" in screen.refusal_of(action)
 
 
 def test_intervals_share_one_axis_with_the_baseline_at_one() -> None:

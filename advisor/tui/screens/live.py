@@ -227,6 +227,8 @@ measurements."""
                 session.skip(arm)
             except UserError as error:
                 self.app.show_error(error)
+            else:
+                self.notify(f"{arm} is skipped, as soon as it starts if it has not started")
 
         if refusal := session.why_not_skipped(arm):
             self.notify(refusal)

@@ -31,6 +31,8 @@ from advisor.tui.table import SelectableTable, Table
 from advisor.tui.widgets import Weights, bind
 
 ANSWER, RANKING = "answer", "ranking"
+#: Actions on an arm that was measured.
+OF_AN_ARM = {"detail", "code", "verify"}
 EXPLORED = "With these weights: "
 #: The parts of the screen in the order of tab.
 PARTS = (ANSWER, RANKING, *PANES)
@@ -64,12 +66,12 @@ time between tokens, in milliseconds, at the first batch size."""
             for number, (pane, title) in enumerate(PANES.items(), 1)
         ],
         bind("c", "code", "Code", "print the recommended code; enter shows that of other arms"),
+        bind("r", "resume", "Resume", "go on with a run that was stopped or has no clear answer"),
         bind("m", "measure_again", "Repeat", "measure what is undecided for longer, in a new run"),
+        bind("v", "verify", "Verify", "run the code, and check its outputs and its speed"),
         bind("e", "export", "Export", "write a report to a file"),
         bind("b", "compare", "Compare", "compare with another run"),
-        bind("v", "verify", "Verify", "run the code, and check its outputs and its speed"),
         bind("u", "undo", "Undo", "restore the weights of the run"),
-        bind("r", "resume", "Resume", "go on with a run that was stopped or has no clear answer"),
         bind("f", "retry", "Retry failed", "measure the failed arms again, in a new run"),
         bind("n", "app.new_question", tooltip="a new question", name="new"),
     ]
@@ -101,6 +103,8 @@ time between tokens, in milliseconds, at the first batch size."""
         document, is_stored = self.original.document, self.original.run is not None
         if action == "undo":
             return self.is_explored
+        if action in OF_AN_ARM and not document.ranked:
+            return False
         if action == "code":
             return bool(self.original.source)
         if action in {"measure_again", "verify", "retry", "resume"} and (
@@ -116,6 +120,8 @@ time between tokens, in milliseconds, at the first batch size."""
     def refusal_of(self, action: str) -> str:
         if action == "undo":
             return "they are not changed"
+        if action in OF_AN_ARM and not self.original.document.ranked:
+            return "nothing was measured"
         if self.original.run is None or self.original.document.imported:
             return "possible for runs of this machine only; n asks a new question"
         if action == "retry":
@@ -232,10 +238,10 @@ class AbsentGpuScreen(ResultsScreen):
 
     HELP_TEXT = """\
 Nothing was measured on this machine. The first lines name the stored run that the figures come
-from, with its date and machine. r opens the stored run; e writes the answer as HTML,
+from, with its date and machine. o opens the stored run; e writes the answer as HTML,
 Markdown, CSV or JSON; the extension of the file selects the format."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("r", "open", "Open the run", "the stored run that is the source of this answer")
+        bind("o", "open", "Open the run", "the stored run that is the source of this answer")
     ]
 
     lead = "Not measured here. From a stored run: "
