@@ -11,9 +11,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts
+from advisor.domain.model import Model, OnnxModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from advisor.recipes.calls import checkpoint_prompt_lines
+from advisor.recipes.calls import checkpoint_prompt_lines, file_name, quoted
 from advisor.recipes.loading import loading_lines
 from probes.wire.facts import EACH_CALL, InputFacts, StartLines
 
@@ -24,6 +25,9 @@ USED_PACKAGES = ("numpy", "onnxruntime", "os", "runpy", "tokenizers", "torch", "
 WITHOUT_TF32 = "torch.backends.cudnn.allow_tf32 = False  # as measured"
 #: Name of the checkpoint in the lines of a workflow that opens it itself.
 CHECKPOINT = "CHECKPOINT"
+#: What the user has to make for an ONNX file.
+ITS_INPUTS = "inputs: a tensor for each of its inputs"
+IMPORT_TORCH = "import torch"
 MAIN_GUARD = 'if __name__ == "__main__":  # engines start processes that import this file'
 
 
@@ -42,7 +46,7 @@ def compose_snippet(
     imports, steps = split_imports(integration)
     is_engine = False
     if CHECKPOINT in _names(integration):
-        is_engine = "import torch" not in imports
+        is_engine = IMPORT_TORCH not in imports
         lines = checkpoint_prompt_lines(question, batch_size, prompts_on_device=not is_engine)
     else:
         lines = loading_lines(question, batch_size, inputs)
@@ -51,7 +55,7 @@ def compose_snippet(
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in text]
     needed = sorted({*imports, *loaded_imports, *used}, key=import_order)
     if question.device == "cuda" and question.dtype in {"float32", "native"} and not is_engine:
-        loading = [WITHOUT_TF32, *loading] if "import torch" in needed else loading
+        loading = [WITHOUT_TF32, *loading] if IMPORT_TORCH in needed else loading
     program = strip_blank([*loading, "", *steps])
     if is_engine:
         program = [MAIN_GUARD, indent("\n".join(program), 4)]
@@ -72,15 +76,29 @@ def _names(source: str) -> set[str]:
     return {node.id for node in ast.walk(parse(source)) if isinstance(node, ast.Name)}
 
 
-def shorten(integration: str, most: int) -> list[str]:
+def lines_for(model: Model, integration: str) -> str:
+    """Return the lines; for an ONNX file, which no code of the user opens, with its path."""
+    if not isinstance(model, OnnxModel):
+        return integration
+    imports, steps = list[str](), integration.splitlines()
+    # A file from another machine could have anything else here.
+    with contextlib.suppress(NoRecipeError):
+        imports, steps = split_imports(integration)
+    named = f"model = {quoted(file_name(model.name))}  # path of your file; {ITS_INPUTS}"
+    if not any("torch." in line for line in steps):
+        imports = [line for line in imports if line != IMPORT_TORCH]
+    return "\n".join([*imports, "", named, *steps]) + "\n"
+
+
+def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]:
     """Return at most so many lines: the first whole statements, and those of each call.
 
-    A comment stands for the others.
+    A comment stands for the others. The line `known` is left out: the user's code has it.
     """
     lines = {
         number: line
         for number, line in enumerate(integration.splitlines(), start=1)
-        if line and line != "import torch"
+        if line and line != known
     }
     if len(lines) <= most:
         return [*lines.values()]

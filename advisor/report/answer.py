@@ -9,12 +9,13 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
+from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Adoption
 from advisor.errors import MachineUnfitError
 from advisor.recipes.server import serving_lines
-from advisor.recipes.snippet import shorten
+from advisor.recipes.snippet import IMPORT_TORCH, lines_for, shorten
 from advisor.report.setup_facts import describe_shapes, unmeasured_shapes
 from advisor.text_format import (
     format_mebibytes,
@@ -164,7 +165,9 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
         return []
     if answer.question.load is not None:
         return serving_lines(answer, advised.arm)
-    return shorten(advised.measured.integration, most)
+    model = answer.question.model
+    known = "" if isinstance(model, OnnxModel) else IMPORT_TORCH
+    return shorten(lines_for(model, advised.measured.integration), most, known)
 
 
 def confidence(answer: Answer) -> list[str]:

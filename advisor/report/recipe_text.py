@@ -19,7 +19,7 @@ from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes import server
 from advisor.recipes.calls import file_name
-from advisor.recipes.snippet import compose_snippet, compose_starts
+from advisor.recipes.snippet import compose_snippet, compose_starts, lines_for
 from advisor.report.answer import caveats, unfit_notice
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
@@ -156,7 +156,8 @@ def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe) -> str:
     if not found.python:
         cell = snippet_cell(arm)
         shape = cell.shape if cell else answer.question.shapes[0]
-        return f"{_docstring(answer, arm, shape, ONLY_LINES)}\n\n{found.integration}"
+        lines = lines_for(answer.question.model, found.integration)
+        return f"{_docstring(answer, arm, shape, ONLY_LINES)}\n\n{lines}"
     return render_snippet(answer, arm, found)
 
 

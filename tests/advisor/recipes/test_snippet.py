@@ -27,7 +27,7 @@ from advisor.domain.model import (
 )
 from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
-from advisor.recipes.snippet import WITHOUT_TF32, compose_snippet
+from advisor.recipes.snippet import WITHOUT_TF32, compose_snippet, lines_for, shorten
 from probes.wire.facts import InputFacts
 from probes.workflows import sglang, vllm
 
@@ -126,6 +126,12 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(
         expected = module(names["inputs"][0]).detach().numpy()
         np.testing.assert_allclose(names["output"][0], expected, atol=1e-6)
         assert expected.shape == (4, 2)
+        # The short answer has these lines alone.
+        shown = shorten(lines_for(question.model, integration), 20, known="")
+        alone = {"inputs": names["inputs"]}
+        exec("\n".join(shown), alone)
+        np.testing.assert_allclose(alone["output"][0], expected, atol=1e-6)
+        assert ("import torch" in shown) == (feeding == "io-binding")
 
 
 TINY = {
