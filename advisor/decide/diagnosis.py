@@ -136,6 +136,7 @@ def read_inputs(state: RunState) -> MeasuredInputs | None:
         has_length=workloads[-1].has_length,
         has_batch=batched[-1] if batched else None,
         shapes=tuple(each.shape for each in reported),
+        tensors=reported,
         reordered=sum(each.reordered for each in reported),
         example_rows=next((each.rows for each in reported if each.rows), None),
     )

@@ -12,6 +12,7 @@ from advisor.domain.question import WeightFormat
 from advisor.domain.rubric import Basis
 from advisor.domain.serving import ServingResults
 from probes.wire.events import Peaks
+from probes.wire.facts import InputFacts
 from probes.wire.shape import Shape
 
 #: A smaller relative difference in speed does not matter.
@@ -117,6 +118,8 @@ class MeasuredInputs(msgspec.Struct, frozen=True, kw_only=True):
     #: Shapes of the tensors that a PyTorch module takes, without the batch; empty for other models
     #: and for generated text.
     shapes: tuple[tuple[int, ...], ...] = ()
+    #: These tensors with their names and dtypes; empty where only the shapes are known.
+    tensors: tuple[InputFacts, ...] = ()
     #: Inputs whose dimensions have another order in memory, as in the examples.
     reordered: int = 0
     #: The batch size of the user's example inputs; null without them or a batch.

@@ -16,6 +16,7 @@ from advisor.domain.model import (
 from advisor.domain.question import LoadQuestion, Question
 from advisor.report.formatting import describe_problem
 from advisor.text_format import format_mebibytes, join_names
+from probes.wire.facts import InputFacts
 from probes.wire.shape import Shape
 
 #: Most shapes of inputs in a line.
@@ -67,15 +68,22 @@ def describe_load(load: LoadQuestion) -> str:
 
 
 def describe_inputs(answer: Answer) -> str:
-    """Return the length or the shapes of the inputs with a comma before them, or nothing."""
-    shapes = answer.results.inputs.shapes if answer.results.inputs is not None else ()
-    lengths = describe_lengths(answer)
-    if lengths or not shapes:
+    """Return the length or the tensors of the inputs with a comma before them, or nothing."""
+    inputs, lengths = answer.results.inputs, describe_lengths(answer)
+    if lengths or inputs is None or not inputs.shapes:
         return lengths
-    names = ["x".join(map(str, shape)) or "scalar" for shape in shapes[:MAX_SHAPES]]
-    if len(shapes) > MAX_SHAPES:
-        names.append(f"{len(shapes) - MAX_SHAPES} more")
+    known = [describe_tensor(each) for each in inputs.tensors]
+    known = known or ["x".join(map(str, shape)) for shape in inputs.shapes]
+    names = known[:MAX_SHAPES]
+    if len(known) > MAX_SHAPES:
+        names.append(f"{len(known) - MAX_SHAPES} more")
     return f", input{'s' if len(names) > 1 else ''} {join_names(names)}"
+
+
+def describe_tensor(tensor: InputFacts) -> str:
+    """Return name, dtype and shape as PyTorch writes them: `mask bool [batch, 16]`."""
+    sizes = [*(["batch"] if tensor.batched else []), *map(str, tensor.shape)]
+    return f"{tensor.name} {tensor.dtype} [{', '.join(sizes)}]".lstrip()
 
 
 def own_shapes(answer: Answer) -> str:

@@ -53,16 +53,18 @@ def test_images_and_example_inputs_have_no_tokens(model: Model, unit: Any, expec
 
 IMAGE = InputFacts(name="pixel_values", shape=(3, 224, 224), dtype="float32")
 TOKEN = InputFacts(name="", shape=(1,), dtype="int64")
-SCALE = InputFacts(name="", shape=(), dtype="float32")
+SCALE = InputFacts(name="scale", shape=(), dtype="float32")
+FLAG = InputFacts(name="flag", shape=(), dtype="bool", batched=False)
+PIXELS = "pixel_values float32 [batch, 3, 224, 224]"
 
 
 @pytest.mark.parametrize(
     ("inputs", "shapes"),
     [
-        ((IMAGE,), "input 3x224x224"),
-        ((IMAGE, TOKEN), "inputs 3x224x224 and 1"),
-        ((IMAGE, TOKEN, SCALE), "inputs 3x224x224, 1 and scalar"),
-        ((IMAGE,) * 5, "inputs 3x224x224, 3x224x224, 3x224x224 and 2 more"),
+        ((IMAGE,), f"input {PIXELS}"),
+        ((TOKEN, SCALE), "inputs int64 [batch, 1] and scale float32 [batch]"),
+        ((FLAG, SCALE), "inputs flag bool [] and scale float32 [batch]"),
+        ((IMAGE,) * 5, f"inputs {PIXELS}; {PIXELS}; {PIXELS}; and 2 more"),
         ((), ""),
     ],
 )
