@@ -186,6 +186,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     not_measured: CitedFact | None = None
     #: Steps that save the next process from building again.
     deployment_steps: tuple[str, ...] = ()
+    #: What it does to PyTorch code in the same process; null for nothing that is known.
+    beside_pytorch: CitedFact | None = None
     #: Name of the user's program; workflows that share it differ only in a provider or backend.
     #: Empty for the workflow's id.
     application: str = ""

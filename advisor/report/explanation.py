@@ -254,6 +254,10 @@ def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> li
         f"    outputs at {describe_shapes(answer, [checked.shape])}: {accuracy_line(checked)}"
         for checked in measured.correctness
     ]
+    known = {each.id: each for each in rubric_files.load().workflows}.get(arm.scored.workflow)
+    if known is not None and known.beside_pytorch is not None:
+        fact = known.beside_pytorch
+        lines.append(f"    beside PyTorch: {fact.value} ({fact.source})")
     if measured.engagement:
         share = format_share(measured.engaged_share)
         lines.append(f"    compiled path: {share} of the work ({measured.engagement})")

@@ -14,7 +14,7 @@ from golden_files import Expect
 from report_runs import with_measurement
 
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
-from advisor.report import explanation, figures, markdown, shortcomings
+from advisor.report import explanation, figures, markdown, shortcomings, text_report
 from advisor.report.answer_files import read_answer
 from advisor.tui.answer import render_pane
 from probes.wire.events import NewShapeResult
@@ -33,6 +33,14 @@ def test_a_workflow_is_explained_by_the_name_that_people_call_it(
 ) -> None:
     """One that does not apply, too."""
     assert status in explanation.render(read_answer(str(EVIDENCE / f"{kept}.json")), name, "")
+
+
+def test_threads_that_slow_pytorch_in_the_same_process_are_explained_alone() -> None:
+    answer = read_answer(str(EVIDENCE / "cpu-demo.json"))
+    spins = "session.intra_op.allow_spinning"
+    assert spins in explanation.render(answer, "onnxruntime-cpu", "")
+    assert spins not in explanation.render(answer, builders.BASELINE, "")
+    assert spins not in text_report.summarise(answer, 80)
 
 
 @pytest.mark.parametrize(
