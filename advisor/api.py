@@ -122,7 +122,7 @@ def load(name: str | os.PathLike[str] = "latest") -> Report:
 
     It is decided again with the present rubric. Raise `UnknownRunError` or `ExportFileError`.
     """
-    return Report(answer_files.open_answer(os.fspath(name), _context().store))
+    return Report(answer_files.open_answer(os.fspath(name), _context()))
 
 
 def _context() -> Context:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from advisor.ask import rubric_files
+from advisor.domain.catalogue import Catalogue
 from advisor.store.store import Store
 
 
@@ -29,6 +30,11 @@ class Context:
     random: random.Random = dataclasses.field(default_factory=random.SystemRandom)
     probes: pathlib.Path = dataclasses.field(default_factory=rubric_files.probes_directory)
     rubric: pathlib.Path = dataclasses.field(default_factory=rubric_files.rubric_directory)
+
+    def catalogue(self, criteria: str | pathlib.Path | None = None) -> Catalogue:
+        """Read the catalogue; the file `criteria` replaces the shipped `criteria.toml`."""
+        rubric = pathlib.Path(criteria) if criteria else None
+        return rubric_files.load(self.rubric, probes=self.probes, rubric=rubric)
 
     def new_id(self, created: dt.datetime) -> str:
         """Return an id for what was created then: its time, and digits that make it unique."""

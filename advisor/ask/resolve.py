@@ -84,6 +84,9 @@ def resolve(
         constraints=constraints,
         budget=choose_budget(answers.budget, catalogue),
         max_build_seconds=_positive("--max-build-seconds", answers.max_build_seconds, SECONDS),
+        max_load_seconds=_positive("--max-load-seconds", answers.max_load_seconds, SECONDS)
+        if answers.max_load_seconds
+        else None,
         max_build_times=parse_build_times(answers.max_build_times, catalogue),
         workflows=workflows,
         seed=check_range("--seed", answers.seed, 0, (1 << 63) - 1),
@@ -239,12 +242,6 @@ def _suggest_workflows(name: ArmName, workflows: Mapping[str, Workflow]) -> str:
 
 def worker_interpreter(answers: Answers) -> str:
     return answers.python or sys.executable
-
-
-def max_load_seconds(answers: Answers) -> float | None:
-    """Return the deadline for opening the model; None for the shipped one. Raise `SizeError`."""
-    seconds = answers.max_load_seconds
-    return _positive("--max-load-seconds", seconds, SECONDS) if seconds else None
 
 
 def _positive(name: str, number: float, expected: str) -> float:

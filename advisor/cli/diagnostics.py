@@ -88,10 +88,9 @@ def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     from advisor.ask.devices import VISIBLE_DEVICES
     from advisor.ask.obstacles import environment_interpreter, find_obstacle
     from advisor.ask.resolve import resolve, worker_interpreter
-    from advisor.ask.rubric_files import load
     from advisor.execute.drafts import detect_machine
 
-    catalogue = load(context.rubric, probes=context.probes)
+    catalogue = context.catalogue()
     machine = detect_machine(worker_interpreter(answers), catalogue, context)
     resolved = resolve(answers, machine, catalogue, context.environment.get(VISIBLE_DEVICES))
     rows = []

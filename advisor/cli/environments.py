@@ -165,11 +165,10 @@ def _parse_requirement(text: str) -> str:
 
 def _load() -> tuple[Context, Catalogue, pathlib.Path]:
     """Return the context, the catalogue and the folder of all environments."""
-    from advisor.ask import rubric_files
     from advisor.probing.environments import registry
 
     context = make_context()
-    return context, rubric_files.load(), registry.default_root(context.environment)
+    return context, context.catalogue(), registry.default_root(context.environment)
 
 
 def _environment_rows() -> list[EnvironmentRow]:

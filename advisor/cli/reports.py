@@ -63,7 +63,7 @@ def report(
     names = runs or ["latest"]
     store = open_store()
     if answer_files.is_file(names[0]):
-        answer, run, elsewhere = answer_files.open_answer(names[0], store), None, []
+        answer, run, elsewhere = answer_files.open_answer(names[0], make_context()), None, []
     else:
         run, *elsewhere = [store.find(name) for name in names]
         answer = decide(run, platforms=elsewhere)
@@ -131,7 +131,8 @@ def compare(
             f"--json and --format {chosen} ask for different formats", "leave out one of them"
         )
     threshold = parse_share("--fail-on-regression", fail_on_regression or "5%")
-    first, second = (answer_files.open_answer(name, open_store()) for name in (before, after))
+    context = make_context()
+    first, second = (answer_files.open_answer(name, context) for name in (before, after))
     comparison = compare_answers(first, second, threshold)
     write_output(output, renderers[chosen](comparison))
     if fail_on_regression or fail_on_undecided:
@@ -189,7 +190,7 @@ def recipe(
             "leave out --style, or import the run with p3-advisor import-run",
         )
     stored = None if is_file else store.find(run)
-    answer = decide(stored) if stored else answer_files.open_answer(run, store)
+    answer = decide(stored) if stored else answer_files.open_answer(run, make_context())
     entry, found = found_recipe.choose(answer, stored, workflow)
     text = styles[style](answer, entry, found)
     name = pathlib.Path(output).name

@@ -17,6 +17,7 @@ from advisor.cli.options import AsJson, InFull, RunName, StoredRunName
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose_output_format,
+    make_context,
     open_store,
     print_rows,
     print_status,
@@ -53,7 +54,7 @@ def show(
     if times and not answer_files.is_file(run):
         answer = decide(open_store().find(run), with_times=True)
     else:
-        answer = answer_files.open_answer(run, open_store())
+        answer = answer_files.open_answer(run, make_context())
     if answer.in_progress:
         print_status("the run is in progress; arms that wait are listed as not measured")
     print_answer(answer, output_format, full=full)
@@ -78,19 +79,19 @@ def decide_again(
     json: AsJson = False,
 ) -> None:
     """Score a stored run again. The options replace those of the run."""
-    from advisor.ask import rubric_files
     from advisor.ask.option_values import choose_priorities, parse_constraints
     from advisor.report import answer_files
 
+    context = make_context()
     priorities = (
-        choose_priorities(Answers(priority=priority, preset=preset), rubric_files.load())
+        choose_priorities(Answers(priority=priority, preset=preset), context.catalogue())
         if priority or preset
         else None
     )
     output_format = choose_output_format(json=json)
     answer = answer_files.open_answer(
         run,
-        open_store(),
+        context,
         priorities=priorities,
         constraints=parse_constraints(require) if require else None,
         rubric=pathlib.Path(rubric) if rubric else None,
@@ -116,7 +117,7 @@ def explain(
     """Explain the score of a workflow: each figure, its rule and its source."""
     from advisor.report import answer_files, explanation
 
-    answer = answer_files.open_answer(run, open_store())
+    answer = answer_files.open_answer(run, make_context())
     print_text(explanation.render(answer, workflow, criterion), nl=False)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import pathlib
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -18,7 +17,6 @@ from advisor.ask.answers import Answers, command_of
 from advisor.ask.devices import CPU, matches_name
 from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
-from advisor.ask.rubric_files import load as load_catalogue
 from advisor.context import Context
 from advisor.decide import performance_portability
 from advisor.decide.decision import evaluate
@@ -44,8 +42,7 @@ def find_answer(answers: Answers, context: Context) -> Answer | None:
 
     None if no such run is stored.
     """
-    rubric = pathlib.Path(answers.rubric) if answers.rubric else None
-    catalogue = load_catalogue(context.rubric, probes=context.probes, rubric=rubric)
+    catalogue = context.catalogue(answers.rubric)
     here = detection.detect(worker_interpreter(answers), required_packages(catalogue))
     question = resolve(msgspec.structs.replace(answers, gpu=CPU, gpus_per_model=1), here, catalogue)
     found = find_run(answers, question, context)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 
 import msgspec
 
@@ -14,8 +13,7 @@ from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.obstacles import (
     required_packages,
 )
-from advisor.ask.resolve import max_load_seconds, resolve, worker_interpreter
-from advisor.ask.rubric_files import load as load_catalogue
+from advisor.ask.resolve import resolve, worker_interpreter
 from advisor.context import Context
 from advisor.decide import performance_portability
 from advisor.domain.catalogue import Catalogue
@@ -55,11 +53,7 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
 
     `detected` is the machine with its interpreter if the caller has detected it already.
     """
-    catalogue = load_catalogue(
-        context.rubric,
-        probes=context.probes,
-        rubric=pathlib.Path(answers.rubric) if answers.rubric else None,
-    )
+    catalogue = context.catalogue(answers.rubric)
     here = detect_machine(worker_interpreter(answers), catalogue, context, detected)
     if answers.sandbox:
         require_sandbox()
@@ -72,21 +66,9 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
         sizes = (rows,) if rows else question.batch_sizes
         question = msgspec.structs.replace(question, batch_sizes=sizes)
     catalogue = catalogue.for_question(question)
-    catalogue = _with_open_deadline(catalogue, max_load_seconds(answers))
     if question.load is not None:
         servers.find_interpreter(catalogue, here)
     return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue), rows)
-
-
-def _with_open_deadline(catalogue: Catalogue, seconds: float | None) -> Catalogue:
-    """Return the catalogue with another deadline for opening the model; None keeps the shipped."""
-    if seconds is None:
-        return catalogue
-    presets = catalogue.presets
-    deadlines = msgspec.structs.replace(presets.deadlines, load=seconds)
-    return msgspec.structs.replace(
-        catalogue, presets=msgspec.structs.replace(presets, deadlines=deadlines)
-    )
 
 
 def detect_machine(

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.catalogue import Catalogue
+from advisor.domain.catalogue import Catalogue, Deadlines
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import BASELINE_SNIPPET, REFERENCE, SNIPPET, Arm
 from advisor.domain.question import Question
@@ -55,6 +55,13 @@ class RunConfig:
     @property
     def catalogue(self) -> Catalogue:
         return self.header.catalogue
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """Seconds of the phases of a worker, with those that the user has set."""
+        deadlines = self.catalogue.presets.deadlines
+        own = self.question.max_load_seconds
+        return msgspec.structs.replace(deadlines, load=own or deadlines.load)
 
     @property
     def threads(self) -> int:

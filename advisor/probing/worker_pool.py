@@ -50,7 +50,7 @@ class WorkerPool:
     def __init__(
         self, config: RunConfig, headroom: MemoryHeadroom, clock: Callable[[], float]
     ) -> None:
-        self.supervisor = Supervisor(config.catalogue.presets.deadlines, clock=clock)
+        self.supervisor = Supervisor(config.deadlines, clock=clock)
         self.config = config
         self.headroom = headroom
         #: The last worker of each arm.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from advisor.ask import rubric_files
+from advisor.context import Context
 from advisor.decide.decision import decide, decide_again
 from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, encode
 from advisor.domain.constraints import Constraint, Priorities
@@ -113,7 +113,7 @@ def is_file(name: str) -> bool:
 
 def open_answer(
     name: str,
-    store: Store,
+    context: Context,
     *,
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
@@ -124,12 +124,12 @@ def open_answer(
     Raise `ExportFileError` for a file that is not an answer.
     """
     if not is_file(name):
-        run = store.find(name)
+        run = context.store.find(name)
         return decide(run, priorities=priorities, constraints=constraints, rubric=rubric)
     answer = read_answer(name)
     again = decide_again(
         answer,
-        rubric_files.load(rubric=rubric),
+        context.catalogue(rubric),
         priorities=priorities,
         constraints=constraints,
     )

@@ -20,7 +20,6 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen, ScreenResultType
 from textual.theme import Theme
 
-from advisor.ask import rubric_files
 from advisor.ask.answers import Answers
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
@@ -100,7 +99,7 @@ class AdvisorApp(App[int]):
     @functools.cached_property
     def catalogue(self) -> Catalogue:
         """The models, workflows and presets, read on first use: the first screen needs none."""
-        return rubric_files.load(self.context.rubric, probes=self.context.probes)
+        return self.context.catalogue()
 
     @property
     def run_controller(self) -> RunController:

@@ -73,10 +73,10 @@ class RunController:
     def open(self, name: str) -> None:
         """Show the results of a stored run or document, or the progress of a run."""
         if is_file(name):
-            store, catalogue = self._app.context.store, self._app.catalogue
+            context, catalogue = self._app.context, self._app.catalogue
 
             def read() -> RunAnswer:
-                document = open_answer(name, store)
+                document = open_answer(name, context)
                 return RunAnswer(document, catalogue.for_question(document.question), file=name)
 
             self._app.background.start("results", read, self.show_answer)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import recorded_runs
 
+from advisor.context import Context
 from advisor.domain.plan import BASELINE
 from advisor.errors import ExportFileError, NewerVersionError, UserError
 from advisor.recipes.server import REQUEST
@@ -31,7 +32,7 @@ UNFINISHED = EVIDENCE / "h100-unet-float16.json"
 def test_an_answer_of_a_file_is_printed_again_and_not_resumed(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "a run.json"
     shutil.copyfile(UNFINISHED, file)
-    opened = open_answer(str(file), Store(tmp_path / "home"))
+    opened = open_answer(str(file), Context(environment={}, store=Store(tmp_path / "home")))
     assert opened.rerun_command == f"p3-advisor show '{file}' --json"
     resume, again = f"resume {opened.run_id}", f"show {opened.run_id}"
     for answer, names_run in ((read_answer(str(file)), True), (opened, False)):
@@ -43,7 +44,7 @@ def test_an_answer_of_a_file_is_printed_again_and_not_resumed(tmp_path: pathlib.
 def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     file: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    answer = open_answer(str(file), Store(tmp_path))
+    answer = open_answer(str(file), Context(environment={}, store=Store(tmp_path)))
     text = text_report.summarise(answer, 100)
     assert f"resume {answer.run_id}" not in text + text_report.render(answer)
     lines = [line for line in code_lines(answer) if "p3-advisor recipe" not in line]
