@@ -69,20 +69,11 @@ def bound_by_speedups(measurement: Measurement, baseline: Measurement) -> Measur
 
 
 def _bounded(seconds: CallSeconds, baseline: CallSeconds, speedup: Interval) -> CallSeconds:
-    if not (baseline.low and baseline.high and speedup.low and speedup.high):
-        return msgspec.structs.replace(seconds, low=None, high=None)
+    known = Interval(value=baseline.median, low=baseline.low, high=baseline.high)
+    (below, above), (slower, faster) = known.log_widths, speedup.log_widths
     # A greater speed-up is a shorter time.
-    shorter = math.hypot(
-        math.log(baseline.median / baseline.low), math.log(speedup.high / speedup.value)
-    )
-    longer = math.hypot(
-        math.log(baseline.high / baseline.median), math.log(speedup.value / speedup.low)
-    )
-    return msgspec.structs.replace(
-        seconds,
-        low=seconds.median * math.exp(-shorter),
-        high=seconds.median * math.exp(longer),
-    )
+    bounds = Interval.around(seconds.median, math.hypot(below, faster), math.hypot(above, slower))
+    return msgspec.structs.replace(seconds, low=bounds.low, high=bounds.high)
 
 
 def check_sustained(

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from advisor.decide.intervals import HALF_INTERVAL
+from advisor.decide.intervals import HALF_INTERVAL, weighted_mean
 from advisor.decide.rounds import counted_visits
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import Plan
@@ -173,13 +173,14 @@ def _kept_visits(state: RunState, arms: Collection[str], shape: Shape) -> list[C
 
 def _with_cells(measurement: Measurement, cells: tuple[Cell, ...]) -> Measurement:
     """Return the measurement with the weighted geometric means of its cells."""
-    whole = math.fsum(cell.weight for cell in cells)
-    between = math.fsum(cell.weight * (cell.speedup.process_error or 0.0) ** 2 for cell in cells)
+    between = weighted_mean(
+        ((cell.speedup.process_error or 0.0) ** 2, cell.weight) for cell in cells
+    )
     speedup = Interval(
         value=_mean(cells, [cell.speedup.value for cell in cells]) or math.nan,
         low=_mean(cells, [cell.speedup.low for cell in cells]),
         high=_mean(cells, [cell.speedup.high for cell in cells]),
-        process_error=math.sqrt(between / whole),
+        process_error=math.sqrt(between),
     )
     return msgspec.structs.replace(measurement, cells=cells, speedup=speedup)
 
@@ -189,9 +190,8 @@ def _mean(cells: Sequence[Cell], values: Sequence[float | None]) -> float | None
     known = [value for value in values if value is not None]
     if len(known) < len(cells):
         return None
-    whole = math.fsum(cell.weight for cell in cells)
-    logs = (cell.weight * math.log(value) / whole for cell, value in zip(cells, known, strict=True))
-    return math.exp(math.fsum(logs))
+    logs = zip(map(math.log, known), (cell.weight for cell in cells), strict=True)
+    return math.exp(weighted_mean(logs))
 
 
 def _reconcile(

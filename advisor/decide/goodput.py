@@ -29,6 +29,7 @@ from advisor.decide.load_blocks import (
     missed_share,
     nearness,
 )
+from advisor.domain.measurement import Interval
 
 #: Groups of misses that are added to all blocks together.
 ADDED_GROUPS = 0.35
@@ -63,6 +64,10 @@ class Goodput:
     low: float
     high: float
     slope: float
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(value=self.value, low=self.low, high=self.high)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 #: Standard errors in half of a 95 % interval.
@@ -212,6 +212,14 @@ def nearest_rank(values: Sequence[float], share: float) -> float:
 
 #: Share of the values that is cut off at each end.
 TRIMMED_SHARE = 0.2
+
+
+def weighted_mean(values: Iterable[tuple[float, float]]) -> float:
+    """Return the mean of values, each of which comes with its weight."""
+    counted = list(values)
+    return math.fsum(value * weight for value, weight in counted) / math.fsum(
+        weight for _, weight in counted
+    )
 
 
 def trimmed_mean(values: Sequence[float]) -> float:

@@ -25,6 +25,7 @@ from advisor.decide.intervals import (
     trimmed_mean,
     variance_of_mean,
     variance_of_trimmed_mean,
+    weighted_mean,
 )
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement
@@ -128,35 +129,30 @@ def widen_by_errors(measurement: Measurement, errors: Mapping[Shape, float]) -> 
     One process serves all shapes, so the errors do not average out over them.
     """
     weights = {cell.shape: cell.weight for cell in measurement.cells}
-    counted = [(weights.get(shape, 1.0), error) for shape, error in errors.items()]
-    whole = sum(weight for weight, _ in counted)
-    overall = math.sqrt(sum(weight * error**2 for weight, error in counted) / whole)
+    overall = math.sqrt(
+        weighted_mean((error**2, weights.get(shape, 1.0)) for shape, error in errors.items())
+    )
     return msgspec.structs.replace(
         measurement,
-        speedup=_widen(measurement.speedup, overall),
+        speedup=widen(measurement.speedup, overall),
         cells=tuple(
             cell
             if cell.shape not in errors
-            else msgspec.structs.replace(cell, speedup=_widen(cell.speedup, errors[cell.shape]))
+            else msgspec.structs.replace(cell, speedup=widen(cell.speedup, errors[cell.shape]))
             for cell in measurement.cells
         ),
     )
 
 
-def _widen(speedup: Interval, floor: float) -> Interval:
+def widen(speedup: Interval, floor: float) -> Interval:
     """Return the interval with a log difference of up to `floor` between processes.
 
     An interval that has the difference already stays as it is.
     """
     if speedup.process_error is not None:
         return speedup
-    low, high = speedup.low, speedup.high
-    return Interval(
-        value=speedup.value,
-        low=low and speedup.value * math.exp(-math.hypot(math.log(speedup.value / low), floor)),
-        high=high and speedup.value * math.exp(math.hypot(math.log(high / speedup.value), floor)),
-        process_error=floor / HALF_INTERVAL,
-    )
+    below, above = (math.hypot(width, floor) for width in speedup.log_widths)
+    return Interval.around(speedup.value, below, above, floor / HALF_INTERVAL)
 
 
 def variance_between(processes: Sequence[Sequence[float]]) -> float:

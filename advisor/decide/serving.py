@@ -13,7 +13,7 @@ from advisor.decide.arms import summarise_arm
 from advisor.decide.goodput import Goodput, compare_processes, estimate_goodput
 from advisor.decide.intervals import HALF_INTERVAL
 from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
-from advisor.decide.process_variance import process_variance
+from advisor.decide.process_variance import process_variance, widen
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.plan import Arm, Plan
@@ -117,24 +117,13 @@ def _measurement(
 
 def goodput_ratio(one: Goodput, other: Goodput, process_error: float) -> Interval:
     """Return the ratio of two goodputs; `process_error` is the standard error between processes."""
-    return _interval(
-        one.value / other.value,
-        (math.log(one.value / one.low), math.log(other.high / other.value)),
-        (math.log(one.high / one.value), math.log(other.value / other.low)),
-        process_error,
-    )
-
-
-def _interval(
-    value: float, lower: tuple[float, ...], upper: tuple[float, ...], process_error: float
-) -> Interval:
-    """Return an interval with these half widths of the logarithm and what processes differ by."""
+    (below, above), (other_below, other_above) = one.interval.log_widths, other.interval.log_widths
     extra = process_error * HALF_INTERVAL
-    return Interval(
-        value=value,
-        low=value * math.exp(-math.hypot(*lower, extra)),
-        high=value * math.exp(math.hypot(*upper, extra)),
-        process_error=process_error,
+    return Interval.around(
+        one.value / other.value,
+        math.hypot(below, other_above, extra),
+        math.hypot(above, other_below, extra),
+        process_error,
     )
 
 
@@ -186,7 +175,7 @@ def summarise_server(
     rate = goodput.value * mean_tokens if goodput else None
     price = question.price_of_all_devices
     process_error = standard_error(deviation, count_measured_processes(processes))
-    interval = _goodput_interval(goodput, process_error) if goodput else None
+    interval = widen(goodput.interval, process_error * HALF_INTERVAL) if goodput else None
     return ServedArm(
         arm=arm,
         goodput=interval,
@@ -222,11 +211,6 @@ def started_command(process: ProcessState, question: Question) -> str:
     variables = [f"{name}={value}" for name, value in serving.variables.items()]
     start = ["env", *variables] if variables else []
     return shlex.join([*start, *(known.get(word, word) for word in words)])
-
-
-def _goodput_interval(goodput: Goodput, process_error: float) -> Interval:
-    low, high = math.log(goodput.value / goodput.low), math.log(goodput.high / goodput.value)
-    return _interval(goodput.value, (low,), (high,), process_error)
 
 
 def _batch_rate(processes: Sequence[ProcessState], question: Question) -> float | None:

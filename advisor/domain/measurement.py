@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -21,6 +22,26 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Standard error of the value's logarithm that lies between processes, where the bounds of one
     #: process were widened by it. Absent where they were not.
     process_error: float | None = None
+
+    @classmethod
+    def around(
+        cls, value: float, below: float, above: float, process_error: float | None = None
+    ) -> Interval:
+        """Return the interval with these distances of logarithms; infinite ones do not bound."""
+        return cls(
+            value=value,
+            low=None if math.isinf(below) else value * math.exp(-below),
+            high=None if math.isinf(above) else value * math.exp(above),
+            process_error=process_error,
+        )
+
+    @property
+    def log_widths(self) -> tuple[float, float]:
+        """The distances of the value from both bounds as logarithms; infinite without a bound."""
+        return (
+            math.log(self.value / self.low) if self.low else math.inf,
+            math.log(self.high / self.value) if self.high else math.inf,
+        )
 
 
 class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):

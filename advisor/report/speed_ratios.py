@@ -158,24 +158,13 @@ def independent_ratio(
     The half widths of both intervals and the noise floor `noise` are independent, so they are added
     as squares on the logarithmic scale; the half widths of the ratio are `widening` times as long.
     """
-    value = numerator.value / denominator.value
-    widths, other_widths = _log_half_widths(numerator), _log_half_widths(denominator)
-    if widths is None or other_widths is None:
-        return Interval(value=value, low=None, high=None)
-    (low, high), (other_low, other_high) = widths, other_widths
+    (low, high), (other_low, other_high) = numerator.log_widths, denominator.log_widths
     log_noise = math.log1p(noise)
-    return Interval(
-        value=value,
-        low=value * math.exp(-widening * math.hypot(low, other_high, log_noise)),
-        high=value * math.exp(widening * math.hypot(high, other_low, log_noise)),
+    return Interval.around(
+        numerator.value / denominator.value,
+        widening * math.hypot(low, other_high, log_noise),
+        widening * math.hypot(high, other_low, log_noise),
     )
-
-
-def _log_half_widths(figure: Interval) -> tuple[float, float] | None:
-    """Return the distances of the value from both ends of its interval, as logarithms."""
-    if figure.low is None or figure.high is None:
-        return None
-    return math.log(figure.value / figure.low), math.log(figure.high / figure.value)
 
 
 def classify_speed(speed: Interval, threshold: float) -> SpeedVerdict:
