@@ -7,6 +7,7 @@ another workflow is really the best.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
 
@@ -18,6 +19,67 @@ from advisor.domain.rubric import DecisionRule, Rubric
 
 #: Numbers of further repetitions of which the least that is enough is named.
 REPETITIONS_TO_TRY = (1, 2, 4, 8, 16)
+
+
+@dataclasses.dataclass(frozen=True)
+class Contest:
+    """The draws of the scores of the arms that could be advised."""
+
+    draws: ScoredDraws
+    candidates: Sequence[ScoredArm]
+    advised: ScoredArm
+    priorities: Priorities
+    rubric: Rubric
+
+    def lost_scores(self, scale: float = 1.0, exact: str | None = None) -> Draws:
+        """Return how far each candidate is below the best in each draw, `(draws, candidates)`."""
+        scores = self.draws.scores(
+            self.candidates, self.priorities, self.rubric, scale=scale, exact=exact
+        )
+        lost: Draws = scores.max(axis=1, keepdims=True) - scores
+        return lost
+
+    def own_losses(self, scale: float = 1.0) -> dict[str | None, Draws]:
+        """Return the advised arm's lost scores in two sets of draws, of which the worse counts.
+
+        In the second one its speed-up is exact. An error of its own makes the errors of the other
+        arms look alike, so without the second set a larger error could make the answer look more
+        certain.
+        """
+        column = self.candidates.index(self.advised)
+        return {
+            exact: self.lost_scores(scale, exact)[:, column] for exact in (None, self.advised.arm)
+        }
+
+    def shares_and_as_good(self) -> tuple[dict[str, float], list[str]]:
+        """Return the share of draws in which each arm loses nothing, and the rivals as good.
+
+        The advised arm comes first, then the largest share.
+        """
+        rule, lost = self.rubric.decision, self.lost_scores()
+        own = lost[:, [self.candidates.index(self.advised)]]
+        nears = [round(float(share), 4) for share in (lost <= rule.near).mean(axis=0)]
+        columns = zip(self.candidates, nears, (lost < own).mean(axis=0), strict=True)
+        ordered = sorted(columns, key=lambda each: (each[0] is not self.advised, -each[1]))
+        as_good = [
+            arm.arm
+            for arm, near, ahead in ordered[1:]
+            if near > rule.named and (ahead > rule.named or _is_alternative(arm, self.advised))
+        ]
+        return {arm.arm: near for arm, near, _ in ordered}, as_good
+
+    def needed_repetitions(self, processes: int) -> int | None:
+        """Return the further repetitions in fresh processes after which the word would be CLEAR.
+
+        The errors fall with the square root of the number of processes. None where the largest of
+        `REPETITIONS_TO_TRY` is not enough, and for servers, which have no cells.
+        """
+        rule = self.rubric.decision
+        for repetitions in REPETITIONS_TO_TRY if processes else ():
+            own = self.own_losses(math.sqrt(processes / (processes + repetitions)))
+            if _word(*_share_and_quantile(own.values(), rule), rule) == "CLEAR":
+                return repetitions
+        return None
 
 
 def assess(
@@ -38,44 +100,24 @@ def assess(
     `outstanding` has the highest possible score, with its bonus, of each arm that may still be
     measured.
     """
-    rule = rubric.decision
-    candidates = candidates_of(viable, results.baseline)
+    candidates, rule = candidates_of(viable, results.baseline), rubric.decision
     advised = choose(candidates)
     draws = ScoredDraws(results, {arm.arm for arm in measured}, seed)
-    lost = _lost_scores(draws, candidates, priorities, rubric)
-    shares = {
-        arm.arm: round(float((lost[:, column] <= rule.near).mean()), 4)
-        for column, arm in enumerate(candidates)
-    }
-    own_lost = lost[:, [candidates.index(advised)]]
-    ahead = dict(zip(shares, (lost < own_lost).mean(axis=0), strict=True))
-    own = _losses_of(draws, candidates, advised, priorities, rubric)
+    contest = Contest(draws, candidates, advised, priorities, rubric)
+    shares, as_good = contest.shares_and_as_good()
+    own = contest.own_losses()
     share, high = _share_and_quantile(own.values(), rule)
+    processes = _processes(results, candidates, shares, rule)
+    shares[advised.arm] = round(share, 4)
     least = advised.score + advised.bonus + rule.near
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
-    needs_speed = priorities.shares()[PERFORMANCE] > 0
-    processes = _processes(results, candidates, shares, rule)
-    is_checked = all(
-        checked.accuracy_class != "unchecked"
-        for entry in results.measurements
-        if entry.arm == advised.arm
-        for checked in entry.correctness
-    )
+    needs_speed, is_checked = priorities.shares()[PERFORMANCE] > 0, _is_checked(results, advised)
     is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked
     drawn_word = _word(share, high, rule)
     word: DecisionWord | None = drawn_word if len(candidates) > 1 else None
     if word == "CLEAR" and is_limited:
         word = "LIKELY"
-    shares[advised.arm] = round(share, 4)
-    rivals = sorted(
-        (arm for arm in candidates if arm is not advised), key=lambda arm: -shares[arm.arm]
-    )
-    as_good = [
-        rival.arm
-        for rival in rivals
-        if shares[rival.arm] > rule.named
-        and (ahead[rival.arm] > rule.named or _is_alternative(rival, advised))
-    ]
+    may_improve = word is not None and (drawn_word != "CLEAR" or processes == 1)
     return advised, Decision(
         word=word,
         certainty=shares[advised.arm],
@@ -86,24 +128,15 @@ def assess(
         checked=is_checked,
         outstanding=leaders,
         contenders={
-            arm.arm: shares[arm.arm]
-            for arm in (advised, *rivals)
-            if arm is advised or shares[arm.arm] > rule.contending
+            arm: each
+            for arm, each in shares.items()
+            if arm == advised.arm or each > rule.contending
         },
         as_good=tuple(as_good[: rule.most_named]),
         lost_score=rounded(high),
         lost_speed=draws.lost_speed(advised, own, priorities, rubric),
         speed_regret=draws.speed_regret(advised, measured, rule.certain),
-        needed_repetitions=_needed_repetitions(
-            draws,
-            candidates,
-            advised,
-            processes,
-            priorities,
-            rubric,
-        )
-        if word is not None and (drawn_word != "CLEAR" or processes == 1)
-        else None,
+        needed_repetitions=contest.needed_repetitions(processes) if may_improve else None,
     )
 
 
@@ -141,38 +174,13 @@ def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Result
     return "speed" if advised.speedup > first.speedup else "exactness"
 
 
-def _lost_scores(
-    draws: ScoredDraws,
-    candidates: Sequence[ScoredArm],
-    priorities: Priorities,
-    rubric: Rubric,
-    scale: float = 1.0,
-    exact: str | None = None,
-) -> Draws:
-    """Return how far each candidate is below the best one in each draw, `(draws, candidates)`."""
-    scores = draws.scores(candidates, priorities, rubric, scale=scale, exact=exact)
-    lost: Draws = scores.max(axis=1, keepdims=True) - scores
-    return lost
-
-
-def _losses_of(
-    draws: ScoredDraws,
-    candidates: Sequence[ScoredArm],
-    advised: ScoredArm,
-    priorities: Priorities,
-    rubric: Rubric,
-    scale: float = 1.0,
-) -> dict[str | None, Draws]:
-    """Return the advised arm's lost scores in two sets of draws, of which the worse counts.
-
-    In the second one its speed-up is exact. An error of its own makes the errors of the other arms
-    look alike, so without the second set a larger error could make the answer look more certain.
-    """
-    column = candidates.index(advised)
-    return {
-        exact: _lost_scores(draws, candidates, priorities, rubric, scale, exact)[:, column]
-        for exact in (None, advised.arm)
-    }
+def _is_checked(results: Results, advised: ScoredArm) -> bool:
+    return all(
+        checked.accuracy_class != "unchecked"
+        for entry in results.measurements
+        if entry.arm == advised.arm
+        for checked in entry.correctness
+    )
 
 
 def _share_and_quantile(own: Collection[Draws], rule: DecisionRule) -> tuple[float, float]:
@@ -187,29 +195,6 @@ def _word(share: float, high: float, rule: DecisionRule) -> DecisionWord:
     if high <= rule.likely or (share >= rule.probable and high <= rule.doubtful):
         return "LIKELY"
     return "OPEN"
-
-
-def _needed_repetitions(
-    draws: ScoredDraws,
-    candidates: Sequence[ScoredArm],
-    advised: ScoredArm,
-    processes: int,
-    priorities: Priorities,
-    rubric: Rubric,
-) -> int | None:
-    """Return the further repetitions in fresh processes after which the decision would be CLEAR.
-
-    The errors fall with the square root of the number of processes. None where the
-    largest of `REPETITIONS_TO_TRY` is not enough, and for servers, which have no cells.
-    """
-    if processes == 0:
-        return None
-    for repetitions in REPETITIONS_TO_TRY:
-        scale = math.sqrt(processes / (processes + repetitions))
-        own = _losses_of(draws, candidates, advised, priorities, rubric, scale)
-        if _word(*_share_and_quantile(own.values(), rubric.decision), rubric.decision) == "CLEAR":
-            return repetitions
-    return None
 
 
 def _processes(

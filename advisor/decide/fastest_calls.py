@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from advisor.decide.intervals import HALF_INTERVAL, weighted_mean
+from advisor.decide.intervals import HALF_INTERVAL, Estimate, weighted_mean
 from advisor.decide.rounds import counted_visits
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import Plan
@@ -61,19 +61,14 @@ def reconcile(
         if entry.arm == baseline:
             yield msgspec.structs.replace(entry, cells=_scaled(entry.cells, factors))
             continue
-        cells = tuple(
-            _reconcile(
-                cell,
-                _calls(state, entry.arm, cell.shape),
-                references[cell.shape],
-                margin,
-                is_disturbed=_is_disturbed(state, (*equal, entry.arm), cell.shape),
-                missed=_missed_factor(state, entry.arm, leaders[cell.shape], cell.shape),
-                waited=_waited(state, equal, cell.shape),
-                threads=threads,
-            )
-            for cell in entry.cells
-        )
+        cells = []
+        for cell in entry.cells:
+            shape, theirs, share = cell.shape, references[cell.shape], None
+            if _is_disturbed(state, (*equal, entry.arm), shape):
+                share = least_share(theirs, _waited(state, equal, shape), threads)
+            missed = _missed_factor(state, entry.arm, leaders[shape], shape)
+            found = _ratio_of_fastest(_calls(state, entry.arm, shape), theirs, margin)
+            cells.append(_reconcile(cell, found, margin, missed, share) if found else cell)
         is_changed = any(cell.fastest_calls for cell in cells)
         scaled = _scaled(cells, factors)
         if is_changed:
@@ -171,6 +166,50 @@ def _kept_visits(state: RunState, arms: Collection[str], shape: Shape) -> list[C
     ]
 
 
+def _ratio_of_fastest(ours: Calls, theirs: Calls, margin: float) -> Estimate | None:
+    """Return the speed-up of the fastest calls with its bounds; None of too few calls."""
+    fastest, reference = fastest_call(ours), fastest_call(theirs)
+    if fastest is None or reference is None:
+        return None
+    ratio = reference / fastest
+    slower, faster = (
+        math.exp(math.hypot(HALF_INTERVAL * fastest_call_error(calls), math.log1p(margin)))
+        for calls in (theirs, ours)
+    )
+    return Estimate(ratio / slower, ratio, ratio * faster)
+
+
+def _reconcile(
+    cell: Cell, found: Estimate, margin: float, missed: float, share: float | None
+) -> Cell:
+    """Return the cell with the ratio of the fastest calls where it contradicts the speed-up.
+
+    `share` is the least share of it that the program may have on a quiet machine; None where the
+    machine was not disturbed.
+    """
+    paired, (low, ratio, high) = cell.speedup, found
+    if paired.low is None or paired.high is None:
+        return cell
+    is_near = max(ratio / paired.value, paired.value / ratio) <= 1 + margin
+    if share is None and (is_near or (low <= paired.high and paired.low <= high)):
+        return cell
+    # A program whose undisturbed calls were missed is faster than its fastest call, never slower.
+    # Of what no undisturbed call was seen, every share from the least one on is as likely.
+    second = Interval(
+        value=ratio * missed * math.sqrt(share or 1.0),
+        low=low * (share or 1.0),
+        high=high * missed,
+        process_error=math.log1p(margin) / HALF_INTERVAL,
+    )
+    speedup = second
+    if share is None:
+        speedup = msgspec.structs.replace(
+            paired, value=ratio, low=min(paired.low, low), high=max(paired.high, high)
+        )
+    changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
+    return _with_seconds(changed, paired.value / speedup.value)
+
+
 def _with_cells(measurement: Measurement, cells: tuple[Cell, ...]) -> Measurement:
     """Return the measurement with the weighted geometric means of its cells."""
     between = weighted_mean(
@@ -192,51 +231,6 @@ def _mean(cells: Sequence[Cell], values: Sequence[float | None]) -> float | None
         return None
     logs = zip(map(math.log, known), (cell.weight for cell in cells), strict=True)
     return math.exp(weighted_mean(logs))
-
-
-def _reconcile(
-    cell: Cell,
-    ours: Calls,
-    theirs: Calls,
-    margin: float,
-    *,
-    is_disturbed: bool,
-    missed: float,
-    waited: float,
-    threads: int,
-) -> Cell:
-    fastest, reference = fastest_call(ours), fastest_call(theirs)
-    paired = cell.speedup
-    if fastest is None or reference is None or paired.low is None or paired.high is None:
-        return cell
-    ratio = reference / fastest
-    if max(ratio / paired.value, paired.value / ratio) <= 1 + margin and not is_disturbed:
-        return cell
-    # A program whose undisturbed calls were missed is faster than its fastest call, never slower.
-    slower, faster = (
-        math.exp(math.hypot(HALF_INTERVAL * fastest_call_error(calls), math.log1p(margin)))
-        for calls in (theirs, ours)
-    )
-    share = least_share(theirs, waited, threads) if is_disturbed else 1.0
-    second = Interval(
-        # Of what no undisturbed call was seen, every share from the least one on is as likely.
-        value=ratio * missed * math.sqrt(share),
-        low=ratio * share / slower,
-        high=ratio * missed * faster,
-        process_error=math.log1p(margin) / HALF_INTERVAL,
-    )
-    if ratio / slower <= paired.high and paired.low <= ratio * faster and not is_disturbed:
-        return cell
-    speedup = second
-    if not is_disturbed:
-        speedup = Interval(
-            value=ratio,
-            low=min(paired.low, ratio / slower),
-            high=max(paired.high, ratio * faster),
-            process_error=paired.process_error,
-        )
-    changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
-    return _with_seconds(changed, paired.value / speedup.value)
 
 
 #: Share of the times that lie below the level.
