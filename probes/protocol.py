@@ -44,7 +44,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from typing import Any
+from typing import Any, TypedDict
 
 from probes.wire.shape import Shape
 
@@ -77,6 +77,26 @@ QUICK_REFERENCE = "quick_reference"
 #: Environment variable with the control directory. All descendants of a worker inherit it, and the
 #: watchdog and the supervisor find them by it.
 MARK_VARIABLE = "P3_ADVISOR_WORKER"
+
+
+class RequestLoad(TypedDict, total=False):
+    """The requests to a server, and the seconds after which a start or a request has failed."""
+
+    #: Pairs of input and output tokens.
+    lengths: list[list[int]]
+    #: Of one request, and of the longest prompt.
+    most_tokens: int
+    input_tokens: int
+    start_seconds: float
+    request_seconds: float
+
+
+class LongText(TypedDict, total=False):
+    """How the losses of a trained model are measured; `data` is a file or empty."""
+
+    tokens: int
+    seconds: float
+    data: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,13 +152,10 @@ class Request:
     #: Whether shapes that were not built may be tried. The reference worker then also makes a
     #: reference for another length, if the model has one.
     new_shapes: bool = False
-    #: For the role `serve`: `lengths` of the requests, pairs of input and output tokens;
-    #: `most_tokens` of one request, and the `input_tokens` of the longest prompt; and the seconds
-    #: after which a server that starts (`start_seconds`), or a request (`request_seconds`), has
-    #: failed. Else empty.
-    load: dict[str, Any] = dataclasses.field(default_factory=dict)
-    #: Of the long text: `tokens`, time limit `seconds`, and a file `data` or ""; empty for none.
-    long_text: dict[str, Any] = dataclasses.field(default_factory=dict)
+    #: For the role `serve`; else empty.
+    load: RequestLoad = dataclasses.field(default_factory=RequestLoad)
+    #: Empty for none.
+    long_text: LongText = dataclasses.field(default_factory=LongText)
     #: The user's metric as `file.py:function`, or "".
     metric: str = ""
     #: Interpreter that writes the quantised checkpoint of the arm, or "".
@@ -147,9 +164,7 @@ class Request:
     devices_per_model: int = 1
     #: The `PRECISIONS` that the arm supports; empty if that is not known.
     supported_dtypes: list[str] = dataclasses.field(default_factory=list)
-    #: GPU memory that an engine gets, by `rubric/engine_memory.toml`: `overhead_gib` and
-    #: `least_cache_gib`, `cache_factor` of what the largest batch needs, and `most_share` of the
-    #: GPU's memory; empty for other workflows.
+    #: GPU memory that an engine gets, by `rubric/engine_memory.toml`; empty for other workflows.
     engine_memory: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property

@@ -132,7 +132,7 @@ class RunConfig:
             engine_memory=self._engine_memory(arm),
         )
 
-    def _load_limits(self) -> dict[str, Any]:
+    def _load_limits(self) -> protocol.RequestLoad:
         """Return what a worker needs to start a server and to ask it; empty for other tasks."""
         question, load, serving = self.question, self.question.load, self.catalogue.serving
         if load is None:
@@ -154,7 +154,7 @@ class RunConfig:
         values = msgspec.structs.asdict(memory) if memory else {}
         return {name: value for name, value in values.items() if name != "source"}
 
-    def _long_text(self) -> dict[str, Any]:
+    def _long_text(self) -> protocol.LongText:
         """Return how a trained language model's losses are measured; empty if they are not."""
         question, rule = self.question, self.catalogue.accuracy.losses
         wanted = question.quantised and question.task == protocol.GENERATE

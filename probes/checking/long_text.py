@@ -66,7 +66,7 @@ FIGURES = ("divergence", "same_top", "loss")
 
 def count_sets(request: Request) -> int:
     """Return how many sets of the largest batch have the wanted number of tokens."""
-    return -(-int(request.long_text["tokens"]) // (set_rows(request) * request.output_tokens))
+    return -(-request.long_text["tokens"] // (set_rows(request) * request.output_tokens))
 
 
 def set_rows(request: Request) -> int:
@@ -161,7 +161,7 @@ def score_program(program: Any, text: LongText, request: Request) -> TextScores 
     score = getattr(program, "score", None)
     if score is None:
         return None
-    end = time.monotonic() + float(request.long_text["seconds"])
+    end = time.monotonic() + request.long_text["seconds"]
     kept: list[RowScores] = []
     for number, prompts in enumerate(text.prompts):
         if kept and time.monotonic() > end:

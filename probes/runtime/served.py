@@ -171,7 +171,7 @@ class ServedProgram:
     ) -> None:
         self.url, self.server, self.process = url, server, process
         self._output_tokens = request.output_tokens
-        self._seconds = float(request.load["request_seconds"])
+        self._seconds = request.load["request_seconds"]
 
     def feed(self, inputs: list[Any]) -> list[str]:
         return [self.prompt_of(row) for row in inputs[0].tolist()]
