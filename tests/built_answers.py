@@ -1,4 +1,4 @@
-"""Build whole answers for tests, decided from the values of `builders`."""
+"""Whole answers that are decided from the values of `builders`, and changed ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import builders
+import built_measurements
 import msgspec
 
 from advisor.decide.decision import decide_again
@@ -13,7 +14,8 @@ from advisor.decide.headline import write_headline
 from advisor.decide.recommend import recommend
 from advisor.decide.summary import summarise
 from advisor.decide.unmeasured import list_excluded, list_planned
-from advisor.domain.answer import AdvisedAnswer, Answer, HeadlinePart, UnmeasuredArm
+from advisor.domain.answer import AdvisedAnswer, Answer, HeadlinePart, Problem, UnmeasuredArm
+from advisor.domain.measurement import CallSeconds, Cell, Throughput
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
@@ -142,3 +144,59 @@ def _without_advice(
         recommendation=None,
         problem=None,
     )
+
+
+def timed_cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:
+    """Return a cell whose interval extends by the factor `spread` to both sides."""
+    return built_measurements.cell(
+        2.0,
+        0.05,
+        seconds=CallSeconds(median=seconds, low=seconds / spread, high=seconds * spread, samples=9),
+        **{"throughput": Throughput(value=1 / seconds, unit="samples/s"), **changes},
+    )
+
+
+def run_answer(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Answer:
+    """Return a run without noise in which a call of `compiled` takes `seconds`."""
+    made = with_measurement(answer(**changes), "compiled", cells=(timed_cell(seconds, spread),))
+    return with_results(made, noise_floor=0.0)
+
+
+def with_results(answer: Answer, **changes: Any) -> Answer:
+    return msgspec.structs.replace(
+        answer, results=msgspec.structs.replace(answer.results, **changes)
+    )
+
+
+def with_measurement(answer: Answer, *arms: str, **changes: Any) -> Answer:
+    """Return the answer with changed measurements of these arms, by default of all."""
+    measurements = tuple(
+        msgspec.structs.replace(each, **changes) if not arms or each.arm in arms else each
+        for each in answer.results.measurements
+    )
+    return with_results(answer, measurements=measurements)
+
+
+def with_score(answer: Answer, *arms: str, **changes: Any) -> Answer:
+    """Return the answer with changed scores of these arms, by default of all."""
+    scores = tuple(
+        msgspec.structs.replace(each, **changes) if not arms or each.arm in arms else each
+        for each in answer.scores
+    )
+    return msgspec.structs.replace(answer, scores=scores)
+
+
+def with_advice(answer: Answer, **changes: Any) -> Answer:
+    advice = msgspec.structs.replace(advice_of(answer), **changes)
+    return msgspec.structs.replace(answer, recommendation=advice)
+
+
+def advice_of(answer: Answer) -> Recommendation:
+    assert answer.recommendation is not None
+    return answer.recommendation
+
+
+def without_advice(answer: Answer, problem: Problem) -> Answer:
+    """Return the answer with a problem instead of its recommendation, and the headline of it."""
+    bare = msgspec.structs.replace(answer, recommendation=None, problem=problem)
+    return msgspec.structs.replace(bare, headline=write_headline(bare))

@@ -1,17 +1,22 @@
-"""Cells, intervals and figures of servers, plausible; keywords change single fields."""
+"""Cells, intervals, results and figures of servers; keywords change single fields."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import builders
 import msgspec
+from builders import BASELINE
 
+from advisor.decide import summary
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.results import Efficiency, Platform, Results, SustainedCheck
+from advisor.domain.results import Efficiency, Platform, RaceResult, Results, SustainedCheck
+from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults
+from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
 
@@ -123,4 +128,28 @@ def platform(name: str, refused: tuple[str, ...] = (), **efficiencies: float) ->
             for workflow, value in efficiencies.items()
         },
         refused=refused,
+    )
+
+
+WRONG = Outcome(Failure("incorrect", phase="done", reason="its last output was wrong"))
+RACES = {Shape(1): builders.race_result(1)}
+
+
+def summarise(state: RunState, races: dict[Shape, RaceResult]) -> Results:
+    return summary.summarise(state, races, dtype="float32")
+
+
+def only_measurement(results: Results) -> Measurement:
+    (measurement,) = (entry for entry in results.measurements if entry.arm != BASELINE)
+    return measurement
+
+
+def run_with(
+    *seconds: float, against: float | Sequence[float] = 0.4, **changes: object
+) -> RunState:
+    """Return a run in which `compiled` takes these seconds and the baseline takes `against`."""
+    times = [against] * len(seconds) if isinstance(against, float) else against
+    baseline = builders.process(*builders.visits(times))
+    return builders.run_state(
+        {BASELINE: baseline, "compiled": builders.process(*builders.visits(seconds), **changes)}
     )

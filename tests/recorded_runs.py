@@ -1,8 +1,9 @@
-"""Store a run with fixed figures."""
+"""Stored runs with fixed figures, and with known ids."""
 
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -215,3 +216,23 @@ def damage(run: Run) -> None:
     """Change one byte of a name; the size of the file stays as in the index."""
     file = run.directory / "events.jsonl"
     file.write_bytes(file.read_bytes().replace(b'"compiled"', b'"compile\xff"', 1))
+
+
+#: Of `make_planned_run`, the oldest first.
+IDS = ("20261120-080000-aaaa", "20261121-120000-0000", "20261121-120000-00ff")
+HISTORY = list(reversed(IDS))
+
+
+def planned_header(run_id: str = IDS[0]) -> Header:
+    return builders.header(
+        run_id=run_id, created=f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T12:00:00+00:00"
+    )
+
+
+def make_planned_run(home: pathlib.Path, run_id: str = IDS[0], *events: LoggedEvent) -> Run:
+    """Store a run with these events, by default a plan alone."""
+    run = Store(home).create(planned_header(run_id))
+    with run.writer() as writer:
+        for event in events or builders.events(Planned(plan=builders.plan("compiled"))):
+            writer.append(event)
+    return run

@@ -7,6 +7,7 @@ import dataclasses
 
 import builders
 import pytest
+from built_answers import advice_of
 from onscreen import (
     asking_app,
     async_test,
@@ -21,7 +22,6 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
-from report_runs import advice_of
 from textual.widgets import Input
 
 from advisor.ask.answers import Answers

@@ -7,7 +7,7 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
-from report_runs import (
+from built_answers import (
     advice_of,
     with_advice,
     with_measurement,

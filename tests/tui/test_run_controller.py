@@ -9,6 +9,7 @@ import builders
 import built_answers
 import psutil
 import pytest
+from built_answers import without_advice
 from onscreen import (
     async_test,
     running_app,
@@ -19,7 +20,6 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
-from report_runs import without_advice
 from sessions import expect_failure
 
 from advisor.ask.answers import Answers

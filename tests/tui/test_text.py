@@ -9,6 +9,7 @@ import builders
 import built_answers
 import msgspec
 import pytest
+from built_answers import with_measurement
 from onscreen import (
     async_test,
     replay_app,
@@ -18,7 +19,6 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
-from report_runs import with_measurement
 
 from advisor.context import Context
 from advisor.store.runs import Run

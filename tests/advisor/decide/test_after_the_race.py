@@ -10,7 +10,7 @@ import builders
 import msgspec
 import pytest
 from builders import BASELINE
-from run_results import RACES, WRONG, only_measurement, run_with, summarise
+from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
 
 from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState

@@ -9,9 +9,9 @@ import builders
 import msgspec
 import pytest
 from builders import BASELINE, DUPLICATE
+from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
 from hypothesis import given
 from hypothesis import strategies as st
-from run_results import RACES, WRONG, only_measurement, run_with, summarise
 
 from advisor.decide.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
 from advisor.domain.plan import REFERENCE

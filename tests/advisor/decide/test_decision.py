@@ -10,9 +10,9 @@ import builders
 import msgspec
 import pytest
 import recorded_runs
+from built_answers import with_results
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from report_runs import with_results
 
 from advisor.decide.decision import decide, decide_again, evaluate
 from advisor.domain.answer import Answer, encode

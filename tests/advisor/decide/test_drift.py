@@ -10,7 +10,7 @@ import builders
 import built_measurements
 import pytest
 from builders import BASELINE
-from run_results import RACES, run_with, summarise
+from built_measurements import RACES, run_with, summarise
 
 from advisor.decide import drift
 from advisor.decide.drift import (

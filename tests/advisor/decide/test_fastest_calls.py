@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import builders
 import msgspec
 import pytest
-import run_results
 from builders import BASELINE
+from built_measurements import RACES, only_measurement, run_with, summarise
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,11 +100,11 @@ def summarised_arms(
             for arm, made in arms.items()
         }
     )
-    return run_results.summarise(state, run_results.RACES)
+    return summarise(state, RACES)
 
 
 def only_cell(results: Results) -> tuple[Measurement, Cell]:
-    measured = run_results.only_measurement(results)
+    measured = only_measurement(results)
     (cell,) = measured.cells
     return measured, cell
 
@@ -213,8 +213,8 @@ def test_undisturbed_calls_in_one_visit_of_many_lower_the_interval_alone() -> No
 
 
 def test_few_calls_have_no_second_estimate() -> None:
-    state = run_results.run_with(0.1, 0.1, 0.1, against=0.9)
-    (cell,) = run_results.only_measurement(run_results.summarise(state, run_results.RACES)).cells
+    state = run_with(0.1, 0.1, 0.1, against=0.9)
+    (cell,) = only_measurement(summarise(state, RACES)).cells
     assert cell.fastest_calls is None
 
 

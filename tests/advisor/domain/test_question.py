@@ -6,9 +6,9 @@ import builders
 import built_answers
 import pytest
 from builders import BASELINE
+from built_answers import advice_of, with_advice, with_results, without_advice
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import advice_of, with_advice, with_results, without_advice
 
 from advisor.domain.answer import AnswerSummary, Problem
 from advisor.domain.constraints import CRITERIA, PILLARS, Constraint, Priorities

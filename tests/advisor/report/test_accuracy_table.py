@@ -5,7 +5,7 @@ from __future__ import annotations
 import builders
 import built_answers
 import msgspec
-from report_runs import with_measurement, with_score
+from built_answers import with_measurement, with_score
 
 from advisor.domain.accuracy import MetricLoss, TrainedLoss
 from advisor.domain.answer import Answer

@@ -11,7 +11,7 @@ import builders
 import built_measurements
 import msgspec
 import pytest
-from report_runs import cell, run_answer, with_measurement, with_results
+from built_answers import run_answer, timed_cell, with_measurement, with_results
 
 from advisor.decide.intervals import t_quantile
 from advisor.domain.answer import Answer, Status
@@ -95,9 +95,9 @@ def test_the_speedup_decides(speedup: float, spread: float, verdict: str, outcom
 
 def test_a_slower_machine_is_drift_and_no_regression() -> None:
     before, after = with_speedup(2.0, 1.001), with_speedup(2.0, 1.001, seconds=0.2)
-    slow = {"seconds": cell(0.2).seconds}
+    slow = {"seconds": timed_cell(0.2).seconds}
     found = compare_two(
-        with_cells(before, builders.BASELINE, seconds=cell(0.1).seconds),
+        with_cells(before, builders.BASELINE, seconds=timed_cell(0.1).seconds),
         with_cells(after, builders.BASELINE, **slow),
         0.05,
     )

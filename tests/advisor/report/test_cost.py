@@ -9,8 +9,8 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
+from built_answers import run_answer, with_results
 from recorded_runs import make_run
-from report_runs import run_answer, with_results
 
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer, RankedArm

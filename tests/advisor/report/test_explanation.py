@@ -10,8 +10,8 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
+from built_answers import with_measurement
 from golden_files import Expect
-from report_runs import with_measurement
 
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import explanation, figures, markdown, shortcomings, text_report

@@ -9,7 +9,7 @@ import sys
 import builders
 import built_answers
 import pytest
-from report_runs import advice_of, with_results
+from built_answers import advice_of, with_results
 
 from advisor.errors import MissingExtraError
 from advisor.report import answer_files, figures

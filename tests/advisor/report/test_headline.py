@@ -10,7 +10,7 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from report_runs import advice_of, with_advice, without_advice
+from built_answers import advice_of, with_advice, without_advice
 
 from advisor.domain.answer import Answer, HeadlineLine, Problem, encode
 from advisor.domain.recommendation import Flip

@@ -13,7 +13,7 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from report_runs import with_measurement
+from built_answers import with_measurement
 
 from advisor.context import Context
 from advisor.decide.decision import decide, evaluate

@@ -6,7 +6,7 @@ import re
 
 import builders
 import built_answers
-from report_runs import with_advice, with_measurement, with_score
+from built_answers import with_advice, with_measurement, with_score
 
 from advisor.report import markdown
 

@@ -14,7 +14,7 @@ import builders
 import built_answers
 import built_measurements
 import pytest
-from report_runs import with_results
+from built_answers import with_results
 
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer

@@ -10,8 +10,8 @@ import builders
 import built_answers
 import html5lib
 import msgspec
+from built_answers import advice_of, with_advice, with_measurement, with_results, without_advice
 from built_measurements import platform
-from report_runs import advice_of, with_advice, with_measurement, with_results, without_advice
 
 from advisor import text_format
 from advisor.decide import performance_portability

@@ -8,7 +8,7 @@ from typing import Any
 import built_answers
 import built_measurements
 import pytest
-from report_runs import with_advice, with_results
+from built_answers import with_advice, with_results
 
 from advisor.domain.recommendation import GuidelineOpinion, RunningCost
 from advisor.report import parts

@@ -13,8 +13,8 @@ import builders
 import built_answers
 import msgspec
 import pytest
+from built_answers import without_advice
 from packaging.requirements import Requirement
-from report_runs import without_advice
 
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.model import FactoryModel

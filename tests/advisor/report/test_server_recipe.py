@@ -14,7 +14,7 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from report_runs import with_measurement
+from built_answers import with_measurement
 
 from advisor.ask import rubric_files
 from advisor.domain.answer import Answer

@@ -10,7 +10,7 @@ import built_measurements
 import msgspec
 import pytest
 import recorded_runs
-from report_runs import cell, run_answer, with_measurement, with_results
+from built_answers import run_answer, timed_cell, with_measurement, with_results
 
 from advisor.decide.decision import decide, evaluate
 from advisor.domain.model import (
@@ -44,7 +44,7 @@ LIBRARY = TransformersModel(name="org/model", weights="hub")
     ],
 )
 def test_images_and_example_inputs_have_no_tokens(model: Model, unit: Any, expected: bool) -> None:
-    timed = cell(throughput=msgspec.structs.replace(cell().throughput, unit=unit))
+    timed = timed_cell(throughput=msgspec.structs.replace(timed_cell().throughput, unit=unit))
     answer = with_measurement(run_answer(question=builders.question(model=model)), cells=(timed,))
     assert bool(describe_lengths(answer)) == expected
     assert ("input tokens" in measured_line(answer)[0]) == expected

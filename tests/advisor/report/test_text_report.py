@@ -12,8 +12,7 @@ import built_answers
 import msgspec
 import pytest
 from builders import BASELINE
-from golden_files import Expect
-from report_runs import (
+from built_answers import (
     run_answer,
     with_advice,
     with_measurement,
@@ -21,6 +20,7 @@ from report_runs import (
     with_score,
     without_advice,
 )
+from golden_files import Expect
 
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, Problem

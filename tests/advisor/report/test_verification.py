@@ -13,7 +13,7 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
-from report_runs import cell, with_measurement
+from built_answers import timed_cell, with_measurement
 
 from advisor.context import Context
 from advisor.domain.answer import encode
@@ -96,7 +96,7 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
         check = QuietCheck(load=activity, problems=problems)
         monkeypatch.setattr(verification, "check_now", lambda *_: check)
         run = run or measured()
-        cells = (cell(shape=Shape(1), speedup=SPEEDUP),)
+        cells = (timed_cell(shape=Shape(1), speedup=SPEEDUP),)
         answer = msgspec.structs.replace(
             with_measurement(built_answers.answer(), "compiled", cells=cells),
             question=run.header().question,

@@ -6,7 +6,7 @@ import pathlib
 
 import builders
 import pytest
-from known_runs import IDS, make_run
+from recorded_runs import IDS, make_planned_run
 
 from advisor.domain.run_events import Finished, Planned
 from advisor.store.runs import Run
@@ -15,7 +15,7 @@ from advisor.store.store import Store
 
 @pytest.fixture
 def run(home: pathlib.Path) -> Run:
-    return make_run(home)
+    return make_planned_run(home)
 
 
 @pytest.fixture
@@ -23,5 +23,5 @@ def three_runs(home: pathlib.Path) -> Store:
     """Two finished runs, and one between them that has not finished."""
     finished = builders.events(Planned(plan=builders.plan()), Finished())
     for run_id, events in zip(IDS, (finished, finished[:1], finished), strict=True):
-        make_run(home, run_id, *events)
+        make_planned_run(home, run_id, *events)
     return Store(home)

@@ -8,7 +8,7 @@ import sys
 
 import builders
 import pytest
-from known_runs import HISTORY, IDS, make_run
+from recorded_runs import HISTORY, IDS, make_planned_run
 
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.measurement import Interval
@@ -45,7 +45,7 @@ def test_the_history_has_the_measured_gpu(home: pathlib.Path) -> None:
 
 
 def test_the_history_updates_a_run_that_has_finished(home: pathlib.Path) -> None:
-    made = make_run(home)
+    made = make_planned_run(home)
     assert [entry.finished for entry in Store(home).history()] == [False]
     with made.writer() as writer:
         writer.append(builders.events(Finished())[0])
@@ -80,7 +80,7 @@ def cached_answer(store: Store) -> AnswerSummary | None:
 def test_an_entry_and_its_answer_hold_for_their_version_and_events(
     home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, store = make_run(home), Store(home)
+    run, store = make_planned_run(home), Store(home)
     (entry,) = store.history()
     assert load_entry(str(run.directory), size_of_events(str(run.directory))) == entry
     assert load_entry(str(run.directory), size_of_events(str(run.directory)) - 1) is None
@@ -140,7 +140,7 @@ for thread in threads:
 
 
 def test_threads_that_read_a_run_for_the_first_time_do_not_crash(home: pathlib.Path) -> None:
-    made = make_run(
+    made = make_planned_run(
         home,
         IDS[0],
         *builders.events(Planned(plan=builders.plan("compiled")), Resumed(), Finished()),

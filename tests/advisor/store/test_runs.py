@@ -14,7 +14,7 @@ import builders
 import msgspec
 import platformdirs
 import pytest
-from known_runs import IDS, header, make_run
+from recorded_runs import IDS, make_planned_run, planned_header
 
 from advisor.domain.run_events import (
     Finished,
@@ -48,8 +48,8 @@ def ids_of_resumable_runs(store: Store) -> list[str]:
 
 def test_a_stored_run_is_read_back_unchanged(home: pathlib.Path) -> None:
     events = builders.events(Planned(plan=builders.plan("compiled")), Resumed(), Finished())
-    made = make_run(home, IDS[0], *events)
-    assert made.header() == header()
+    made = make_planned_run(home, IDS[0], *events)
+    assert made.header() == planned_header()
     assert Run(made.directory).events() == events
     assert made.arms.is_dir()
     assert made.scratch.is_dir()
@@ -101,7 +101,7 @@ def test_a_damaged_line_raises_an_error(run: Run, line: bytes) -> None:
 def test_a_run_without_a_plan_raises_an_error_and_is_not_resumed(
     three_runs: Store,
 ) -> None:
-    run = three_runs.create(header("20261122-000000-0000"))
+    run = three_runs.create(planned_header("20261122-000000-0000"))
     with pytest.raises(RunFileError, match="before its plan") as problem:
         run.state()
     assert run.directory.name in problem.value.next_step
@@ -118,10 +118,10 @@ def test_missing_or_inconsistent_events_raise_an_error(home: pathlib.Path) -> No
         events = builders.events(*run_events)
         del events[missing]
         with pytest.raises(RunFileError, match="missing"):
-            make_run(home, IDS[missing], *events).state()
+            make_planned_run(home, IDS[missing], *events).state()
     unknown_arm = WorkerReported(arm="nobody", process=0, worker_event=Ready())
     with pytest.raises(RunFileError, match="do not fit together"):
-        make_run(home, IDS[2], *builders.events(*run_events, unknown_arm)).state()
+        make_planned_run(home, IDS[2], *builders.events(*run_events, unknown_arm)).state()
 
 
 def test_an_event_file_that_cannot_be_opened_raises_an_error(run: Run) -> None:
@@ -230,10 +230,10 @@ def test_latest_skips_runs_that_failed_before_a_measurement(home: pathlib.Path) 
         arm=builders.BASELINE, process=0, worker_event=builders.visits([0.01])[0]
     )
     spawned = WorkerSpawned(arm=builders.BASELINE, process=0)
-    make_run(home, IDS[0], *builders.events(planned, spawned, timed, Finished()))
-    make_run(home, IDS[1], *builders.events(planned, spawned, timed))
-    make_run(home, IDS[2], *builders.events(planned, spawned))
-    Store(home).create(header("20261122-000000-0000"))
+    make_planned_run(home, IDS[0], *builders.events(planned, spawned, timed, Finished()))
+    make_planned_run(home, IDS[1], *builders.events(planned, spawned, timed))
+    make_planned_run(home, IDS[2], *builders.events(planned, spawned))
+    Store(home).create(planned_header("20261122-000000-0000"))
     assert Store(home).find("latest").directory.name == IDS[1]
     assert [entry.measured for entry in Store(home).history()] == [False, False, True, True]
     # Again, from the index.
@@ -248,16 +248,16 @@ def test_latest_reports_a_newest_run_that_is_damaged(three_runs: Store, home: pa
 
 def test_a_complete_id_is_found_although_it_is_a_prefix_of_another(home: pathlib.Path) -> None:
     for run_id in ("20261120-1", "20261120-12"):
-        make_run(home, run_id)
+        make_planned_run(home, run_id)
     assert Store(home).find("20261120-1").directory.name == "20261120-1"
 
 
 def test_an_empty_name_deletes_nothing(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    only = make_run(home)
+    only = make_planned_run(home)
     monkeypatch.chdir(only.directory)
     with pytest.raises(UnknownRunError):
         Store(home).delete("")
-    assert only.header() == header()
+    assert only.header() == planned_header()
 
 
 def test_a_run_may_be_deleted_by_several_processes_at_once(
@@ -291,7 +291,7 @@ def test_a_note_survives_bad_characters_and_failed_writes(
 def test_a_run_is_found_by_the_path_of_its_directory(run: Run, tmp_path: pathlib.Path) -> None:
     elsewhere = run.directory.rename(tmp_path / "moved")
     found = Store(tmp_path / "another home").find(str(elsewhere)).header()
-    assert found == msgspec.structs.replace(header(), imported=True)
+    assert found == msgspec.structs.replace(planned_header(), imported=True)
 
 
 def test_a_bare_name_is_no_directory_and_a_path_into_the_store_is_stored(
@@ -346,7 +346,7 @@ def test_an_ambiguous_prefix_names_the_newest_runs_and_counts_the_older_ones(
 ) -> None:
     ids = [f"20261122-00000{number}-0000" for number in range(7)]
     for run_id in ids:
-        make_run(home, run_id)
+        make_planned_run(home, run_id)
     with pytest.raises(UnknownRunError) as problem:
         Store(home).find("2026")
     named = [run_id for run_id in ids if run_id in problem.value.next_step]
@@ -356,7 +356,7 @@ def test_an_ambiguous_prefix_names_the_newest_runs_and_counts_the_older_ones(
 
 def test_the_newest_unfinished_run_is_resumable(three_runs: Store, home: pathlib.Path) -> None:
     assert ids_of_resumable_runs(three_runs)[0] == IDS[1]
-    make_run(home, "20261122-000000-0000")
+    make_planned_run(home, "20261122-000000-0000")
     assert ids_of_resumable_runs(three_runs)[0] == "20261122-000000-0000"
 
 
@@ -377,7 +377,7 @@ def blocked_home(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def test_a_run_that_cannot_be_stored_raises_an_error(blocked_home: pathlib.Path) -> None:
     with pytest.raises(NotWritableError) as problem:
-        Store(blocked_home).create(header())
+        Store(blocked_home).create(planned_header())
     assert str(blocked_home) in problem.value.what
     assert HOME_VARIABLE in problem.value.next_step
     assert problem.value.exit_code == 3

@@ -11,8 +11,8 @@ import builders
 import built_answers
 import msgspec
 import pytest
+from built_answers import with_advice, with_measurement, with_score
 from markupsafe import Markup
-from report_runs import with_advice, with_measurement, with_score
 
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer

@@ -10,7 +10,7 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
-from report_runs import with_measurement
+from built_answers import with_measurement
 
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell

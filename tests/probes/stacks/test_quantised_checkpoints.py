@@ -16,7 +16,7 @@ from probes import protocol
 
 pytestmark = pytest.mark.slow
 
-QUANTISER = pathlib.Path(__file__).parents[1] / "fakes" / "quantiser"
+QUANTISER = pathlib.Path(__file__).parents[2] / "fakes" / "quantiser"
 
 
 def write_quantiser(directory: pathlib.Path) -> pathlib.Path:
