@@ -8,6 +8,7 @@ import builders
 import built_answers
 import msgspec
 import pytest
+from built_answers import advice_of, with_advice
 from onscreen import (
     SMALLEST,
     async_test,
@@ -19,7 +20,6 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
-from report_runs import advice_of, with_advice
 from textual.pilot import Pilot
 from textual.widgets import Markdown, Tab
 

@@ -8,6 +8,7 @@ import shutil
 import builders
 import msgspec
 import pytest
+from built_answers import advice_of, with_advice
 from onscreen import (
     SMALLEST,
     asking_app,
@@ -19,7 +20,6 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
-from report_runs import advice_of, with_advice
 from textual.pilot import Pilot
 
 from advisor.context import Context
