@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from advisor.decide.rounds import (
     arms_built_before,
@@ -82,17 +82,27 @@ def _promise(arm: Arm) -> float:
 def waits_for_sibling(arm: Arm, ahead: Sequence[Arm], context: RaceContext) -> bool:
     """Return whether the race of an arm of the same workflow may save the build of this one.
 
-    The other arm is `ahead` in the order and promises as much. A quick build does not wait.
+    The other arm is `ahead` in the order and promises as much. A quick build that may gain does not
+    wait.
     """
-    is_quick = (
-        arm.expected_build_seconds is not None
-        and arm.expected_build_seconds <= context.header.catalogue.presets.builds.early_seconds
-    )
+    promise, seconds = _promise(arm), arm.expected_build_seconds
+    early_seconds = context.header.catalogue.presets.builds.early_seconds
+    is_quick = seconds is not None and seconds <= early_seconds
     return (
-        not is_quick
+        not (is_quick and promise > 0)
+        and arm.id not in controls(context.state)
         and builds_contenders_only(context.question)
-        and any(each.workflow == arm.workflow and _promise(each) >= _promise(arm) for each in ahead)
+        and any(each.workflow == arm.workflow and _promise(each) >= promise for each in ahead)
     )
+
+
+def without_waiting(arms: Iterable[Arm], context: RaceContext) -> list[Arm]:
+    """Return the arms, in their order, that wait for no race of one before them."""
+    chosen: list[Arm] = []
+    for arm in arms:
+        if not waits_for_sibling(arm, chosen, context):
+            chosen.append(arm)
+    return chosen
 
 
 def builds_contenders_only(question: Question) -> bool:

@@ -24,7 +24,7 @@ from advisor.execute.build_queue import (
     is_over,
     order_builds,
     seconds_left,
-    waits_for_sibling,
+    without_waiting,
 )
 from advisor.execute.recorder import RaceContext
 from advisor.probing.side_by_side import SideBySideBuilds
@@ -58,6 +58,7 @@ def build_group(context: RaceContext, builds: SideBySideBuilds) -> Iterator[Logg
     if not recorder.state.groups:
         seconds = context.header.catalogue.presets.builds.early_seconds
         early = early_arms(arms, seconds, recorder.state.plan.baseline, at_once)
+        early = without_waiting(early, context)
     if not builds.running:
         yield from _prepare(context, _arms_to_import(context, arms, early))
     unbuilt = [
@@ -89,11 +90,8 @@ def _arms_to_import(
         return early
     most = max(context.builds_at_once, len(controls(context.state)))
     later = order_builds([arm for arm in arms if arm not in early], context.state, context.question)
-    chosen = [*early]
-    for arm in later:
-        if not arm.builds_alone and not waits_for_sibling(arm, chosen, context):
-            chosen.append(arm)
-    return chosen[:most]
+    beside = [*early, *(arm for arm in later if not arm.builds_alone)]
+    return without_waiting(beside, context)[:most]
 
 
 def _fits_beside_reference(context: RaceContext, builds: SideBySideBuilds, times: int = 1) -> bool:

@@ -147,24 +147,25 @@ def test_a_variant_waits_for_the_race_of_an_arm_of_its_workflow(
     asked: dict[str, object], built: list[str] | None
 ) -> None:
     arms = [
-        msgspec.structs.replace(expecting(name, seconds), largest_speedup=2.0)
-        for name, seconds in (
-            ("compile", 20.0),
-            ("compile/slow", 30.0),
-            ("other", 30.0),
-            ("compile/quick", 10.0),
+        msgspec.structs.replace(expecting(name, seconds), largest_speedup=speedup)
+        for name, seconds, speedup in (
+            ("compile", 20.0, 2.0),
+            ("compile/slow", 30.0, 2.0),
+            ("other", 30.0, 2.0),
+            ("compile/quick", 10.0, 2.0),
+            ("compile/useless", 10.0, 1.0),
         )
     ]
     budget = msgspec.structs.replace(builders.question().budget, contenders_only=True)
     queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget, **asked)
     found = [chosen(queue, 0) for _ in arms]
-    expected = [arm.id for arm in arms] if built is None else [*built, None]
+    expected = [arm.id for arm in arms] if built is None else [*built, None, None]
     assert found == expected
     if built is not None:
         queue.context.recorder.record(
             RaceOpened(shape=Shape(1), arms=(BASELINE, "compile", "compile/quick"))
         )
-        assert chosen(queue, 0) == "compile/slow"
+        assert [chosen(queue, 0) for _ in range(2)] == ["compile/slow", None]
 
 
 def test_one_arm_of_each_workflow_precedes_the_variants_of_others() -> None:
