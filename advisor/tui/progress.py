@@ -20,9 +20,10 @@ from probes.wire.outcome import Phase
 from probes.wire.shape import Shape
 
 RowStatus = Literal["waiting", "working", "done", "failed"]
-#: A phase of the worker, or "imported" and "ready": it waits until the other arms are there too; or
-#: "serving": its server is under load; or "final-check": of its outputs, after it was timed.
-RowPhase = Phase | Literal["queued", "imported", "ready", "serving", "final-check"]
+#: A phase of the worker, or what it waits for: its start ("queued"), the other arms ("imported",
+#: "ready"), or what follows its races ("measured"); or "serving": its server is under load; or
+#: "final-check": of its outputs.
+RowPhase = Phase | Literal["queued", "imported", "ready", "measured", "serving", "final-check"]
 
 GLYPHS: dict[RowStatus, str] = {
     "waiting": "\N{MIDDLE DOT}",
@@ -89,7 +90,7 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_built(self) -> bool:
         """Whether the arm is built and has not failed."""
-        built = {"ready", "measure", "serving", "done", *FURTHER_STAGES}
+        built = {"ready", "measure", "measured", "serving", "done", *FURTHER_STAGES}
         return self.status != "failed" and self.phase in built
 
 
@@ -109,7 +110,9 @@ def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> P
     if process.outcome is not None:
         return change(status="done", phase="done", progress=_progress(process, "done", 0))
     phase = _phase(process, state, arm.id)
-    is_working = is_active and phase not in {"imported", "ready"}
+    if phase in FURTHER_STAGES and not is_active:
+        phase = "measured"
+    is_working = is_active and phase not in {"imported", "ready", "measured"}
     progress = _progress(process, phase, len(question.shapes))
     return change(status="working" if is_working else "waiting", phase=phase, progress=progress)
 
@@ -122,7 +125,7 @@ def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
         if shape is not None and arm in state.opened[shape]:
             return "measure"
         phase: RowPhase = "final-check" if process.phase == "done" else process.phase
-        return phase if phase in FURTHER_STAGES else "measure" if process.visits else "ready"
+        return phase if phase in FURTHER_STAGES else "measured" if process.visits else "ready"
     if process.imported is not None and process.loaded is None and process.phase == "import":
         return "imported"
     return process.phase

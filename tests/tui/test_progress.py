@@ -204,11 +204,13 @@ def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
     raced = msgspec.structs.replace(raced, plan=builders.plan("compiled"), finished=False)
     stages = set()
     for phase in ("measure", "sustain", "diagnose", "new-shapes", "done"):
-        worker = msgspec.structs.replace(builders.process(), outcome=None, phase=phase)
+        made = builders.process(*builders.visits([0.1]))
+        worker = msgspec.structs.replace(made, outcome=None, phase=phase)
         state = msgspec.structs.replace(raced, processes={"compiled": (worker,)})
         stage = stage_of(state, "compiled")
         assert ("final outputs" in stage) == (phase == "done")
         stages.add(stage)
+        assert progress_rows(state, QUESTION, None)[-1].phase == "measured", "it waits"
     assert len(stages) == 5
     assert "final outputs" not in stage_of(raced)
 
