@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import signal
@@ -151,16 +152,15 @@ class RunSession:
         self.run.control.send(f"skip {arm}")
 
     def ranking_job(self, now: float) -> Callable[[], Answer] | None:
-        """Return a function that ranks the arms provisionally, to be called in a thread.
+        """Return a function that decides as if the run ended now, to be called in a thread.
 
         Return None if no event is new or the last ranking is recent.
         """
-        header, state = self.header, self.state
         is_recent = now - self._ranked_at < RANKING_INTERVAL_SECONDS
-        if not state.opened or state.seq == self._ranked_seq or is_recent:
+        if not self.state.opened or self.state.seq == self._ranked_seq or is_recent:
             return None
-        self._ranked_seq, self._ranked_at = state.seq, now
-        return lambda: evaluate(header, state, while_running=True)
+        self._ranked_seq, self._ranked_at = self.state.seq, now
+        return functools.partial(evaluate, self.header, self.state)
 
     def set_provisional(self, answer: Answer) -> None:
         self.provisional = answer

@@ -22,6 +22,7 @@ from advisor.domain.run_events import (
 from advisor.execute.drafts import prepare
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from advisor.tui import session as tui_session
 from advisor.tui.session import EventFileTail, RecordingPlayback, RunSession, StartHost
 from probes.wire.events import PhaseStarted
 from probes.wire.outcome import Outcome
@@ -52,6 +53,17 @@ def test_a_recording_is_played_back_at_its_own_times(run: Run) -> None:
         clock[0] = now
         session.refresh()
         assert session.state == fold([event for event in events if event.at <= 2 * now])
+
+
+def test_the_answer_so_far_is_that_of_a_run_that_stops_now(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tui_session, "evaluate", lambda *arguments, **options: (arguments, options))
+    session = RunSession.for_run(run)
+    session.refresh()
+    rank = session.ranking_job(0.0)
+    assert rank is not None
+    assert rank() == session.decide()
 
 
 def test_a_pause_stops_the_clock() -> None:
