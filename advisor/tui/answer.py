@@ -55,8 +55,8 @@ class RunAnswer:
 
 #: Colours of the decision's word.
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
-#: Of the code in an answer; c prints all of it.
-MOST_CODE_LINES, MAX_CODE_CELLS = 5, 70
+#: Of the code in an answer, and the cells beside it; c prints all of it.
+MOST_CODE_LINES, CODE_MARGIN = 5, 10
 #: Names of the tasks other than a forward pass.
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 #: Cells of the terminal from which a title has room for the task.
@@ -69,8 +69,11 @@ def describe_arm(answer: RunAnswer, arm: str) -> str:
     return f"{text.printable(arm, 60)}: {title}. {cost}."
 
 
-def render_answer_lines(answer: RunAnswer, lead: str = "") -> Text:
-    """Return the lines that `p3-advisor show` prints first; `lead` comes before them."""
+def render_answer_lines(answer: RunAnswer, width: int, lead: str = "") -> Text:
+    """Return the lines that `p3-advisor show` prints first; `lead` comes before them.
+
+    Lines of code that are longer than the terminal is wide are cut.
+    """
     first, *others = short_answer_lines(answer.document)
     advice = answer.document.recommendation
     word = advice.decision.word if advice else None
@@ -82,7 +85,7 @@ def render_answer_lines(answer: RunAnswer, lead: str = "") -> Text:
         shown.append(start + Text(text.printable(line, 600)[len(start) :]))
     # The decision stays in sight above the code.
     shown[2:2] = [
-        text.styled(f"    {text.printable(line, MAX_CODE_CELLS)}", "cyan")
+        text.styled(f"    {text.printable(line, width - CODE_MARGIN)}", "cyan")
         for line in code_lines(answer.document, MOST_CODE_LINES)
     ]
     return Text("\n").join(shown)

@@ -154,9 +154,11 @@ def test_the_timeline_tells_what_the_run_has_done(recorded: Run) -> None:
 def test_the_decision_stands_above_the_code_which_is_cut() -> None:
     code = "".join(f"line_{number} = {'x' * 100}\n" for number in range(9))
     made = with_measurement(built_answers.answer(), "compiled", integration=code)
-    shown = render_answer_lines(RunAnswer(made, builders.shipped_catalogue()))
+    shown = render_answer_lines(RunAnswer(made, builders.shipped_catalogue()), 80)
     _, decision, *lines = shown.plain.split("\n")
     assert decision.split()[0].rstrip(".:") in DECISION_COLOURS
     assert [line.split()[0] for line in lines[:4]] == [f"line_{number}" for number in range(4)]
     assert max(map(len, lines[:5])) <= 76, "no line wraps at 80 columns"
     assert "5 more" in lines[4], "of the nine"
+    wide = render_answer_lines(RunAnswer(made, builders.shipped_catalogue()), 120)
+    assert "x" * 100 in wide.plain, "only what a terminal has no room for is cut"

@@ -139,7 +139,7 @@ time between tokens, in milliseconds, at the first batch size."""
         title = Text.assemble(("Results  ", "bold"), text.model_name(question.model.name, 30))
         self.set_title(title, describe_question(question, device, self.size.width))
         lead = EXPLORED if self.is_explored else self.lead
-        self.query_one(AnswerPanel).show(render_answer_lines(answer, lead))
+        self.query_one(AnswerPanel).show(render_answer_lines(answer, self.size.width, lead))
         columns, rows = ranking_table(answer.document)
         unfit = has_unfit_problem(answer.document)
         styles = {
