@@ -255,8 +255,9 @@ def write_load_lines(facts: AdvisedAnswer) -> tuple[str, ...]:
     load, arm = facts.answer.question.load, facts.answer.served.get(facts.scored.arm)
     if load is None or arm is None or arm.goodput is None:
         return ()
+    least = "at least " if arm.stopped_early(load.share) else ""
     sustained = (
-        f"It serves {format_interval(arm.goodput, unit=' requests/s', decimals=None)}, "
+        f"It serves {least}{format_interval(arm.goodput, unit=' requests/s', decimals=None)}, "
         f"{format_number(arm.tokens_per_second, decimals=0)} tokens/s, with {load.limits}."
     )
     failed = f" {arm.failed} of {arm.requests} requests failed." if arm.failed else ""

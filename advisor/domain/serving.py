@@ -159,6 +159,13 @@ class ServedArm(msgspec.Struct, frozen=True, kw_only=True):
     #: Null where no rate was asked for, or without a goodput.
     asked: AskedRate | None = None
 
+    def stopped_early(self, share: float) -> bool:
+        """Return whether the search ended before a rate at which too few requests met the limits.
+
+        The goodput is then the least that the server sustains.
+        """
+        return bool(self.levels) and all(level.met >= share for level in self.levels)
+
 
 class ServingResults(msgspec.Struct, frozen=True, kw_only=True):
     """The servers of a run, the best first."""

@@ -27,6 +27,8 @@ LINE_WIDTH = 88
 OPTION = re.compile(r"(?<= )(-\S+) (?!-)")
 #: Stands above a request.
 REQUEST = "# In another terminal:"
+#: Options of engines for the most tokens of a request and its answer.
+LENGTH_OPTIONS = ("--max-model-len", "--context-length", "--max_seq_len")
 
 #: What the server needs in addition to what was measured.
 REQUIREMENTS = ("mosec>=0.9.8,<0.10",)
@@ -214,10 +216,17 @@ def serving_lines(answer: Answer, arm: str) -> list[str]:
     address = f"http://127.0.0.1:{port}/v1/completions"
     header = "Content-Type: application/json"
     return [
+        *length_note(words),
         *_fold([*words, PORT_OPTION, port]),
         REQUEST,
         *_fold(["curl", address, "--header", header, "--data", json.dumps(request)]),
     ]
+
+
+def length_note(words: Sequence[str]) -> list[str]:
+    """Return the comment on the option of a command that limits the tokens of a request."""
+    option = next((word for word in words if word in LENGTH_OPTIONS), None)
+    return [f"# {option} is the longest measured request: set yours"] if option else []
 
 
 def _fold(words: Sequence[str]) -> list[str]:

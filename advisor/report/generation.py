@@ -49,11 +49,6 @@ def _percentile(name: str, index: int, level: RateLevel | None) -> str:
 
 
 SERVER_COLUMNS: tuple[Column[ServedArm], ...] = (
-    ("arm", lambda arm: arm.arm),
-    (
-        "requests/s (95 %)",
-        lambda arm: format_interval(arm.goodput, unit="", decimals=2) if arm.goodput else "none",
-    ),
     ("tokens/s", lambda arm: format_number(arm.tokens_per_second, decimals=0)),
     ("batch tokens/s", lambda arm: format_number(arm.batch_tokens_per_second, decimals=0)),
     ("requests", lambda arm: str(arm.requests)),
@@ -97,11 +92,23 @@ PRICE_COLUMN: Column[Asked] = ("price per hour", lambda each: format_number(each
 
 def server_rows(answer: Answer) -> list[list[str]]:
     """Return the head and a row for each server, the best first; nothing for another task."""
-    arms = [*answer.served.values()]
+    arms, load = [*answer.served.values()], answer.question.load
+    share = load.share if load else 1.0
     optional = [
         column for column in OPTIONAL_COLUMNS if any(column[1](arm) != MISSING for arm in arms)
     ]
-    return _rows([*SERVER_COLUMNS, *optional], arms)
+    first: tuple[Column[ServedArm], ...] = (
+        ("arm", lambda arm: arm.arm),
+        ("requests/s (95 %)", lambda arm: _write_goodput(arm, share)),
+    )
+    return _rows([*first, *SERVER_COLUMNS, *optional], arms)
+
+
+def _write_goodput(arm: ServedArm, share: float) -> str:
+    if arm.goodput is None:
+        return "none"
+    least = "at least " if arm.stopped_early(share) else ""
+    return f"{least}{format_interval(arm.goodput, unit='', decimals=2)}"
 
 
 def level_rows(answer: Answer) -> list[list[str]]:

@@ -111,16 +111,18 @@ def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str
     if found.python:
         script_header(found)  # refuses what is not pinned
         install = f"# uv pip install {shlex.join(found.requirements)}\n"
-    command = shlex.join(server.user_words(found.serving_command or "", question.model.name))
+    words = server.user_words(found.serving_command or "", question.model.name)
+    command = shlex.join(words)
     title = f"{question.model.name} with {entry.arm} on {answer.device_name}, {question.dtype}."
     title = " ".join([title + _goodput(answer, entry), *caveats(answer)])
     lines = textwrap.wrap(clean(title), DOCSTRING_WIDTH)
     comment = "".join(f"# {line}\n" for line in lines)
+    length = "".join(f"{line}\n" for line in server.length_note(words))
     random = isinstance(question.model, TransformersModel) and question.model.weights == "random"
     note = "# The weights were random: write the directory of a checkpoint instead of the name.\n"
     return f"""\
 #!/bin/sh
-{comment}{note if random else ""}{install}# sh server.sh --port 8000
+{comment}{length}{note if random else ""}{install}# sh server.sh --port 8000
 exec {command} "$@"
 """
 

@@ -86,6 +86,12 @@ def settings(request: Request) -> dict[str, str]:
     return {"threads": str(request.threads), **engine}
 
 
+#: The arguments that limit the engine's length and memory, and those of the engine that this
+#: worker has started, with its variables: the measured memory is that of an engine with them.
+LIMITS = ("max_model_len", "gpu_memory_utilization", "kv_cache_memory_bytes")
+_started: dict[str, dict[str, Any]] = {"arguments": {}, "variables": {}}
+
+
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Start the engine once for all shapes, which loads, compiles and captures graphs."""
     if subject.engine is None:
@@ -97,8 +103,12 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
             if request.options.get("scheme")
             else subject.folder
         )
-        os.environ.update(engine_variables(subject, subject.request))
-        subject.engine = vllm.LLM(model=str(folder), **engine_arguments(subject, subject.request))
+        variables = engine_variables(subject, subject.request)
+        arguments = engine_arguments(subject, subject.request)
+        limits = {name: arguments[name] for name in LIMITS if name in arguments}
+        _started.update(arguments=limits, variables=variables)
+        os.environ.update(variables)
+        subject.engine = vllm.LLM(model=str(folder), **arguments)
     return EngineGeneration(subject, request)
 
 
@@ -323,10 +333,16 @@ def integration(request: Request) -> str:
     quantised = f'quantization="{quantization}", ' if quantization else ""
     write = llm_compressor.integration_lines(scheme) if scheme else ""
     checkpoint = '"quantised"' if scheme else "CHECKPOINT"
+    limits = "".join(f", {name}={value}" for name, value in _started["arguments"].items())
+    note = "  # length and memory are limited as measured: raise both for longer texts"
+    variables = "".join(
+        f'os.environ["{name}"] = "{value}"\n' for name, value in _started["variables"].items()
+    )
+    imports = "import os\n" if variables else ""
     return f"""\
-{write}import vllm
+{imports}{write}{variables}import vllm
 
-engine = vllm.LLM(model={checkpoint}, skip_tokenizer_init=True, dtype="{request.dtype}", {quantised}max_num_seqs={max(request.batch_sizes)})
+engine = vllm.LLM(model={checkpoint}, skip_tokenizer_init=True, dtype="{request.dtype}", {quantised}max_num_seqs={max(request.batch_sizes)}{limits}){note if limits else ""}
 sampling = vllm.SamplingParams(temperature=0.0, max_tokens={request.output_tokens}, ignore_eos=True, detokenize=False)
 # Each call:
 outputs = engine.generate([{{"prompt_token_ids": prompt}} for prompt in prompts.tolist()], sampling)

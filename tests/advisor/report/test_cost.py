@@ -89,6 +89,15 @@ def test_the_energy_of_a_token_is_a_column_where_it_was_measured() -> None:
 def test_each_server_has_its_goodput_and_its_latency_by_rate() -> None:
     servers, latency = generation.tables(served_answer())
     (_, server), (_, *levels) = servers.rows, latency.rows
-    assert server[:3] == ["engine", "10.00 (8.33 to 12.00)", "40"]
+    assert server[:3] == ["engine", "at least 10.00 (8.33 to 12.00)", "40"]
     assert [row[1:3] for row in levels] == [["5", "50 %"], ["8", "80 %"], ["10", "100 %"]]
     assert levels[-1][4:] == ["11", "22", "33", "4", "5", "6", "3"]
+
+
+def test_a_search_that_found_no_rate_that_fails_is_marked_in_the_table() -> None:
+    for met, is_least in ((1.0, True), (0.5, False)):
+        last = msgspec.structs.replace(LEVELS[-1], met=met)
+        arm = built_measurements.served_arm(levels=(*LEVELS[:-1], last))
+        served = with_results(served_answer(), serving=built_measurements.serving(arm))
+        (_, row) = generation.server_rows(served)
+        assert ("at least 10.00" in row[1]) == is_least

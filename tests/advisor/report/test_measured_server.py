@@ -98,7 +98,7 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
     """Not the lines of a batch, and as it was started: on both GPUs, with the name of requests."""
     command = (
         "/envs/engine/bin/python -m engine --model /runs/1/scratch/checkpoint --port 52605 "
-        "--served-model-name model --tensor-parallel-size 2"
+        "--served-model-name model --tensor-parallel-size 2 --max-model-len 78"
     )
     run = measured(
         dataclasses.replace(SERVING, command=command), serving_command="", integration=""
@@ -114,13 +114,17 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
     )
     lines = code_lines(answer)
     start, request = "\n".join(lines).replace("\\\n", "").split(REQUEST)
-    assert shlex.split(start) == [
+    assert "# --max-model-len" in start
+    assert shlex.split(start, comments=True) == [
         *("env", "CACHE_GIB=4; echo hacked", "python", "-m", "engine", "--model", "org/model"),
-        *("--served-model-name", "model", "--tensor-parallel-size", "2", "--port", "8000"),
+        *("--served-model-name", "model", "--tensor-parallel-size", "2"),
+        *("--max-model-len", "78", "--port", "8000"),
     ]
     assert json.loads(shlex.split(request)[-1])["model"] == "model"
     entry, found = found_recipe.choose(answer, None, "compiled")
-    assert "--tensor-parallel-size 2" in recipe_text.render_short(answer, entry, found)
+    script = recipe_text.render_short(answer, entry, found)
+    assert "--tensor-parallel-size 2" in script
+    assert "# --max-model-len is" in script
 
 
 def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pathlib.Path) -> None:

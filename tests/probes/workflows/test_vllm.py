@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sys
 from typing import Any
+from unittest import mock
 
 import pytest
 import workers
@@ -51,6 +53,29 @@ def test_on_a_gpu_the_cache_has_room_for_the_largest_batch_whatever_is_free(
     assert cache_bytes >= request.engine_memory["least_cache_gib"] * checkpoint.GIBIBYTE
     assert cache_bytes >= batch_size * (32 + 32) * TOKEN_BYTES
     assert vllm.engine_variables(EngineSubject(request), request) == {}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_handed_out_lines_have_the_limits_of_the_measured_engine(
+    device: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = mock.MagicMock()
+    engine.ModelRegistry.get_supported_archs.return_value = ["Llama"]
+    monkeypatch.setitem(sys.modules, "vllm", engine)
+    monkeypatch.setattr(vllm, "memory_share", lambda _subject, _request: 0.5)
+    monkeypatch.setattr(vllm, "_started", {"arguments": {}, "variables": {}})
+    request, environment = make_request(tmp_path, device, 1), dict[str, str]()
+    monkeypatch.setattr(vllm.os, "environ", environment)
+    assert "max_model_len" not in vllm.integration(request), "of no engine"
+    vllm.build(EngineSubject(request), [], request)
+    measured, variables = engine.LLM.call_args.kwargs, dict(environment)
+    environment.clear()
+    lines = vllm.integration(request).partition("# Each call")[0]
+    exec(lines, {"CHECKPOINT": "a checkpoint"})
+    handed_out = engine.LLM.call_args.kwargs
+    assert [handed_out.get(name) for name in vllm.LIMITS] == [*map(measured.get, vllm.LIMITS)]
+    assert handed_out["max_model_len"] == 32 + 32 + 1
+    assert environment == variables
 
 
 @pytest.mark.parametrize(("batch_size", "gibibytes"), [(1, "1"), (4096, "96")])
