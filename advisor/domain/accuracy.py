@@ -13,6 +13,15 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Factor = Annotated[float, msgspec.Meta(ge=0)]
 
 
+def is_of_likeliest(checks: Iterable[Checked]) -> bool:
+    """Return whether the divergence of a text is that of the likeliest tokens alone.
+
+    It is smaller than that of all tokens, which arms in PyTorch have.
+    """
+    found = (each.agreement for each in checks if each.agreement is not None)
+    return any(each.kl_mean is not None and "likeliest" in each.method for each in found)
+
+
 def worst_check(checks: Iterable[Checked]) -> Checked | None:
     """Return the check with the worst class; None without one."""
     return max(checks, key=lambda check: CLASSES.index(check.accuracy_class), default=None)

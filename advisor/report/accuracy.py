@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from advisor.decide.trust import is_unfit
-from advisor.domain.accuracy import TrainedLoss, worst_error
+from advisor.domain.accuracy import TrainedLoss, is_of_likeliest, worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Measurement
 from advisor.report.formatting import ReportTable, format_error
@@ -82,7 +82,7 @@ def table_rows(answer: Answer) -> list[list[str]]:
             arm.arm,
             arm.scored.weights or "native",
             speed_or_range(arm.speedup, unfit=is_unfit(answer.results)),
-            MISSING if error is None else format_error(error),
+            _write_error(arm.measured, error),
             format_number(_least_cosine(arm.measured), decimals=5),
             _class_cell(arm.measured.trained_loss),
             format_mebibytes(size),
@@ -92,6 +92,14 @@ def table_rows(answer: Answer) -> list[list[str]]:
         for arm in ranked
         for error, size in [(worst_error(arm.measured.correctness), arm.measured.weight_bytes)]
     ]
+
+
+def _write_error(measured: Measurement, error: float | None) -> str:
+    """Return the error, marked where it is a divergence over other tokens than eager PyTorch's."""
+    if error is None:
+        return MISSING
+    mark = " (likeliest tokens)" if is_of_likeliest(measured.correctness) else ""
+    return f"{format_error(error)}{mark}"
 
 
 def _least_cosine(measured: Measurement) -> float | None:

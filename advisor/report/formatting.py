@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tabulate
 
-from advisor.domain.accuracy import worst_check, worst_error
+from advisor.domain.accuracy import is_of_likeliest, worst_check, worst_error
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.text_format import MISSING, format_number, format_share
 from probes.wire.checks import AccuracyClass, Checked
@@ -16,7 +16,8 @@ from probes.wire.checks import AccuracyClass, Checked
 MARKS: dict[AccuracyClass, str] = {"exact": "", "close": "~", "unchecked": "?", "incorrect": "!"}
 LEGEND = (
     "error: root mean square, relative to a reference in higher precision; text: divergence in "
-    "nats a token; ~ not exact; ? not checkable"
+    "nats a token, or a word from engines that report the likeliest tokens alone; ~ not exact; "
+    "? not checkable"
 )
 
 
@@ -42,14 +43,18 @@ class Section(NamedTuple):
 
 
 def accuracy_cell(checks: Sequence[Checked]) -> str:
-    """Return the largest error with the mark of the worst class, such as `2.1e-03~`."""
+    """Return the largest error with the mark of the worst class, such as `2.1e-03~`.
+
+    Divergences over different tokens do not compare, so the class stands for those that an engine
+    with its likeliest tokens alone shows.
+    """
     worst, error = worst_check(checks), worst_error(checks)
     if worst is None:
         return MISSING
     mark = MARKS[worst.accuracy_class]
     if error is None:
         return mark or MISSING
-    return f"{format_error(error)}{mark}"
+    return f"{worst.accuracy_class if is_of_likeliest(checks) else format_error(error)}{mark}"
 
 
 def format_error(error: float) -> str:
@@ -59,11 +64,11 @@ def format_error(error: float) -> str:
 
 def accuracy_line(checked: Checked) -> str:
     """Return all figures of one batch size, such as `close, relative error 2.1e-03, ...`."""
-    found = checked.accuracy
+    found, tokens = checked.accuracy, " of the likeliest" if is_of_likeliest([checked]) else ""
     kind = f"{checked.accuracy_class} ({found.fault})" if found.fault else checked.accuracy_class
     figures: list[tuple[str, Any, Callable[[Any], str]]] = [
         ("relative error {}", found.relative_error, format_error),
-        ("divergence {} nats a token", found.kl_mean, format_error),
+        (f"divergence {{}} nats a token{tokens}", found.kl_mean, format_error),
         ("{}x eager's", found.ratio_to_eager, lambda ratio: format_number(ratio, digits=2)),
         ("cosine {}", found.cosine, lambda cosine: f"{cosine:.8f}"),
         ("worst element {}", found.worst_element, format_error),

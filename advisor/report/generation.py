@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 from advisor.decide.trust import is_unfit
+from advisor.domain.accuracy import is_of_likeliest
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
@@ -228,15 +229,14 @@ def format_latency(seconds: float | None, metrics: GenerationMetrics) -> str:
 
 def _agreement_cells(measured: Measurement, cell: Cell) -> tuple[str, str]:
     """Return how far an arm's texts agree with the reference at the cell's batch size."""
-    checks = (each.agreement for each in measured.correctness if each.shape == cell.shape)
-    agreement = next(checks, None)
-    if agreement is None:
+    checked = next((each for each in measured.correctness if each.shape == cell.shape), None)
+    if checked is None or checked.agreement is None:
         return MISSING, MISSING
-    divergence = agreement.kl_mean
-    return (
-        f"{agreement.identical_sequences} of {agreement.sequences}",
-        MISSING if divergence is None else format_error(divergence),
-    )
+    agreement = checked.agreement
+    texts = f"{agreement.identical_sequences} of {agreement.sequences}"
+    if is_of_likeliest([checked]):
+        return texts, checked.accuracy_class
+    return texts, MISSING if agreement.kl_mean is None else format_error(agreement.kl_mean)
 
 
 def mismatch_lines(answer: Answer) -> list[str]:

@@ -60,7 +60,7 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     assert all(f"    {line}" in text_report.render(answer).splitlines() for line in lines)
     if is_changed:
         code = recipe_text.render_short(answer, *found_recipe.choose(answer, None, ""))
-        start = "".join(lines[: lines.index(REQUEST)]).replace("\\", "") if is_served else ""
+        start = " ".join(lines[: lines.index(REQUEST)]).replace("\\", "") if is_served else ""
         assert set(start.partition(" --port")[0].split()) <= set(code.split())
         assert is_served or set(lines) <= set(code.splitlines())
         split = f"--tensor-parallel-size {answer.question.devices_per_model}"

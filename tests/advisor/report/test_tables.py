@@ -18,6 +18,7 @@ from pyarrow import parquet
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import CRITERIA
 from advisor.report import answer_files, explanation, figures, markdown, page, text_report
+from advisor.report.accuracy import table_rows
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
 from advisor.report.notebook import render_summary
 from advisor.report.ranking import ranking_columns, ranking_rows
@@ -217,6 +218,18 @@ def test_the_worst_batch_size_counts() -> None:
     ]
     assert accuracy_cell(checks) == "3.0e-03~"
     assert accuracy_cell([]) == "-"
+
+
+def test_divergences_over_other_tokens_have_no_number_beside_those_over_all() -> None:
+    answer = answer_files.read_answer(str(EVIDENCE / "cpu-quantised-vllm-llama-768.json"))
+    checks = {each.arm: each.correctness for each in answer.results.measurements}
+    cells = {arm: accuracy_cell(each) for arm, each in checks.items()}
+    assert (cells["vllm"], cells["vllm/w4a16"]) == ("exact", "close~")
+    assert cells["pytorch-eager"] == "2.1e-06"
+    lines = {arm: accuracy_line(each[0]) for arm, each in checks.items()}
+    rows = {row[0]: row[3] for row in table_rows(answer)}
+    for arm in ("vllm", "pytorch-eager"):
+        assert ("likeliest" in lines[arm]) == ("likeliest" in rows[arm]) == (arm == "vllm")
 
 
 def test_the_line_has_every_known_figure() -> None:
