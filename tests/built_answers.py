@@ -192,8 +192,7 @@ def with_advice(answer: Answer, **changes: Any) -> Answer:
 
 
 def advice_of(answer: Answer) -> Recommendation:
-    assert answer.recommendation is not None
-    return answer.recommendation
+    return builders.known(answer.recommendation)
 
 
 def without_advice(answer: Answer, problem: Problem) -> Answer:

@@ -145,9 +145,8 @@ def decided(answer: Answer, command: str) -> tuple[list[tuple[str, str]], str]:
         Answers(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue()
     )
     again = decide_again(answer, known_arms(), priorities=priorities)
-    assert again.recommendation is not None
     ranking = [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in again.scores]
-    return ranking, again.recommendation.arm
+    return ranking, builders.known(again.recommendation).arm
 
 
 @pytest.fixture

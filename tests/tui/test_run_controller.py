@@ -137,8 +137,7 @@ async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
     assert run.directory.name in app.exit_message()
     assert "--open" in app.exit_message()
     assert run.is_active()
-    assert session.host is not None
-    session.host.terminate()
+    builders.known(session.host).terminate()
     assert psutil.wait_procs(escaped, 30)[1] == []
 
 

@@ -254,8 +254,7 @@ def test_a_kept_answer_is_decided_again_or_has_a_problem(
     if again.recommendation is not None:
         first = "\n".join(text.splitlines()[:5])
         fastest = max(again.scores, key=lambda arm: arm.speedup)
-        assert again.advised is not None
-        if fastest.speedup >= 1.2 * again.advised.scored.speedup:
+        if fastest.speedup >= 1.2 * builders.known(again.advised).scored.speedup:
             assert again.recommendation.decision.speed_regret.arm == fastest.arm
             titles = {each.id: each.title for each in builders.shipped_catalogue().workflows}
             assert titles[fastest.workflow] in first

@@ -31,12 +31,11 @@ def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds(
     ratio = eager.seconds.median / compiled.seconds.median
     assert ratio == pytest.approx(compiled.speedup.value)
     assert compiled.throughput.value * compiled.seconds.median == pytest.approx(1)
-    assert compiled.percentiles is not None
-    assert compiled.percentiles.p50 == 0.2
+    assert builders.known(compiled.percentiles).p50 == 0.2
     # The interval has the error of the baseline's time and that of the speed-up.
-    assert compiled.seconds.low is not None
-    assert compiled.speedup.high is not None
-    assert compiled.seconds.low < eager.seconds.median / compiled.speedup.high
+    assert builders.known(compiled.seconds.low) < eager.seconds.median / builders.known(
+        compiled.speedup.high
+    )
 
 
 def test_first_tokens_are_corrected_and_rows_of_calls_are_not() -> None:
@@ -64,12 +63,10 @@ def test_the_error_of_a_time_is_that_of_the_baseline_and_of_the_speedup() -> Non
     arm = measured("arm", 0.2, (None, None), Interval(value=2.0, low=2 / 1.08, high=2 * 1.04))
     assert bound_by_speedups(baseline, baseline) == baseline
     seconds = bound_by_speedups(arm, baseline).cells[0].seconds
-    assert seconds.low is not None
-    assert seconds.high is not None
     shorter = math.hypot(math.log(1.03), math.log(1.04))
     longer = math.hypot(math.log(1.06), math.log(1.08))
-    assert math.log(seconds.median / seconds.low) == pytest.approx(shorter)
-    assert math.log(seconds.high / seconds.median) == pytest.approx(longer)
+    assert math.log(seconds.median / builders.known(seconds.low)) == pytest.approx(shorter)
+    assert math.log(builders.known(seconds.high) / seconds.median) == pytest.approx(longer)
 
 
 @pytest.mark.parametrize(

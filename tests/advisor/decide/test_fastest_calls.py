@@ -121,9 +121,7 @@ def test_a_contradiction_widens_the_interval_and_the_fastest_calls_count() -> No
     assert cell.fastest_calls is not None
     for speedup in (cell.speedup, measured.speedup):
         assert speedup.value == pytest.approx(TRUTH, rel=0.03)
-        assert speedup.low is not None
-        assert speedup.high is not None
-        assert speedup.low < TRUTH < 8 * TRUTH < speedup.high
+        assert builders.known(speedup.low) < TRUTH < 8 * TRUTH < builders.known(speedup.high)
     baseline = next(each for each in results.measurements if each.arm == BASELINE)
     ratio = baseline.cells[0].seconds.median / cell.seconds.median
     assert ratio == pytest.approx(cell.speedup.value)
@@ -137,9 +135,7 @@ def test_where_other_work_explains_the_contradiction_only_the_fastest_calls_coun
     assert times["compiled"] == pytest.approx(0.003 / TRUTH, rel=0.02)
     for speedup in (cell.speedup, measured.speedup):
         assert speedup.value == pytest.approx(TRUTH, rel=0.03)
-        assert speedup.low is not None
-        assert speedup.high is not None
-        assert speedup.low < TRUTH < speedup.high < 1.5 * TRUTH
+        assert builders.known(speedup.low) < TRUTH < builders.known(speedup.high) < 1.5 * TRUTH
 
 
 def test_an_arm_of_busier_rounds_may_have_missed_the_quiet_ones() -> None:
@@ -156,10 +152,8 @@ def test_an_arm_of_busier_rounds_may_have_missed_the_quiet_ones() -> None:
         for arm in ("compiled", "late")
     )
     assert late.value == pytest.approx(compiled.value, rel=0.03)
-    assert late.low is not None
-    assert late.high is not None
-    assert late.low < TRUTH / 1.5
-    assert late.high > TRUTH
+    assert builders.known(late.low) < TRUTH / 1.5
+    assert builders.known(late.high) > TRUTH
 
 
 @pytest.mark.parametrize(("undisturbed", "holds"), [(0.0, True), (0.15, False)])
@@ -172,9 +166,8 @@ def test_where_no_call_was_undisturbed_all_may_have_waited(undisturbed: float, h
         for waited in (0.0, 0.95)
     }
     calm, queued = (measured[waited].speedup for waited in (0.0, 0.95))
-    assert calm.low is not None
     assert queued.low is not None
-    assert queued.low == pytest.approx(calm.low * (0.05 if holds else 1.0))
+    assert queued.low == pytest.approx(builders.known(calm.low) * (0.05 if holds else 1.0))
     assert queued.low < TRUTH
     assert queued.high == calm.high
     assert queued.value == pytest.approx(calm.value * (math.sqrt(0.05) if holds else 1.0))
@@ -206,9 +199,7 @@ def test_undisturbed_calls_in_one_visit_of_many_lower_the_interval_alone() -> No
     )
     assert all_ is not None
     assert one is not None
-    assert all_.low is not None
-    assert one.low is not None
-    assert one.low < 0.7 * all_.low
+    assert builders.known(one.low) < 0.7 * builders.known(all_.low)
     assert one.high == pytest.approx(all_.high, rel=0.05)
 
 

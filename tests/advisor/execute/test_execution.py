@@ -185,8 +185,7 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
         catalogue=builders.catalogue(images, earlier_runs=figures),
     )
     process = builders.process()
-    assert process.loaded is not None
-    loaded = dataclasses.replace(process.loaded, convolutions=layers)
+    loaded = dataclasses.replace(builders.known(process.loaded), convolutions=layers)
     reference = msgspec.structs.replace(process, loaded=loaded)
     state = builders.run_state({"images": process, REFERENCE: reference})
     found = post_race.arms_to_add(state, header, Store(tmp_path))

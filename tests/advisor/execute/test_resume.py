@@ -361,8 +361,7 @@ def test_arms_are_measured_by_resuming_only_a_run_that_can_go_on(
     store, run_id = Store(home), "20261121-000000-0000"
     make_run(store, run_id, outcome)
     answer = decide(store.find(run_id))
-    assert answer.problem is not None
-    step = f"p3-advisor resume {run_id}" if resumable else answer.problem.next_step
+    step = f"p3-advisor resume {run_id}" if resumable else builders.known(answer.problem).next_step
     assert (answer.finished, answer.resumable) == (False, resumable)
     assert {entry.fix for entry in answer.unmeasured if entry.arm == "compiled"} == {step}
 

@@ -206,9 +206,10 @@ def test_device_memory_counts_what_a_build_added(
     assert isinstance(counted, DeviceMemory)
     assert (counted.arm, counted.process) == (QUICK.id, 0)
     # The last read is the peak, of the build or of the warm-up.
-    assert counted.peak_bytes is not None
-    assert counted.serving_bytes is not None
-    assert max(counted.peak_bytes, counted.serving_bytes) == monitor.reads - 1 << 30
+    assert (
+        max(builders.known(counted.peak_bytes), builders.known(counted.serving_bytes))
+        == monitor.reads - 1 << 30
+    )
     assert counted.total_bytes == monitor.total_bytes
 
 
@@ -275,9 +276,9 @@ class HostMemory(DeviceMemoryMonitor):
         self.session: WorkerSession | None = None
 
     def used_bytes(self) -> int | None:
-        assert self.session is not None
         return int(
-            psutil.Process(self.session.workers[REFERENCE].pid).memory_info().rss * self.share
+            psutil.Process(builders.known(self.session).workers[REFERENCE].pid).memory_info().rss
+            * self.share
         )
 
 

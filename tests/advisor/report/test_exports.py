@@ -39,11 +39,10 @@ def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
 ) -> None:
     made = with_results(built_answers.answer(), noise_floor=noise_floor)
     advice = advice_of(made)
-    assert advice.decision is not None
     text = answer_files.to_csv([made])
     for row in csv.DictReader(io.StringIO(text)):
         assert (row["decision"], row["trust"], row["machine_unfit"]) == (
-            advice.decision.word,
+            builders.known(advice.decision).word,
             advice.trust,
             flag,
         )

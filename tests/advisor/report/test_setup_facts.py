@@ -83,8 +83,7 @@ def test_the_shapes_of_inputs_without_tokens_are_named(
     process = msgspec.structs.replace(state.processes[baseline][0], recipe_facts=facts)
     processes = {**state.processes, baseline: (process,)}
     answer = evaluate(run.header(), msgspec.structs.replace(state, processes=processes))
-    assert answer.results.inputs is not None
-    assert answer.results.inputs.shapes == tuple(each.shape for each in inputs)
+    assert builders.known(answer.results.inputs).shapes == tuple(each.shape for each in inputs)
     for line in (measured_line(answer)[0], dict(setup_facts(answer))["model"]):
         assert ("input" in line) == bool(shapes)
         assert shapes in line
@@ -115,8 +114,7 @@ def test_inputs_without_a_batch_are_not_called_batch_size_one(
         question=builders.question(model=model, batch_sizes=(1,)),
     )
     answer = decide(run)
-    assert answer.results.inputs is not None
-    assert answer.results.inputs.has_batch is False
+    assert builders.known(answer.results.inputs).has_batch is False
     shapes = name_own_shapes(model)
     assert describe_shapes(answer, [Shape(1)]) == shapes
     assert shapes in dict(setup_facts(answer))["batch sizes"]
