@@ -117,14 +117,8 @@ def _measurement(
 
 def goodput_ratio(one: Goodput, other: Goodput, process_error: float) -> Interval:
     """Return the ratio of two goodputs; `process_error` is the standard error between processes."""
-    (below, above), (other_below, other_above) = one.interval.log_widths, other.interval.log_widths
-    extra = process_error * HALF_INTERVAL
-    return Interval.around(
-        one.value / other.value,
-        math.hypot(below, other_above, extra),
-        math.hypot(above, other_below, extra),
-        process_error,
-    )
+    ratio = one.interval.over(other.interval, process_error * HALF_INTERVAL)
+    return msgspec.structs.replace(ratio, process_error=process_error)
 
 
 def standard_error(deviation: float, *process_counts: int) -> float:

@@ -43,6 +43,18 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             math.log(self.high / self.value) if self.high else math.inf,
         )
 
+    def over(self, other: Interval, log_error: float = 0.0, widening: float = 1.0) -> Interval:
+        """Return the ratio to an independent figure; its widths are `widening` times as long.
+
+        `log_error` is half of the interval of a further independent error of the logarithm.
+        """
+        (below, above), (other_below, other_above) = self.log_widths, other.log_widths
+        return Interval.around(
+            self.value / other.value,
+            widening * math.hypot(below, other_above, log_error),
+            widening * math.hypot(above, other_below, log_error),
+        )
+
 
 class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
     """Typical seconds of a call, corrected for changes of the machine's speed.

@@ -26,7 +26,6 @@ from advisor.report.speed_ratios import (
     SpeedVerdict,
     classify_speed,
     goodput_ratio,
-    independent_ratio,
     may_be_slower,
     speedup_ratio,
     undisturbed_ratio,
@@ -236,7 +235,7 @@ def _drift(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
     for arm, first, second in _cell_pairs(before, after):
         if arm == BASELINE:
             seconds_before, seconds_after = _seconds(first), _seconds(second)
-            speed = independent_ratio(seconds_before, seconds_after, noise=noise)
+            speed = seconds_before.over(seconds_after, math.log1p(noise))
             yield Change(
                 arm=arm,
                 shape=first.shape,

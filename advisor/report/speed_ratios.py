@@ -128,18 +128,13 @@ def speedup_ratio(compared: ComparedRatio, intervals: int, threshold: float) -> 
         return SpeedupRatio(Interval(value=value, low=None, high=None), None)
     error, freedom = math.sqrt(compared.variance.value), compared.variance.degrees_of_freedom
     critical = t_quantile(1 - FAMILY_ERROR / 2 / intervals, freedom)
-    half_width = critical * error
     # Both the interval and the threshold have to be exceeded.
     found_from = max(
         detectable_shift(critical, POWER, freedom) * error,
         -math.log1p(-threshold) + t_quantile(POWER, freedom) * error,
     )
     return SpeedupRatio(
-        Interval(
-            value=value,
-            low=value * math.exp(-half_width),
-            high=value * math.exp(half_width),
-        ),
+        Interval.around(value, critical * error, critical * error),
         -math.expm1(-found_from),
     )
 
@@ -147,24 +142,7 @@ def speedup_ratio(compared: ComparedRatio, intervals: int, threshold: float) -> 
 def goodput_ratio(before: Interval, after: Interval, intervals: int) -> Interval:
     """Return `after` over `before`, as one of this many intervals (Bonferroni)."""
     widening = t_quantile(1 - FAMILY_ERROR / 2 / intervals, MANY) / HALF_INTERVAL
-    return independent_ratio(after, before, widening=widening)
-
-
-def independent_ratio(
-    numerator: Interval, denominator: Interval, *, noise: float = 0.0, widening: float = 1.0
-) -> Interval:
-    """Return the ratio of two figures of different runs.
-
-    The half widths of both intervals and the noise floor `noise` are independent, so they are added
-    as squares on the logarithmic scale; the half widths of the ratio are `widening` times as long.
-    """
-    (low, high), (other_low, other_high) = numerator.log_widths, denominator.log_widths
-    log_noise = math.log1p(noise)
-    return Interval.around(
-        numerator.value / denominator.value,
-        widening * math.hypot(low, other_high, log_noise),
-        widening * math.hypot(high, other_low, log_noise),
-    )
+    return after.over(before, widening=widening)
 
 
 def classify_speed(speed: Interval, threshold: float) -> SpeedVerdict:

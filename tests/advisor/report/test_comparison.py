@@ -26,7 +26,7 @@ from advisor.domain.question import Question
 from advisor.report import comparison_text
 from advisor.report.comparison import Change, Comparison, compare_answers
 from advisor.report.run_differences import find_differences
-from advisor.report.speed_ratios import classify_speed, independent_ratio, variance_of_speedup
+from advisor.report.speed_ratios import classify_speed, variance_of_speedup
 from probes.wire.checks import Accuracy
 
 #: Id of the second run.
@@ -215,7 +215,7 @@ def test_another_version_of_the_baseline_is_named() -> None:
 
 def test_a_median_without_an_interval_gives_no_verdict() -> None:
     known, unknown = (Interval(value=0.1, low=low, high=0.2) for low in (0.05, None))
-    assert classify_speed(independent_ratio(known, unknown), 0.05) == "undecided"
+    assert classify_speed(known.over(unknown), 0.05) == "undecided"
 
 
 @pytest.mark.parametrize(
