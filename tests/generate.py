@@ -42,7 +42,7 @@ def render_all() -> dict[pathlib.Path, str]:
 
 def render_glossary() -> str:
     """Return the terms of `rubric/glossary.toml` as a Markdown page."""
-    terms = rubric_files.read_glossary(rubric_files.rubric_directory() / "glossary.toml")
+    terms = rubric_files.read_glossary()
     rows = (f"- **{term}**: {meaning}" for term, meaning in sorted(terms.items(), key=_sort_key))
     return "\n".join(["# Glossary", "", *rows]) + "\n"
 

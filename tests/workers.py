@@ -80,7 +80,7 @@ FAULTS_OF_A_BLOCK = 256
 
 def rules(dtype: str = "float32", **changes: Any) -> Rules:
     """Return the shipped thresholds for `dtype`."""
-    shipped = rules_for(accuracy_thresholds(rubric_files.read_shipped_accuracy()), dtype)
+    shipped = rules_for(accuracy_thresholds(rubric_files.read_shipped().accuracy), dtype)
     return dataclasses.replace(shipped, **changes)
 
 
@@ -127,7 +127,7 @@ def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -
         block_seconds=0.005,
         warmup_seconds=0.0,
         minimum_engaged_share=0.5,
-        accuracy=accuracy_thresholds(rubric_files.read_shipped_accuracy()),
+        accuracy=accuracy_thresholds(rubric_files.read_shipped().accuracy),
     )
     return dataclasses.replace(request, **changes)
 

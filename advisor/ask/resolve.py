@@ -194,7 +194,7 @@ def _budget_seconds(text: str, known: Collection[str]) -> float:
 
 def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
     """Return the workflows and arms that the plan is limited to; raise `UnknownWorkflowError`."""
-    workflows = {workflow.id: workflow for workflow in catalogue.workflows}
+    workflows = catalogue.by_id
     found = [
         str(_parse_workflow(each, workflows))
         for part in text.split(",")

@@ -147,15 +147,15 @@ def probe_file(workflow: str) -> str:
     return workflow.replace("-", "_") + ".py"
 
 
-def read_glossary(file: pathlib.Path) -> dict[str, str]:
+def read_glossary() -> dict[str, str]:
     """Read the terms of the program and their meanings."""
-    return read(file, dict[str, dict[str, str]])["term"]
+    return read(rubric_directory() / "glossary.toml", dict[str, dict[str, str]])["term"]
 
 
 @functools.cache
-def read_shipped_accuracy() -> AccuracyRules:
-    """Read how this version judges outputs."""
-    return read(rubric_directory() / "accuracy.toml", AccuracyRules)
+def read_shipped() -> Catalogue:
+    """Read what this version knows and how it judges, for answers without a context."""
+    return load()
 
 
 #: Facts that follow from a workflow's entry or from a measurement, not from a declaration.

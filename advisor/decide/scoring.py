@@ -30,7 +30,7 @@ def score_arms(
     Arms that fail a constraint come after those that do not. `evidence` is where the figures come
     from.
     """
-    workflows = {workflow.id: workflow for workflow in catalogue.workflows}
+    workflows = catalogue.by_id
     arms = [
         (entry, workflows[entry.workflow].for_arm(entry.option)) for entry in results.measurements
     ]

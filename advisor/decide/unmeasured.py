@@ -37,7 +37,7 @@ ANOTHER_NAME = "or the package that provides this module under another name"
 
 def list_excluded(header: Header, plan: Plan) -> tuple[UnmeasuredArm, ...]:
     """Return the workflows that the plan excludes."""
-    workflows = {workflow.id: workflow for workflow in header.catalogue.workflows}
+    workflows = header.catalogue.by_id
     return tuple(
         UnmeasuredArm(
             arm=each.workflow,
@@ -59,7 +59,7 @@ def list_planned(
     `final_problem` is why the rest of the run cannot be executed; None where it can.
     """
     measured = {measurement.arm for measurement in results.measurements}
-    workflows = {workflow.id: workflow for workflow in header.catalogue.workflows}
+    workflows = header.catalogue.by_id
     return tuple(
         _planned(arm, workflows[arm.workflow], header, state, results, final_problem)
         for arm in state.plan.arms
@@ -229,7 +229,7 @@ def potential_at(
 ) -> Potential | None:
     """Return what the arm scores at a speed-up; None for one that fails a constraint."""
     rubric, question = catalogue.rubric, answer.question
-    workflow = next(each for each in catalogue.workflows if each.id == arm.workflow)
+    workflow = catalogue.by_id[arm.workflow]
     facts = {
         **declared_facts(workflow.for_arm(arm.option or "")),
         "performance_portability": None,

@@ -202,6 +202,11 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     #: By name.
     starts: dict[str, StartWay] = {}
 
+    @property
+    def by_id(self) -> dict[str, Workflow]:
+        """The workflows by their ids."""
+        return {workflow.id: workflow for workflow in self.workflows}
+
     def for_question(self, question: Question) -> Catalogue:
         """Return the catalogue with the workflows' environments and facts for a question."""
         return msgspec.structs.replace(

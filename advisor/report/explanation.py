@@ -66,7 +66,7 @@ def find_arms(answer: Answer, name: str) -> list[RankedArm | UnmeasuredArm]:
     arms: list[RankedArm | UnmeasuredArm] = [*answer.ranked, *answer.unmeasured]
     if found := _named(arms, wanted):
         return found
-    workflows = {each.id: each for each in rubric_files.load().workflows}
+    workflows = rubric_files.read_shipped().by_id
     called = spell_out(ArmName.parse(wanted), workflows)
     found = [arm for each in called for arm in _named(arms, str(each))]
     if not found:
@@ -226,7 +226,7 @@ def _certainty(answer: Answer, arm: str) -> list[str]:
     share = advice.decision.contenders.get(arm) if advice else None
     if share is None:
         return []
-    glossary = rubric_files.read_glossary(rubric_files.rubric_directory() / "glossary.toml")
+    glossary = rubric_files.read_glossary()
     return [f"  certainty {format_share_of_draws(share)}: {glossary['certainty']}"]
 
 
@@ -254,7 +254,7 @@ def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> li
         f"    outputs at {describe_shapes(answer, [checked.shape])}: {accuracy_line(checked)}"
         for checked in measured.correctness
     ]
-    known = {each.id: each for each in rubric_files.load().workflows}.get(arm.scored.workflow)
+    known = rubric_files.read_shipped().by_id.get(arm.scored.workflow)
     if known is not None and known.beside_pytorch is not None:
         fact = known.beside_pytorch
         lines.append(f"    beside PyTorch: {fact.value} ({fact.source})")

@@ -86,7 +86,7 @@ class Report:
         return Report(
             decide_again(
                 self.answer,
-                rubric_files.load(),
+                rubric_files.read_shipped(),
                 priorities=parse_priorities(format_priorities(priorities)) if priorities else None,
                 constraints=parse_constraints(text) if text is not None else None,
             )

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from advisor.ask.answers import Answers
-from advisor.ask.rubric_files import read_glossary, rubric_directory
+from advisor.ask.rubric_files import read_glossary
 from advisor.tui.questions import Dialog
 from advisor.tui.widgets import KeyFooter, bind
 
@@ -94,7 +94,7 @@ def render_terms(first: Sequence[str]) -> Text:
 
 
 def glossary() -> dict[str, str]:
-    return read_glossary(rubric_directory() / "glossary.toml")
+    return read_glossary()
 
 
 def render_entries(terms: Sequence[str], meanings: Mapping[str, str]) -> Text:

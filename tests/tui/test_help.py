@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from advisor.ask.answers import Answers
-from advisor.ask.rubric_files import read_glossary, rubric_directory
+from advisor.ask.rubric_files import read_glossary
 from advisor.context import Context
 from advisor.domain.constraints import PILLARS
 from advisor.report.answer_files import read_answer
@@ -36,7 +36,7 @@ from advisor.tui.widgets import WeightBar
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 #: It has the columns of generated text.
 GENERATED = EVIDENCE / "h200-generate-tinyllama-bfloat16.json"
-GLOSSARY = read_glossary(rubric_directory() / "glossary.toml")
+GLOSSARY = read_glossary()
 
 
 @async_test

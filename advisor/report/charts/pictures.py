@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from markupsafe import Markup
 
-from advisor.ask.rubric_files import read_shipped_accuracy
+from advisor.ask.rubric_files import read_shipped
 from advisor.decide.sensitivity import leading_regions
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_error
@@ -58,7 +58,7 @@ def draw(answer: Answer, ranked: Sequence[RankedArm], shapes: Sequence[Shape]) -
     """Return the pictures of the ranked arms at these shapes."""
     marks, results, advice = marks_of(answer, ranked), answer.results, answer.recommendation
     question, unfit = answer.question, is_unfit(results)
-    rules = read_shipped_accuracy().with_tolerance(question.accuracy)
+    rules = read_shipped().accuracy.with_tolerance(question.accuracy)
     noise_floors = {each.shape: each.noise_floor for each in results.races}
     return Pictures(
         speedups=(() if unfit else speedup_curves(ranked, shapes, noise_floors, marks))

@@ -75,8 +75,7 @@ def test_a_measured_value_has_few_digits_and_never_seems_to_meet_the_bound(
     ],
 )
 def test_titles_spell_options_as_texts_do(workflow: str, arm: str, title: str) -> None:
-    known = {each.id: each for each in builders.shipped_catalogue().workflows}
-    assert known[workflow].title_of(arm) == title
+    assert builders.shipped_catalogue().by_id[workflow].title_of(arm) == title
 
 
 @st.composite

@@ -18,7 +18,7 @@ from advisor.probing.run_config import accuracy_thresholds
 from probes.runtime import snippet
 
 torch = lazy("torch")
-ACCURACY = accuracy_thresholds(rubric_files.read_shipped_accuracy())
+ACCURACY = accuracy_thresholds(rubric_files.read_shipped().accuracy)
 VALUES: Any = np.arange(6.0, dtype="float32").reshape(2, 3)
 
 

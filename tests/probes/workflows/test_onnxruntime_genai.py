@@ -66,7 +66,7 @@ def program() -> Any:
     stubs = ("onnxruntime", "onnxruntime_genai", "probes.stacks.onnxruntime_quantisation")
     module: Any = load_with_stubs("workflows/onnxruntime_genai.py", stubs)
     module.og.Generator, module.og.GeneratorParams = Generator, Parameters
-    workflows = {each.id: each for each in rubric_files.load().workflows}
+    workflows = rubric_files.read_shipped().by_id
     arm = workflows["onnxruntime-genai"].arms["default"]
     subject = types.SimpleNamespace(
         engine=object(), info=types.SimpleNamespace(vocabulary=VOCABULARY)
