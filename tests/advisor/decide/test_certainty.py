@@ -176,19 +176,27 @@ def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: 
     assert next(iter(found.contenders)) == advised.workflow
 
 
-def test_one_process_of_each_arm_is_not_clear() -> None:
-    found = results(measured("fast", 5.0), measured("slow", 1.1))
-    alone = [
+def timed_twice(found: Results, *arms: str) -> Results:
+    """Return the results with two processes of these arms, and one of each other."""
+    entries = tuple(
         msgspec.structs.replace(
-            entry, cells=tuple(msgspec.structs.replace(each, processes=1) for each in entry.cells)
+            entry,
+            cells=tuple(
+                msgspec.structs.replace(each, processes=1 + (entry.arm in arms))
+                for each in entry.cells
+            ),
         )
         for entry in found.measurements
-    ]
-    _, made = assess(msgspec.structs.replace(found, measurements=tuple(alone)))
-    assert (made.word, made.replicated, made.needed_repetitions) == ("LIKELY", False, 1)
-    _, of_others = assess(
-        msgspec.structs.replace(found, measurements=tuple(alone)), builders.priorities(0, 50, 50)
     )
+    return msgspec.structs.replace(found, measurements=entries)
+
+
+def test_one_process_of_each_arm_is_not_clear() -> None:
+    found = results(measured("fast", 5.0), measured("slow", 1.1))
+    alone = timed_twice(found)
+    _, made = assess(alone)
+    assert (made.word, made.replicated, made.needed_repetitions) == ("LIKELY", False, 1)
+    _, of_others = assess(alone, builders.priorities(0, 50, 50))
     assert of_others.word == "CLEAR"
 
 
@@ -197,17 +205,7 @@ def test_where_only_the_baseline_may_lead_the_next_workflow_is_to_be_repeated(
     repeated: str, word: str
 ) -> None:
     found = results(measured("next", 0.7), measured("slowest", 0.4))
-    entries = [
-        msgspec.structs.replace(
-            entry,
-            cells=tuple(
-                msgspec.structs.replace(each, processes=1 + (entry.arm in {BASELINE, repeated}))
-                for each in entry.cells
-            ),
-        )
-        for entry in found.measurements
-    ]
-    advised, made = assess(msgspec.structs.replace(found, measurements=tuple(entries)))
+    advised, made = assess(timed_twice(found, BASELINE, repeated))
     assert (advised.arm, made.word, [*made.contenders]) == (BASELINE, word, [BASELINE])
 
 

@@ -42,22 +42,30 @@ def test_facts_come_from_the_measurement_and_the_declaration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "measured", "tier", "evidence"),
+    ("declared", "measured", "complete", "tier", "evidence"),
     [
-        ("served", None, 3, "declared"),
-        ("served", "refused", 1, "measured"),
-        ("refused", "served", 3, "measured"),
-        ("served", "recompiles", 2, "measured"),
+        ("served", None, True, 3, "declared"),
+        ("served", "refused", True, 1, "measured"),
+        ("refused", "served", True, 3, "measured"),
+        ("served", "recompiles", True, 2, "measured"),
+        # A shape that was left out never pays.
+        ("recompiles", "served", False, 2, "declared"),
+        ("refused", "recompiles", False, 1, "declared"),
+        ("served", "recompiles", False, 2, "measured"),
+        ("served", "served", False, 3, "measured"),
     ],
 )
 def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
-    declared: str, measured: str | None, tier: int, evidence: str
+    declared: str, measured: str | None, *, complete: bool, tier: int, evidence: str
 ) -> None:
     workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
-    results = builders.results(builders.measurement("compiled", new_shapes=measured))
-    (scored,) = scoring.score_arms(results, builders.question(), builders.catalogue(workflow))
+    arm = builders.measurement("compiled", new_shapes=measured, new_shapes_complete=complete)
+    (scored,) = scoring.score_arms(
+        builders.results(arm), builders.question(), builders.catalogue(workflow)
+    )
     rating = scored.ratings["input_flexibility"]
-    assert (rating.tier, rating.value, rating.evidence) == (tier, measured or declared, evidence)
+    value = measured if evidence == "measured" else declared
+    assert (rating.tier, rating.value, rating.evidence) == (tier, value, evidence)
 
 
 @pytest.mark.parametrize(
@@ -84,27 +92,6 @@ def test_an_untried_arm_is_not_behind_a_sibling_that_was_tried(
     )
     scored = scoring.score_arms(results, builders.question(), builders.catalogue(workflow))
     rating = next(arm for arm in scored if arm.arm == "compiled").ratings["input_flexibility"]
-    assert (rating.value, rating.evidence) == (value, evidence)
-
-
-@pytest.mark.parametrize(
-    ("declared", "measured", "value", "evidence"),
-    [
-        ("recompiles", "served", "recompiles", "declared"),
-        ("refused", "recompiles", "refused", "declared"),
-        ("served", "recompiles", "recompiles", "measured"),
-        ("served", "served", "served", "measured"),
-    ],
-)
-def test_a_shape_that_was_left_out_never_pays(
-    declared: str, measured: str, value: str, evidence: str
-) -> None:
-    workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
-    partly = builders.measurement("compiled", new_shapes=measured, new_shapes_complete=False)
-    (scored,) = scoring.score_arms(
-        builders.results(partly), builders.question(), builders.catalogue(workflow)
-    )
-    rating = scored.ratings["input_flexibility"]
     assert (rating.value, rating.evidence) == (value, evidence)
 
 
