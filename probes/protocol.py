@@ -63,7 +63,7 @@ GENERATE = "generate"
 
 #: Precisions that the catalogue describes, and what stands for the model's own.
 PRECISIONS = ("float32", "float16", "bfloat16")
-NATIVE = "native"
+OWN = "own"
 
 #: Most vocabularies start with padding and the begin and end of a text; prompts have none of them.
 FIRST_ORDINARY_TOKEN = 3
@@ -110,7 +110,7 @@ class Request:
     options: dict[str, Any]
     #: Tagged by `kind`. Each kind has one module of `probes.subjects` that opens it.
     subject: dict[str, Any]
-    #: One of `PRECISIONS`, or `NATIVE` for the model's own.
+    #: One of `PRECISIONS`, or `OWN` for the model's own.
     dtype: str
     #: `cpu` or `cuda`. The worker's environment variables select the GPU.
     device: str

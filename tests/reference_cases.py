@@ -65,7 +65,7 @@ class Factories:
 
     def __init__(self, code: str, **settings: Any) -> None:
         self._code = code
-        self._settings = {"dtype": "native", "batch_sizes": [2]} | settings
+        self._settings = {"dtype": "own", "batch_sizes": [2]} | settings
 
     def request(self, function: str, directory: pathlib.Path, **changes: Any) -> protocol.Request:
         file = directory / "nets.py"

@@ -57,7 +57,7 @@ def _find_limit(workflow: Workflow, question: Question, gpu: Gpu | None) -> str 
         return str(workflow.refused[question.device].value)
     if question.device not in workflow.devices:
         return f"it does not run on {question.device}"
-    if question.dtype not in {"native", *workflow.dtypes}:
+    if question.dtype not in {"own", *workflow.dtypes}:
         return (
             f"it does not support {question.dtype} on {question.device}, "
             f"only {', '.join(workflow.dtypes)}"

@@ -189,7 +189,7 @@ def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | N
     """
     if question.device not in workflow.arm_devices.get(arm.option, workflow.devices):
         return question.device
-    if question.dtype not in {"native", *workflow.arm_dtypes.get(arm.option, workflow.dtypes)}:
+    if question.dtype not in {"own", *workflow.arm_dtypes.get(arm.option, workflow.dtypes)}:
         return question.dtype
     model_format = input_format_of(question.model)
     if model_format not in workflow.arm_input_formats.get(arm.option, workflow.input_formats):

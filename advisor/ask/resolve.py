@@ -128,7 +128,7 @@ def choose_dtype(
     if text != "auto":
         return text
     if isinstance(model, (FactoryModel, ExportedModel, OnnxModel)):
-        return "native"
+        return "own"
     if not on_gpu:
         return "float32"
     if isinstance(model, SyntheticModel):

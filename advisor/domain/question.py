@@ -12,7 +12,7 @@ from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.model import Model
 from probes.wire.shape import Shape
 
-Dtype = Literal["native", "float32", "float16", "bfloat16"]
+Dtype = Literal["own", "float32", "float16", "bfloat16"]
 Task = Literal["forward", "generate", "serve"]
 #: Formats of quantised weights.
 WeightFormat = Literal["int8", "int4", "fp8"]
@@ -183,7 +183,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def precision(self) -> str:
-        return "the model's own precision" if self.dtype == "native" else self.dtype
+        return "the model's own precision" if self.dtype == "own" else self.dtype
 
     @property
     def seconds(self) -> float:

@@ -136,7 +136,7 @@ def checkpoint_line(model: TransformersModel) -> str:
 
 
 def cast_lines(question: Question) -> list[str]:
-    dtype = f"torch.{question.dtype}" if question.dtype != "native" else ""
+    dtype = f"torch.{question.dtype}" if question.dtype != "own" else ""
     device = '"cuda"' if question.device == "cuda" else ""
     arguments = ", ".join(part for part in (device, dtype) if part)
     return [

@@ -226,7 +226,7 @@ def _example_lines(
     examples: str, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
 ) -> list[str]:
     """Return the lines that repeat or cut example inputs to the batch size, if they have one."""
-    dtype = f".to(torch.{question.dtype})" if question.dtype != "native" else ""
+    dtype = f".to(torch.{question.dtype})" if question.dtype != "own" else ""
     cast = f"(x{dtype} if x.is_floating_point() else x)" if dtype else "x"
     value = f"torch.cat([{cast}] * {batch_size})[:{batch_size}]"  # keeps the layout
     if inputs and not any(each.batched for each in inputs):
@@ -281,7 +281,7 @@ def _forward_model_lines(
 ) -> list[str]:
     """Return the lines that wrap the model of a configuration or checkpoint for a forward pass."""
     trusted = trust_argument(question)
-    dtype = f"torch.{question.dtype}" if question.dtype != "native" else '"auto"'
+    dtype = f"torch.{question.dtype}" if question.dtype != "own" else '"auto"'
     checkpoint = quoted(model_name(model.name))
     opened = f"from_pretrained({checkpoint}, config=config, dtype={dtype}{trusted})"
     if model.weights == "random":

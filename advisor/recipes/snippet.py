@@ -54,7 +54,7 @@ def compose_snippet(
     text = "\n".join(lines)
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in text]
     needed = sorted({*imports, *loaded_imports, *used}, key=import_order)
-    if question.device == "cuda" and question.dtype in {"float32", "native"} and not is_engine:
+    if question.device == "cuda" and question.dtype in {"float32", "own"} and not is_engine:
         loading = [WITHOUT_TF32, *loading] if IMPORT_TORCH in needed else loading
     program = strip_blank([*loading, "", *steps])
     if is_engine:

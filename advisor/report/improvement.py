@@ -215,7 +215,7 @@ def _by_speed(answer: Answer) -> list[RankedArm]:
 
 def is_float32(answer: Answer, state: RunState) -> bool:
     """Return whether the model computes in float32, also as its own precision."""
-    if answer.question.dtype != "native":
+    if answer.question.dtype != "own":
         return answer.question.dtype == "float32"
     loaded = [each.loaded for each in state.processes[answer.results.baseline] if each.loaded]
     return any(each.parameter_bytes == FLOAT32_BYTES * (each.parameters or 0) for each in loaded)

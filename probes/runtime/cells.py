@@ -95,7 +95,7 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
     """
     own = getattr(subject, "dtype", None)
     supported = request.supported_dtypes
-    if request.dtype != protocol.NATIVE or own not in protocol.PRECISIONS:
+    if request.dtype != protocol.OWN or own not in protocol.PRECISIONS:
         return
     if not supported or own in supported:
         return

@@ -206,7 +206,7 @@ def compare(
 
 def precision_of(result: Any, dtype: str) -> str:
     """Return the precision whose thresholds apply: of a model's own, that of its first output."""
-    if dtype != "native":
+    if dtype != "own":
         return dtype
     if isinstance(result, (tuple, list)):
         result = result[0]

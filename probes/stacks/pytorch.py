@@ -206,7 +206,7 @@ def measure_peaks(device: str, dtype: str) -> Peaks:
     """Return the bytes that a copy moves and the operations that a square matrix product does.
 
     Products are measured in `dtype` only, because a CPU without instructions for another precision
-    takes seconds for each product. `native` has no peak: the model's precision is not known here.
+    takes seconds for each product. `own` has no peak: the model's precision is not known here.
     """
     source = torch.ones(COPY_BYTES[device], dtype=torch.uint8, device=device)
     target = torch.empty_like(source)

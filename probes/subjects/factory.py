@@ -48,7 +48,7 @@ def create(request: Request) -> LoadedModel:
         reason = f"{target!r} returned example inputs without a tensor"
         raise ModelError(reason, CONTRACT)
     refuse_without_values(module)
-    if request.dtype != "native":
+    if request.dtype != "own":
         dtype = getattr(torch, request.dtype)
         module = higher_precision.cast_module(module, dtype)
         examples = tuple(higher_precision.cast(example, dtype) for example in examples)

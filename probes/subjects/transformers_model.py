@@ -142,7 +142,7 @@ def make_model(model_class: Any, config: Any, request: Request) -> tuple[Any, tu
     of those that are missing, which transformers makes at random.
     """
     weights = request.subject["weights"]
-    dtype = None if request.dtype == "native" else getattr(torch, request.dtype)
+    dtype = None if request.dtype == "own" else getattr(torch, request.dtype)
     if weights == "random":
         with torch.device(request.device):
             # No public function takes any class.

@@ -217,11 +217,11 @@ def test_output_of_the_stack_goes_to_the_log_and_not_to_the_notifications(
 @pytest.mark.parametrize(
     ("own", "asked", "supported", "kind", "status"),
     [
-        ("bfloat16", "native", ["float32", "float16"], "factory", "unsupported"),
-        ("bfloat16", "native", ["float32", "float16"], "exported", "unsupported"),
-        ("float16", "native", ["float32", "float16"], "factory", "completed"),
+        ("bfloat16", "own", ["float32", "float16"], "factory", "unsupported"),
+        ("bfloat16", "own", ["float32", "float16"], "exported", "unsupported"),
+        ("float16", "own", ["float32", "float16"], "factory", "completed"),
         # It is not known which ones it supports.
-        ("bfloat16", "native", [], "factory", "completed"),
+        ("bfloat16", "own", [], "factory", "completed"),
         # The advisor has checked the precision to which a model is cast.
         ("bfloat16", "bfloat16", ["float32"], "factory", "completed"),
     ],

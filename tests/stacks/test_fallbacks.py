@@ -176,7 +176,7 @@ for function in ("lstm", "nested", "disabled", "masked"):
     dynamo.HANDLER.found.clear()
     subject = {"kind": "factory", "name": f"{directory / 'uncaptured.py'}:{function}"}
     request = dataclasses.replace(
-        request, subject=subject, dtype="native", shared_directory=tempfile.mkdtemp()
+        request, subject=subject, dtype="own", shared_directory=tempfile.mkdtemp()
     )
     record(function, lambda: engage(workflow, [2]))
 """

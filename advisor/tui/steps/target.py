@@ -33,7 +33,7 @@ from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
 CALLS: tuple[Task, ...] = ("forward", "generate")
 SERVES: tuple[Task, ...] = ("serve",)
 TASKS = (*CALLS, *SERVES)
-DTYPES = ("auto", *(name for name in get_args(Dtype) if name != "native"))
+DTYPES = ("auto", *(name for name in get_args(Dtype) if name != "own"))
 #: What the CPU as the device means for the GPUs of the machine, by why they cannot be used.
 CPU_NOTES: dict[NoGpuReason | None, str] = {
     "no-gpu": "no NVIDIA GPU found: CPU workflows only",

@@ -85,7 +85,7 @@ def test_a_limit_is_reported_whatever_is_installed(
         ({"model": ExportedModel(name="a.pt2")}, {}),
         ({"model": FactoryModel(name="a:b")}, {}),
         (ON_GPU, {"refused": {"cpu": CitedFact(value="no such device", source="a test")}}),
-        ({"dtype": "native"}, {"dtypes": ("float16",)}),
+        ({"dtype": "own"}, {"dtypes": ("float16",)}),
         (ON_GPU, {"min_compute_capability": "9.0"}),
         (ON_GPU, {"min_compute_capability": "8.6"}),
         ({}, {"min_compute_capability": "10.0"}),
@@ -237,7 +237,7 @@ def test_a_workflow_that_holds_too_many_copies_of_the_weights_is_excluded(
 
 
 def test_a_model_of_unknown_size_is_not_excluded() -> None:
-    asked = builders.question(**{**ASKED, "model": FactoryModel(name="a.py:b"), "dtype": "native"})
+    asked = builders.question(**{**ASKED, "model": FactoryModel(name="a.py:b"), "dtype": "own"})
     assert (
         obstacles.find_shortage(
             builders.workflow(weight_copies=WeightCopies(always=1e9)), asked, CARD

@@ -298,7 +298,7 @@ def test_less_exact_products_are_arms_of_their_precision(dtype: Dtype, options: 
 
 
 def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
-    question = builders.question(device="cuda", gpu="GPU-1", dtype="native")
+    question = builders.question(device="cuda", gpu="GPU-1", dtype="own")
     (eager,) = [
         workflow
         for workflow in builders.shipped_catalogue().workflows
@@ -311,7 +311,7 @@ def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
 
 
 def test_workers_know_the_precisions_of_the_catalogue() -> None:
-    assert {protocol.NATIVE, *protocol.PRECISIONS} == set(get_args(Dtype))
+    assert {protocol.OWN, *protocol.PRECISIONS} == set(get_args(Dtype))
 
 
 ENGINE = builders.workflow(

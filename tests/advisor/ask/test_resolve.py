@@ -268,7 +268,7 @@ def test_a_cpu_build_of_torch_cannot_use_a_gpu() -> None:
         ("meta-llama/Llama-2-7b-chat-hf", True, "float16"),
         ("someone/some-model", True, "bfloat16"),
         ("someone/some-model", False, "float32"),
-        ("package.module:build", True, "native"),
+        ("package.module:build", True, "own"),
     ],
 )
 def test_the_default_dtype_depends_on_model_and_device(
@@ -283,7 +283,7 @@ def test_the_default_dtype_depends_on_model_and_device(
     "model", [OnnxModel(name="a.onnx"), ExportedModel(name="a.pt2"), FactoryModel(name="a:b")]
 )
 def test_a_model_with_its_own_inputs_keeps_dtype_and_batch_size(model: Model) -> None:
-    assert choose_dtype("auto", model, SHIPPED.models, on_gpu=True) == "native"
+    assert choose_dtype("auto", model, SHIPPED.models, on_gpu=True) == "own"
     assert default_batch_sizes(model, SHIPPED.models) == (1,)
 
 

@@ -142,7 +142,7 @@ def test_a_fault_without_limits_fits_every_machine() -> None:
         statuses=("crashed",), description="it ends", next_step="update it", source="a test"
     )
     for capability in ("8.0", None):
-        head = header_with(everywhere, capability=capability, dtype="native")
+        head = header_with(everywhere, capability=capability, dtype="own")
         assert broken(CRASH, head=head).fix == "update it: it ends (a test)"
 
 

@@ -460,9 +460,7 @@ def test_the_recipe_of_a_file_loads_nested_inputs(
         dynamic_shapes={"x": {"a": {0: batch}}, "scale": {0: batch}},
     )
     torch.export.save(program, tmp_path / "net.pt2")
-    question = builders.question(
-        model=ExportedModel(name=str(tmp_path / "net.pt2")), dtype="native"
-    )
+    question = builders.question(model=ExportedModel(name=str(tmp_path / "net.pt2")), dtype="own")
     inputs = [InputFacts(name="", shape=(8,), dtype="float32", nested=True)] * 2
     lines = ["import torch", *loading_lines(question, 5, inputs)]
     monkeypatch.chdir(tmp_path)

@@ -83,9 +83,9 @@ def test_a_device_is_asked_in_the_precisions_that_it_has(monkeypatch: pytest.Mon
 def test_only_code_that_computes_in_float32_is_tried() -> None:
     ask: Any = {"capability": "9.0"}
     assert titles(**ask, dtype="bfloat16") == []
-    assert titles(**ask, dtype="native") == ["TF32", "bfloat16"]
+    assert titles(**ask, dtype="own") == ["TF32", "bfloat16"]
     half = dataclasses.replace(FLOAT32, parameter_bytes=20)
-    assert titles(state(half), **ask, dtype="native") == []
+    assert titles(state(half), **ask, dtype="own") == []
     assert titles(**ask, task="generate") == []
     assert titles(**ask, model=OnnxModel(name="/a/model.onnx")) == []
 

@@ -27,7 +27,7 @@ def request_for(file: pathlib.Path, batch_size: int) -> protocol.Request:
         pathlib.Path("x.py"),
         file.parent,
         subject={"kind": "exported", "name": str(file)},
-        dtype="native",
+        dtype="own",
         batch_sizes=[batch_size],
         shared_directory=str(file.parent),
     )

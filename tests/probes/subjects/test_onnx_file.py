@@ -43,7 +43,7 @@ def opened(file: pathlib.Path, **fields: Any) -> Any:
 
 def test_bytes_are_fed_and_the_precision_is_that_of_the_weights(file: pathlib.Path) -> None:
     write_file(file)
-    subject = opened(file, dtype="native", batch_sizes=[3])
+    subject = opened(file, dtype="own", batch_sizes=[3])
     (values,) = subject.inputs(3, 0)
     _, outputs = subject.reference([[values]])
     assert (values.dtype, values.shape) == (np.uint8, (3, 16))
