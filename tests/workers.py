@@ -32,7 +32,7 @@ CORE_MODULES = (
     "checking.stored_reference",
     "checking.text_reference",
     "measuring.flexibility",
-    "measuring.sync_check",
+    "measuring.device_work",
     "measuring.timing",
     "files",
     "protocol",

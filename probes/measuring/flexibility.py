@@ -22,7 +22,7 @@ from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
-from probes.measuring.sync_check import run_queue_seconds
+from probes.measuring.device_work import run_queue_seconds
 from probes.protocol import Request
 from probes.wire.events import NewShapeOutcome, NewShapeResult
 from probes.wire.shape import Shape

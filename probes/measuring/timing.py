@@ -3,7 +3,6 @@
 All stacks are timed with the same clock: `perf_counter_ns` on the host, around the call and the
 wait for its end. The clocks are bound when this module is imported, which is before a model is: one
 that replaces the functions of `time` does not change what is measured.
-
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from probes.checking import long_text, program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.files import load_module
-from probes.measuring import sync_check, timing
+from probes.measuring import device_work, timing
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional
 from probes.runtime.process import KeptMemory, exclusive_calls
@@ -254,8 +254,8 @@ def measure_late_share(cell: ProgramCell) -> float:
     """Return the share of a call's duration that `synchronise` does not cover."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        return sync_check.late_share_on_device(calls_of(cell), torch.cuda.synchronize)
-    return sync_check.late_share_of_output(calls_of(cell), cell.program.collect)
+        return device_work.late_share_on_device(calls_of(cell), torch.cuda.synchronize)
+    return device_work.late_share_of_output(calls_of(cell), cell.program.collect)
 
 
 def report_losses(cells: dict[Shape, ProgramCell], job: Job) -> None:

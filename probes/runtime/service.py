@@ -10,7 +10,7 @@ from typing import Any
 
 from probes import protocol
 from probes.checking.program_cell import ProgramCell
-from probes.measuring import flexibility, sync_check, timing
+from probes.measuring import device_work, flexibility, timing
 from probes.runtime.cells import Job, calls_of, nondeterministic
 from probes.runtime.failures import FailureError, attempt, exception_summary
 from probes.wire import events
@@ -121,7 +121,7 @@ class Service:
             calls = calls_of(cell)
             if generates:
                 calls = dataclasses.replace(calls, device_inputs=cell.device_inputs[:1])
-            found = sync_check.profile_calls(calls, shape)
+            found = device_work.profile_calls(calls, shape)
             if found is not None:
                 self.job.channel.send(found)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from probes.adapter import Engagement, Program
-from probes.measuring.sync_check import profile_calls
+from probes.measuring.device_work import profile_calls
 from probes.measuring.timing import Calls
 from probes.stacks import pytorch
 from probes.wire.shape import Shape

@@ -173,7 +173,7 @@ def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
     sent: list[Any] = []
     service = text_service({size: TextProgram() for size in (1, 4, 16)}, sent, task)
     monkeypatch.setattr(
-        "probes.measuring.sync_check.profile_calls",
+        "probes.measuring.device_work.profile_calls",
         lambda _, shape: shape,
     )
     service.diagnose()

@@ -12,20 +12,20 @@ from collections.abc import Callable
 import pytest
 from fake_clock import FakeClock, no_synchronize, replace_clocks
 
-from probes.measuring import sync_check, timing
+from probes.measuring import device_work, timing
 from probes.measuring.timing import Calls
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     clock = FakeClock()
-    replace_clocks(monkeypatch, sync_check, clock)
-    monkeypatch.setattr(sync_check, "run_queue_seconds", lambda: clock.run_queue_seconds)
+    replace_clocks(monkeypatch, device_work, clock)
+    monkeypatch.setattr(device_work, "run_queue_seconds", lambda: clock.run_queue_seconds)
     return clock
 
 
 def late_share_of_output(call: Callable[[str], object], read: Callable[[object], object]) -> float:
-    return sync_check.late_share_of_output(Calls(call, ["input"], no_synchronize), read)
+    return device_work.late_share_of_output(Calls(call, ["input"], no_synchronize), read)
 
 
 def test_work_on_the_device_after_synchronise_is_detected(clock: FakeClock) -> None:
@@ -40,9 +40,9 @@ def test_work_on_the_device_after_synchronise_is_detected(clock: FakeClock) -> N
         working.clear()
 
     calls = Calls(start, ["input"], no_synchronize)
-    assert sync_check.late_share_on_device(calls, wait_for_device) == pytest.approx(0.5)
+    assert device_work.late_share_on_device(calls, wait_for_device) == pytest.approx(0.5)
     calls = Calls(start, ["input"], wait_for_device)
-    assert sync_check.late_share_on_device(calls, wait_for_device) == 0.0
+    assert device_work.late_share_on_device(calls, wait_for_device) == 0.0
 
 
 def test_an_output_that_is_slower_to_read_at_once_than_later_was_late(clock: FakeClock) -> None:
@@ -111,10 +111,10 @@ while True: pass
         rival.stdout.readline()
         os.sched_setaffinity(0, {processor})
         try:
-            before, end = sync_check.run_queue_seconds(), time.perf_counter() + 0.5
+            before, end = device_work.run_queue_seconds(), time.perf_counter() + 0.5
             while time.perf_counter() < end:
                 pass
-            waited = sync_check.run_queue_seconds() - before
+            waited = device_work.run_queue_seconds() - before
         finally:
             os.sched_setaffinity(0, allowed)
             rival.kill()
@@ -130,14 +130,14 @@ def test_a_long_clean_call_is_tried_once(clock: FakeClock, seconds: float, tries
         clock.advance(seconds)
 
     calls = Calls(call, ["input"], no_synchronize)
-    assert sync_check.late_share_on_device(calls, no_synchronize) == 0.0
+    assert device_work.late_share_on_device(calls, no_synchronize) == 0.0
     assert len(called) == tries
 
 
 def test_one_stall_of_the_machine_does_not_make_a_long_call_late(clock: FakeClock) -> None:
     waits = iter([0.0, 0.0, 0.1, *[0.0] * 20])
     calls = Calls(lambda _: clock.advance(0.6), ["input"], no_synchronize)
-    late = sync_check.late_share_on_device(calls, lambda: clock.advance(next(waits)))
+    late = device_work.late_share_on_device(calls, lambda: clock.advance(next(waits)))
     assert late == 0.0
 
 

@@ -1,6 +1,7 @@
-"""Check that the work of a call is done when the workflow's `synchronise` returns.
+"""What a device does for a call: its kernels, and what is left to do when the call has returned.
 
-Otherwise its calls look faster than they are. It takes callables and imports no stack.
+Calls look faster than they are if work is left when the workflow's `synchronise` returns. It takes
+callables and imports no stack.
 """
 
 from __future__ import annotations
