@@ -91,7 +91,7 @@ class RequestLoad(TypedDict, total=False):
     request_seconds: float
 
 
-class LongText(TypedDict, total=False):
+class LongTextOptions(TypedDict, total=False):
     """How the losses of a trained model are measured; `data` is a file or empty."""
 
     tokens: int
@@ -155,7 +155,7 @@ class Request:
     #: For the role `serve`; else empty.
     load: RequestLoad = dataclasses.field(default_factory=RequestLoad)
     #: Empty for none.
-    long_text: LongText = dataclasses.field(default_factory=LongText)
+    long_text: LongTextOptions = dataclasses.field(default_factory=LongTextOptions)
     #: The user's metric as `file.py:function`, or "".
     metric: str = ""
     #: Interpreter that writes the quantised checkpoint of the arm, or "".

@@ -154,7 +154,7 @@ class RunConfig:
         values = msgspec.structs.asdict(memory) if memory else {}
         return {name: value for name, value in values.items() if name != "source"}
 
-    def _long_text(self) -> protocol.LongText:
+    def _long_text(self) -> protocol.LongTextOptions:
         """Return how a trained language model's losses are measured; empty if they are not."""
         question, rule = self.question, self.catalogue.accuracy.losses
         wanted = question.quantised and question.task == protocol.GENERATE
