@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
-from advisor.domain.machine import Machine, QuietCheck, describe_device, describe_gpus
+from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.model import short_name
 from advisor.domain.plan import ExclusionStatus
@@ -205,10 +205,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def device_name(self) -> str:
         """The name of the device that the arms were measured on."""
-        gpu = self.machine.find_gpu(self.question.gpu)
-        if gpu is None:
-            return self.question.gpu or self.machine.cpu.model
-        return describe_gpus(gpu.name, self.question.devices_per_model)
+        return self.machine.name_device(self.question.gpu, self.question.devices_per_model)
 
 
 def encode(document: msgspec.Struct) -> str:
@@ -283,7 +280,6 @@ class AdvisedAnswer(NamedTuple):
     @property
     def subject(self) -> str:
         """What the headline is about: `demo on AMD EPYC, 2 cores`."""
-        question, machine = self.answer.question, self.answer.machine
-        gpu = machine.find_gpu(question.gpu)
-        device = describe_device(machine.cpu, gpu, question.devices_per_model)
-        return f"{short_name(question.model)} on {device}"
+        question, cores = self.answer.question, self.answer.machine.cpu.usable_processors
+        in_use = "" if question.gpu else f", {cores} core{'s' if cores != 1 else ''}"
+        return f"{short_name(question.model)} on {self.answer.device_name or 'CPU'}{in_use}"

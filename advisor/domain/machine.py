@@ -100,6 +100,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """Return the GPU with this UUID, or None."""
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
 
+    def name_device(self, uuid: str | None, count: int) -> str:
+        """Return the name of `count` GPUs, or of the processor without one."""
+        gpu = self.find_gpu(uuid)
+        return describe_gpus(gpu.name, count) if gpu else uuid or self.cpu.model
+
 
 class MachineActivity(msgspec.Struct, frozen=True, kw_only=True):
     """What else runs on the machine while nothing is measured, over some seconds."""
@@ -134,14 +139,6 @@ class QuietCheck(msgspec.Struct, frozen=True, kw_only=True):
     #: Seconds waited for a quiet machine so far, and the most that the user allows.
     waited_seconds: float = 0.0
     allowed_seconds: float = 0.0
-
-
-def describe_device(cpu: Cpu, gpu: Gpu | None, count: int = 1) -> str:
-    """Return the name of `count` GPUs; without one, that of the processor and those in use."""
-    if gpu is not None:
-        return describe_gpus(gpu.name, count)
-    cores = cpu.usable_processors
-    return f"{cpu.model or 'CPU'}, {cores} core{'s' if cores != 1 else ''}"
 
 
 def describe_gpus(name: str, count: int) -> str:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.machine import Machine, QuietCheck, describe_gpus
+from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Start, Variant
 from advisor.domain.plan import Plan
 from advisor.domain.question import Question
@@ -205,7 +205,4 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def device(self) -> str:
         """Name of the measured GPU or processor."""
-        gpu = self.machine.find_gpu(self.question.gpu)
-        if gpu is None:
-            return self.machine.cpu.model
-        return describe_gpus(gpu.name, self.question.devices_per_model)
+        return self.machine.name_device(self.question.gpu, self.question.devices_per_model)
