@@ -73,7 +73,9 @@ def recommend(
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
-    trust_grade, trust_reasons = trust.grade(results, found.word, unraced_shapes(answer), gain=gain)
+    trust_grade, trust_reasons = trust.grade(
+        results, found.word, answer.unmeasured_shapes, gain=gain
+    )
     runner_up = _runner_up(winner, viable, results.baseline)
     candidates = [measurements[arm.arm] for arm in viable]
     return Recommendation(
@@ -106,17 +108,6 @@ def recommend(
             )
         ),
     )
-
-
-def unraced_shapes(answer: Answer) -> tuple[Shape, ...]:
-    """Return the shapes of the question without a race that has enough rounds.
-
-    Servers do not race.
-    """
-    if answer.question.load is not None:
-        return ()
-    raced = {race.shape for race in answer.results.races}
-    return tuple(shape for shape in answer.question.shapes if shape not in raced)
 
 
 def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) -> ScoredArm | None:

@@ -20,6 +20,7 @@ from advisor.domain.serving import ServedArm
 from advisor.errors import UserError
 from probes.wire.checks import Checked
 from probes.wire.outcome import FailureStatus, SkipCause
+from probes.wire.shape import Shape
 
 SCHEMA: Final = "p3-advisor/run/3"
 
@@ -201,6 +202,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def baseline(self) -> Measurement | None:
         """The measurement that speed-ups are relative to; None if it has none."""
         return self.measurements.get(self.results.baseline)
+
+    @property
+    def unmeasured_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the question that no arm was timed at; empty for servers."""
+        raced = {race.shape for race in self.results.races}
+        return tuple(each for each in self.question.shapes if raced and each not in raced)
 
     @property
     def device_name(self) -> str:

@@ -16,7 +16,7 @@ from advisor.domain.results import Adoption
 from advisor.errors import MachineUnfitError
 from advisor.recipes.server import serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, lines_for, shorten
-from advisor.report.setup_facts import describe_shapes, unmeasured_shapes
+from advisor.report.setup_facts import describe_shapes
 from advisor.text_format import (
     format_mebibytes,
     format_number,
@@ -85,7 +85,7 @@ def _missing(answer: Answer) -> str:
         left = len(arms) - MOST_MISSING
         more = [f"{left} more"] if left > 0 else []
         return f"{join_names([*arms[:MOST_MISSING], *more])} not measured"
-    if shapes := unmeasured_shapes(answer):
+    if shapes := answer.unmeasured_shapes:
         return f"{describe_shapes(answer, shapes)} not measured"
     if not answer.results.repeats:
         return "no arm was repeated in a fresh process"

@@ -200,17 +200,9 @@ def _load_facts(answer: Answer) -> list[tuple[str, str]]:
     return [("load before measuring", ("; ".join(problems) or "quiet") + waited)]
 
 
-def unmeasured_shapes(answer: Answer) -> list[Shape]:
-    """Return the shapes of the question that no arm was timed at."""
-    if not answer.results.races:
-        return []
-    raced = {race.shape for race in answer.results.races}
-    return [shape for shape in answer.question.shapes if shape not in raced]
-
-
 def _batch_sizes(answer: Answer) -> str:
     sizes = answer.question.batch_sizes
-    missing = [*map(str, unmeasured_shapes(answer))]
+    missing = [*map(str, answer.unmeasured_shapes)]
     if shapes := own_shapes(answer):
         return f"none: {shapes}, a sample is one call" + ("; not measured" if missing else "")
     return ", ".join(map(str, sizes)) + (f"; not measured: {', '.join(missing)}" if missing else "")

@@ -27,7 +27,6 @@ from advisor.report.setup_facts import (
     describe_load,
     describe_shapes,
     input_facts,
-    unmeasured_shapes,
 )
 from advisor.text_format import NO_BREAK_SPACE, keep_units
 
@@ -219,7 +218,7 @@ def measured_at(answer: Answer) -> str:
 
 def _timed_shapes(answer: Answer) -> tuple[str, str]:
     """Return the shapes or the load that were measured, and a sentence for those that were not."""
-    question, missing = answer.question, unmeasured_shapes(answer)
+    question, missing = answer.question, answer.unmeasured_shapes
     if question.load is not None:
         return describe_load(question.load), ""
     timed = [shape for shape in question.shapes if shape not in missing]

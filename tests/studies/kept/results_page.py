@@ -13,7 +13,6 @@ from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.model import short_name
 from advisor.errors import UserError
-from advisor.report.setup_facts import unmeasured_shapes
 
 HEAD = ["question", "asked", "answer", "speed-up (95 %)", "word", "trust", "measured"]
 #: Percent of the three Ps.
@@ -47,7 +46,7 @@ def describe(answer: Answer) -> list[str]:
     gpu = answer.machine.find_gpu(question.gpu)
     device = gpu.name.removeprefix("NVIDIA ").split()[0] if gpu else ""
     number = f"{question.devices_per_model} x " if question.devices_per_model > 1 else ""
-    missing = unmeasured_shapes(answer)
+    missing = answer.unmeasured_shapes
     measured = [shape for shape in question.shapes if shape not in missing] or question.shapes
     sizes = ", ".join(dict.fromkeys(str(shape.batch_size) for shape in measured))
     shapes = "" if question.load is not None else f", batch {sizes}"
