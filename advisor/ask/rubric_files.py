@@ -12,9 +12,8 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.catalogue import Catalogue, EarlierRuns, KnownGpu, Models, Presets
+from advisor.domain.catalogue import Catalogue, EarlierRuns, KnownGpu, Models, Presets, StartWay
 from advisor.domain.constraints import CRITERIA
-from advisor.domain.measurement import StartWay
 from advisor.domain.rubric import Criterion, Guideline, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import CitedFact, DeclaredFacts, EngineMemory, Integration, Workflow

@@ -8,7 +8,6 @@ import msgspec
 
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.constraints import Priorities
-from advisor.domain.measurement import StartWay
 from advisor.domain.model import SyntheticModel
 from advisor.domain.question import Budget, Dtype, Question
 from advisor.domain.rubric import Guideline, Rubric
@@ -168,6 +167,15 @@ class NoisePrior(msgspec.Struct, frozen=True, kw_only=True):
     #: Share by which the ratios of typical and of the fastest calls may differ.
     fastest_margin: Annotated[float, msgspec.Meta(ge=0)] = 0.2
     source: str = ""
+
+
+class StartWay(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to start a workflow in a new process."""
+
+    title: str
+    #: On which other devices what is shipped can be used, and where that is documented.
+    loads_on: str
+    source: str
 
 
 class Presets(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -224,15 +224,6 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     spread: tuple[int, int] | None = None
 
 
-class StartWay(msgspec.Struct, frozen=True, kw_only=True):
-    """A way to start a workflow in a new process."""
-
-    title: str
-    #: On which other devices what is shipped can be used, and where that is documented.
-    loads_on: str
-    source: str
-
-
 #: The ways that need no lines of their own: without anything, and with the kept caches.
 COLD, CACHE_DIRECTORY = "cold", "cache-directory"
 
@@ -256,21 +247,6 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     lines: int = 0
     #: Why it does not count; null for a correct reply.
     failure: str | None = None
-
-
-class StartScripts(NamedTuple):
-    """The scripts of one way."""
-
-    way: str
-    #: Starts, and calls.
-    start: str
-    #: Writes in an earlier process what is shipped; empty where nothing is.
-    write: str = ""
-    #: Of `write`, the lines that follow the first call of the cold start; empty where `write` has
-    #: no such call.
-    saves: str = ""
-    #: Lines that differ from those of the cold start.
-    lines: int = 0
 
 
 #: Settings against graph breaks that gain less are not told.

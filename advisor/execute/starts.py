@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from advisor.domain.measurement import CACHE_DIRECTORY, Start, StartScripts
+from advisor.domain.measurement import CACHE_DIRECTORY, Start
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import LoggedEvent, StartMeasured
 from advisor.errors import NoRecipeError, VerificationError
@@ -22,7 +22,7 @@ from advisor.execute.recorder import RaceContext
 from advisor.execute.repetitions import leaders_of
 from advisor.probing.session import WorkerSession
 from advisor.probing.snippets import PairSettings, Snippet, follow, make_arm, open_session, start
-from advisor.recipes.snippet import compose_starts
+from advisor.recipes.snippet import StartScripts, compose_starts
 from probes.wire.events import Compared, Event, FirstReply, RecipeFacts
 from probes.wire.shape import Shape
 

@@ -9,8 +9,9 @@ import ast
 import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts
+from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.model import Model, OnnxModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
@@ -164,6 +165,21 @@ def strip_blank(lines: Sequence[str]) -> list[str]:
 
 def import_order(line: str) -> tuple[bool, str]:
     return line.startswith("from "), line
+
+
+class StartScripts(NamedTuple):
+    """The scripts of one way."""
+
+    way: str
+    #: Starts, and calls.
+    start: str
+    #: Writes in an earlier process what is shipped; empty where nothing is.
+    write: str = ""
+    #: Of `write`, the lines that follow the first call of the cold start; empty where `write` has
+    #: no such call.
+    saves: str = ""
+    #: Lines that differ from those of the cold start.
+    lines: int = 0
 
 
 def compose_starts(

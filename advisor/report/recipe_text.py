@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.measurement import Cell, StartScripts
+from advisor.domain.measurement import Cell
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes import server
 from advisor.recipes.calls import file_name
-from advisor.recipes.snippet import compose_snippet, compose_starts, lines_for
+from advisor.recipes.snippet import StartScripts, compose_snippet, compose_starts, lines_for
 from advisor.report.answer import caveats, unfit_notice
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose

@@ -16,7 +16,8 @@ from forks import STACKS
 from advisor.ask import rubric_files
 from advisor.ask.answers import Answers
 from advisor.context import Context
-from advisor.domain.measurement import CACHE_DIRECTORY, COLD, StartScripts, StartWay
+from advisor.domain.catalogue import StartWay
+from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.run_events import StartMeasured
 from advisor.execute import starts
 from advisor.execute.drafts import prepare
@@ -24,6 +25,7 @@ from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
 from advisor.probing.snippets import PairSettings, open_session
+from advisor.recipes.snippet import StartScripts
 
 pytestmark = pytest.mark.slow
 
