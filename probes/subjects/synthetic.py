@@ -63,7 +63,9 @@ class EncoderBlock(nn.Module):
 def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Linear:
     """Return a linear layer whose outputs have `gain` times the variance of its inputs."""
     layer = nn.Linear(inputs, outputs)
-    nn.init.normal_(layer.weight, std=math.sqrt(gain / inputs))
+    # Normal values of a layer without data import the compiler, which takes seconds.
+    bound = math.sqrt(3 * gain / inputs)
+    nn.init.uniform_(layer.weight, -bound, bound)
     return layer
 
 

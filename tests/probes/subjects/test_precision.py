@@ -164,7 +164,7 @@ def test_a_mask_of_the_lowest_number_has_a_float64_reference(
 
 def test_the_limits_of_a_precision_are_its_own_while_the_reference_computes() -> None:
     limits = torch.finfo(torch.float16).eps
-    with higher_precision.Precision(torch.float64, torch.float16).context():
+    with higher_precision.ReferencePrecision(torch.float64, torch.float16).context():
         assert torch.finfo(torch.float64).eps == limits
         assert torch.finfo(torch.complex128).eps == limits
         assert torch.finfo(torch.float32).eps == 2**-23
@@ -178,7 +178,9 @@ def test_an_rms_norm_without_an_epsilon_has_that_of_its_own_precision(name: str)
     small = torch.full((2, 8), 2.0**-12)
     norm = torch.nn.RMSNorm(8, eps=torch.finfo(own).eps if own == torch.float64 else 2**-23)
     expected = norm.double()(small.double())
-    called = higher_precision.Precision(torch.float64, own).call(torch.nn.RMSNorm(8))
+    called = higher_precision.ReferencePrecision(torch.float64, own).call(torch.nn.RMSNorm(8))
     assert torch.equal(called(small), expected)
-    given = higher_precision.Precision(torch.float64, own).call(torch.nn.RMSNorm(8, eps=0.5))
+    given = higher_precision.ReferencePrecision(torch.float64, own).call(
+        torch.nn.RMSNorm(8, eps=0.5)
+    )
     assert given(small)[0, 0].item() == pytest.approx(2.0**-11.5, rel=1e-6)
