@@ -13,7 +13,8 @@ import msgspec
 import platformdirs
 
 from advisor.domain.answer import AnswerSummary
-from advisor.domain.run_events import Finished, is_measurement
+from advisor.domain.event_folding import fold
+from advisor.domain.run_events import is_measurement
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.runs import HistoryEntry, Run, load_entry, save_entry, size_of_events
@@ -195,7 +196,7 @@ class Store:
             created=header.created,
             model=question.model.name,
             device=header.device if gpu else "CPU",
-            finished=any(isinstance(event.run_event, Finished) for event in events),
+            finished=fold(events).finished,
             measured=any(is_measurement(event.run_event) for event in events),
             imported=header.imported,
         )

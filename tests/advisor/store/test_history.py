@@ -44,12 +44,15 @@ def test_the_history_has_the_measured_gpu(home: pathlib.Path) -> None:
     assert [entry.device for entry in Store(home).history()] == ["NVIDIA H200"]
 
 
-def test_the_history_updates_a_run_that_has_finished(home: pathlib.Path) -> None:
+def test_the_history_updates_a_run_that_has_finished_and_one_that_goes_on(
+    home: pathlib.Path,
+) -> None:
     made = make_planned_run(home)
     assert [entry.finished for entry in Store(home).history()] == [False]
-    with made.writer() as writer:
-        writer.append(builders.events(Finished())[0])
-    assert [entry.finished for entry in Store(home).history()] == [True]
+    for event, is_finished in ((Finished(), True), (Resumed(), False), (Finished(), True)):
+        with made.writer() as writer:
+            writer.append(builders.events(event)[0])
+        assert [entry.finished for entry in Store(home).history()] == [is_finished]
 
 
 def test_the_history_drops_removed_runs(three_runs: Store, home: pathlib.Path) -> None:
