@@ -22,7 +22,7 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from advisor.ask.answers import Answers
 from advisor.ask.devices import VISIBLE_DEVICES
@@ -41,6 +41,7 @@ from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.session import StartHost
 from advisor.tui.steps.form import Choice
 from advisor.tui.steps.plan import PlanStep
+from advisor.tui.steps.target import TargetStep
 from advisor.tui.table import Table
 
 
@@ -116,6 +117,7 @@ async def test_no_plan_of_earlier_answers_is_shown(context: Context) -> None:
         await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
         plan = setup.query_one(PlanStep)
         assert plan.query_one(Table).row_count == 0
+        assert not {"leave_out", "select_cursor"} & key_hints(pilot), "there is no plan to change"
         assert not plan.is_ready
         await pilot.press("enter")
         await settle(pilot)
@@ -135,6 +137,12 @@ async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu_and_the_defau
         await wait_for_text(pilot, machine.cpu.model)
         device = setup.query_one("#device", Choice)
         assert device.chosen == "1", "the one that CUDA sees"
+        note = setup.query_one("#device-note", Static)
+        assert "GiB" in str(note.render())
+        device.set_values([("H100", "H100"), ("1", "1")], "H100")
+        setup.query_one(TargetStep)._draw_device_note(machine)
+        assert "not attached" in str(note.render())
+        device.choose("1")
         absent = setup.query_one("#absent_gpu", Input)
         absent.value = "RTX 4090"
         device.focus()

@@ -17,11 +17,11 @@ from advisor.execute.drafts import DraftRun
 from advisor.tui import actions, text
 from advisor.tui.actions import describe_work, distinct_arms
 from advisor.tui.steps.form import Step
-from advisor.tui.table import Column, Table
+from advisor.tui.table import Column, SelectableTable, Table
 from advisor.tui.widgets import bind
 
 
-class PlanTable(Table):
+class PlanTable(SelectableTable):
     """The plan; enter starts the run."""
 
     HELP = """\
@@ -40,6 +40,8 @@ class PlanStep(Step):
         bind("m", "create_env", "Create environment", "create the workflow's environment"),
     ]
 
+    _draft: DraftRun | None = None
+
     def compose(self) -> ComposeResult:
         """Yield the summary, the table, and the explanation of the row under the cursor."""
         yield Static("Making the plan ...", id="summary", classes="lead", markup=False)
@@ -48,7 +50,6 @@ class PlanStep(Step):
 
     def on_mount(self) -> None:
         self._left_out: set[str] = set()
-        self._draft: DraftRun | None = None
 
     def begin(self) -> None:
         """Remove the plan of earlier answers and make a new one."""
@@ -126,6 +127,8 @@ class PlanStep(Step):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Offer to create an environment only for a workflow that needs one."""
+        if action == "leave_out":
+            return self.is_ready
         return action != "create_env" or self._installable_workflow() is not None
 
     def _installable_workflow(self) -> Workflow | None:

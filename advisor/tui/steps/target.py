@@ -40,6 +40,7 @@ CPU_NOTES: dict[NoGpuReason | None, str] = {
     "cpu-build": "{names} cannot be used: this torch is a CPU build",
     None: "the GPU is not used",
 }
+OF_ABSENT = "answered from a stored run on one"
 SIDES = ("input", "output")
 #: Characters of the names of GPUs in a note.
 MAX_NOTE = 60
@@ -55,7 +56,7 @@ class TextField(NamedTuple):
 
 
 FIELDS = {
-    "absent_gpu": TextField("Or another GPU", "such as H100: answered from a stored run on one"),
+    "absent_gpu": TextField("Or another GPU", f"such as H100: {OF_ABSENT}"),
     "batch_sizes": TextField("Batch sizes", "default of the model", CALLS),
     "input_tokens": TextField("Input tokens", Answers().input_tokens, CALLS),
     "output_tokens": TextField("Output tokens", Answers().output_tokens, ("generate",)),
@@ -228,6 +229,8 @@ class TargetStep(Step):
             free, total = gpu.free_memory_bytes / GIBIBYTE, gpu.memory_bytes / GIBIBYTE
             used = "" if total - free < 1 else f"; {total - free:.1f} GiB in use by other processes"
             note = f"driver {gpu.driver}, {total:.0f} GiB{used}"
+        elif chosen != CPU:
+            note = f"not attached: {OF_ABSENT}"
         else:
             reason = find_no_gpu_reason(machine)
             names = ", ".join(each.name for each in machine.gpus)
