@@ -9,7 +9,7 @@ import os
 import pathlib
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.actions import ActionParseResult
@@ -141,10 +141,8 @@ class AdvisorApp(App[int]):
         if theme.name == self._saved_theme or self._settings_file is None or self.ansi_color:
             return
         self._saved_theme = theme.name
-        try:
+        with self.showing_errors():
             save_theme(self._settings_file, theme.name)
-        except UserError as error:
-            self.show_error(error)
 
     def _start_background_work(self) -> None:
         """Do the work that the first screen does not wait for."""
@@ -179,6 +177,14 @@ class AdvisorApp(App[int]):
             self._setup_screen.show_error(error)
         else:
             self.notify(f"{error.what}; next: {error.next_step}", severity="error")
+
+    @contextlib.contextmanager
+    def showing_errors(self) -> Iterator[None]:
+        """Show a `UserError`; actions need not do it."""
+        try:
+            yield
+        except UserError as error:
+            self.show_error(error)
 
     def notify(
         self,
@@ -238,14 +244,11 @@ class AdvisorApp(App[int]):
 
     # Runs
 
-    def action_start_now(self) -> None:
-        self.start_now()
-
-    def start_now(self, *, shows_plan: bool = False) -> None:
-        """Start a run; the user agrees to its plan first, unless the screen shows it already."""
+    def action_start_now(self, question: str = "Start this run?") -> None:
+        """Start a run; the `question` is empty if the screen shows its plan already."""
         from advisor.tui import actions  # noqa: PLC0415 - see the class
 
-        actions.start_from_answers(self, "" if shows_plan else "Start this run?")
+        actions.start_from_answers(self, question)
 
     def action_show_run(self) -> None:
         """Show the run that is going on."""
@@ -264,6 +267,16 @@ class AdvisorApp(App[int]):
             self.clear_notifications()  # they would cover the question
             self.push_screen(dialog, on_reply)
 
+    def confirm(self, dialog: ChoiceDialog[bool], act: Callable[[], object]) -> None:
+        """Ask whether to do something, and do it if the answer is yes."""
+
+        def on_reply(agreed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
+            with self.showing_errors():
+                if agreed:
+                    act()
+
+        self.ask(dialog, on_reply)
+
     def ask_to_run(
         self,
         question: str,
@@ -274,11 +287,11 @@ class AdvisorApp(App[int]):
         """Run a command of this program in the terminal, if the user agrees."""
         from advisor.tui.questions import command_dialog  # noqa: PLC0415 - rarely used
 
-        def on_closed(agreed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
-            if agreed and self.run_in_terminal(arguments) == 0:
+        def run() -> None:
+            if self.run_in_terminal(arguments) == 0:
                 on_success()
 
-        self.ask(command_dialog(question, details, arguments), on_closed)
+        self.confirm(command_dialog(question, details, arguments), run)
 
     def action_doctor(self) -> None:
         """Print the checks of this machine in the terminal."""
@@ -327,7 +340,13 @@ class AdvisorApp(App[int]):
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
         """Ignore keys that arrive while the program ends: no screen can be opened any more."""
-        return not self._exit and await super().run_action(action, default_namespace, namespaces)
+        try:
+            return not self._exit and await super().run_action(
+                action, default_namespace, namespaces
+            )
+        except UserError as error:
+            self.show_error(error)
+            return True
 
     def exit_message(self) -> str:
         """Return a line for the shell: the last answer, or how to come back to the run."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
-from advisor.domain.run_state import Header
 from advisor.errors import UserError
 from advisor.execute import execution
 from advisor.report.answer import headline
@@ -72,16 +70,17 @@ class RunController:
 
     def open(self, name: str) -> None:
         """Show the results of a stored run or document, or the progress of a run."""
+        context, catalogue = self._app.context, self._app.catalogue
+
+        def read() -> RunAnswer:
+            document = open_answer(name, context)
+            return RunAnswer(document, catalogue.for_question(document.question), file=name)
+
         if is_file(name):
-            context, catalogue = self._app.context, self._app.catalogue
-
-            def read() -> RunAnswer:
-                document = open_answer(name, context)
-                return RunAnswer(document, catalogue.for_question(document.question), file=name)
-
             self._app.background.start("results", read, self.show_answer)
-        elif run := self._find(name):
-            self._open_run(run)
+            return
+        with self._app.showing_errors():
+            self._open_run(self._find(name))
 
     def _open_run(self, run: Run) -> None:
         session = self.session
@@ -97,23 +96,18 @@ class RunController:
 
     def resume(self, name: str) -> None:
         """Go on with a run if the user agrees; show it if another process works on it."""
-        run = self._find(name, execution.refuse_imported)
-        if run is None:
-            return
+        run = self._find(name)
+        execution.refuse_imported(run.header())
         if run.is_active():
             self._open_run(run)
         else:
             actions.resume(self._app, run)
 
-    def _find(self, name: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
-        """Return the run, or None after showing why it is unreadable or does not pass `check`."""
-        try:
-            run = self._app.context.store.find(name)
-            check(run.header())
-            run.state()
-        except UserError as error:
-            self._app.show_error(error)
-            return None
+    def _find(self, name: str) -> Run:
+        """Return the run; raise the error of one that cannot be read."""
+        run = self._app.context.store.find(name)
+        run.header()
+        run.state()
         return run
 
     def run(self, run: Run, wait_seconds: float | None = None) -> None:
@@ -198,31 +192,25 @@ class RunController:
 
     def toggle_pause(self) -> None:
         """Pause the run after the current timed section, or continue it."""
-        try:
+        with self._app.showing_errors():
             if self.session is None or not self.session.toggle_pause():
                 self._app.notify(NOT_CONTROLLED_MESSAGE)
-        except UserError as error:
-            self._app.show_error(error)
 
     def ask_to_cancel(self) -> None:
         """End the run after a confirmation; then show the results so far."""
+        session = self.session
 
-        def on_answer(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
-            if not confirmed or self.session is None:
-                return
-            try:
-                self.session.cancel()
-            except UserError as error:
-                self._app.show_error(error)
-            else:
+        def cancel() -> None:
+            if session is not None:
+                session.cancel()
                 self.show_results()
 
-        if self.session is not None and not self.session.is_running:
+        if session is not None and not session.is_running:
             self.show_results()
-        elif self.session is None or not self.session.is_controlled:
+        elif session is None or not session.is_controlled:
             self._app.notify(NOT_CONTROLLED_MESSAGE)
         else:
-            self._app.ask(cancel_dialog(), on_answer)
+            self._app.confirm(cancel_dialog(), cancel)
 
     def ask_to_leave(self) -> None:
         """End the program; while a run goes on, only after a confirmation."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
@@ -10,8 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
 
-from advisor.errors import UserError
-from advisor.store.store import Store
 from advisor.tui import text
 from advisor.tui.questions import LineDialog, delete_dialog
 from advisor.tui.screens.runs import MOST_RUNS, RunsScreen, StoredItem, format_age
@@ -150,7 +147,9 @@ a run, d deletes it; p3-advisor note and delete do the same."""
             return
 
         def write(note: str) -> str:
-            self._change_store(lambda store: store.find(item.entry.run_id).write_note(note))
+            with self.app.showing_errors():
+                self.app.context.store.find(item.entry.run_id).write_note(note)
+            self.read_runs()
             return ""
 
         lead = f"Note on run {item.entry.run_id}; an empty note is removed."
@@ -162,23 +161,14 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         if item is None:
             return
 
-        def delete(store: Store) -> None:
-            store.delete(item.entry.run_id)
+        def delete() -> None:
+            self._marked = [run_id for run_id in self._marked if run_id != item.entry.run_id]
+            try:
+                self.app.context.store.delete(item.entry.run_id)
+            finally:
+                self.read_runs()
 
-        def on_answer(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
-            if confirmed:
-                self._marked = [run_id for run_id in self._marked if run_id != item.entry.run_id]
-                self._change_store(delete)
-
-        self.app.ask(delete_dialog(item.entry), on_answer)
-
-    def _change_store(self, change: Callable[[Store], object]) -> None:
-        """Change the store and list the runs again; show why it failed."""
-        try:
-            change(self.app.context.store)
-        except UserError as error:
-            self.app.show_error(error)
-        self.read_runs()
+        self.app.confirm(delete_dialog(item.entry), delete)
 
     def action_new(self) -> None:
         self.app.action_new_question()

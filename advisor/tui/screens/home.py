@@ -59,14 +59,14 @@ class HomeScreen(RunsScreen):
 
     HELP_TEXT = """\
 Enter opens the row under the cursor: a new question, a run that is going on, an answer, or the
-recorded run that is part of the program. n asks a new question; ctrl+r measures at once with the
-default answers. ctrl+g shows the run that is going on, r resumes
-the stopped run under the cursor. H lists all stored runs."""
+recorded run that is part of the program. n asks a new question; ctrl+r measures with the present
+answers, at first the built-in model. ctrl+g shows the run that is going on, r resumes the stopped
+run under the cursor. H lists all stored runs."""
     TERMS = ("P3", "workflow", "run", "trust")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("enter", "open", "Open"),
         bind("n", "app.new_question", "New", "a new question", name="new"),
-        bind("ctrl+r", "app.start_now", "Measure demo", "measure the built-in model", name="run"),
+        bind("ctrl+r", "app.start_now", "Run now", "measure with the present answers", name="run"),
         bind("H", "app.history", "History", name="history"),
         bind("d", "app.doctor", "Check machine", "check it for problems", name="doctor"),
     ]

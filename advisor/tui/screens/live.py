@@ -19,7 +19,6 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
-from advisor.errors import UserError
 from advisor.report.answer import has_unfit_problem, headline
 from advisor.text_format import format_interval, format_milliseconds, format_number, format_share
 from advisor.tui import text
@@ -220,20 +219,14 @@ measurements."""
         if arm is None or session is None:
             return
 
-        def on_answer(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
-            if not confirmed:
-                return
-            try:
-                session.skip(arm)
-            except UserError as error:
-                self.app.show_error(error)
-            else:
-                self.notify(f"{arm} is skipped, as soon as it starts if it has not started")
+        def skip() -> None:
+            session.skip(arm)
+            self.notify(f"{arm} is skipped, as soon as it starts if it has not started")
 
         if refusal := session.why_not_skipped(arm):
             self.notify(refusal)
         else:
-            self.app.ask(skip_dialog(arm), on_answer)
+            self.app.confirm(skip_dialog(arm), skip)
 
     def action_log(self) -> None:
         self.toggle_class("-log")

@@ -10,7 +10,6 @@ from textual.binding import BindingType
 from textual.widgets import TabbedContent
 
 from advisor.decide.unmeasured import arms_to_retry
-from advisor.errors import UserError
 from advisor.execute.execution import keeps_builds
 from advisor.report.answer import has_unfit_problem
 from advisor.tui import actions, text
@@ -153,10 +152,8 @@ time between tokens, in milliseconds, at the first batch size."""
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
         """Decide again with the changed weights."""
-        try:
+        with self.app.showing_errors():
             self.answer = self.original.with_priorities(event.priorities)
-        except UserError as error:
-            self.app.show_error(error)
         self.draw()
 
     def action_undo(self) -> None:

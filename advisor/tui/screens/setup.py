@@ -133,7 +133,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         if self.step_index == LAST_STEP and not self._plan_step().is_ready:
             self.notify("the plan is not ready", timeout=2)
         elif self._store_answers():
-            self.app.start_now(shows_plan=self.step_index == LAST_STEP)
+            self.app.action_start_now(*([""] if self.step_index == LAST_STEP else []))
 
     def _store_answers(self) -> bool:
         """Store the answer; return False after showing why it is invalid."""
