@@ -9,14 +9,11 @@ import os
 import pathlib
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
-from textual.dom import DOMNode
-from textual.notifications import SeverityLevel
 from textual.screen import Screen, ScreenResultType
 from textual.theme import Theme
 
@@ -186,18 +183,9 @@ class AdvisorApp(App[int]):
         except UserError as error:
             self.show_error(error)
 
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = False,  # noqa: ARG002 - Textual's interface
-    ) -> None:
+    def notify(self, message: str, **options: Any) -> None:  # noqa: ANN401 - Textual's
         """Show a message as it is: it may have names of models and logs."""
-        message = text.printable(message, MAX_MESSAGE)
-        super().notify(message, title=title, severity=severity, timeout=timeout)
+        super().notify(text.printable(message, MAX_MESSAGE), **{**options, "markup": False})
 
     # Screens
 
@@ -333,17 +321,10 @@ class AdvisorApp(App[int]):
             self._run_controller.terminate()
         self.exit(code)
 
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
+    async def run_action(self, *arguments: Any, **options: Any) -> bool:  # noqa: ANN401 - Textual's
         """Ignore keys that arrive while the program ends: no screen can be opened any more."""
         try:
-            return not self._exit and await super().run_action(
-                action, default_namespace, namespaces
-            )
+            return not self._exit and await super().run_action(*arguments, **options)
         except UserError as error:
             self.show_error(error)
             return True

@@ -91,8 +91,6 @@ class AsciiFilter(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's interface
         return [
-            Segment(to_ascii(text), style, control)
-            if not text.isascii()
-            else Segment(text, style, control)
+            Segment(text if text.isascii() else to_ascii(text), style, control)
             for text, style, control in segments
         ]

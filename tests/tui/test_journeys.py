@@ -92,13 +92,13 @@ async def test_an_invalid_field_is_reported_as_it_is_left_and_keeps_the_question
             value.focus()
             await pilot.press("tab")
             await wait_for(pilot, lambda: not setup.query_one("#error").has_class("-shown"))
-        app.notify("something else", timeout=60)
-        await wait_for_text(pilot, "something else")
+        app.notify("[/something] else", timeout=60)
+        await wait_for_text(pilot, "[/something] else")
         sizes.focus()
         sizes.value = "x"
         await pilot.press("enter")
         await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
-        await wait_for(pilot, lambda: "something else" not in screen_text(pilot))
+        await wait_for(pilot, lambda: "[/something] else" not in screen_text(pilot))
 
 
 @async_test

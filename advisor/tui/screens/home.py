@@ -31,7 +31,7 @@ TRADE_OFF = (
     "P3 is the trade-off between Performance, Productivity and Portability: no workflow wins all "
     "three, so you say what matters."
 )
-NEW_ROW, EXAMPLE_PREFIX = "new", "example:"
+NEW_ROW = "new"
 #: Newest runs that are listed.
 MOST_LISTED = 50
 #: Seconds between two looks at the runs that are going on.
@@ -108,7 +108,7 @@ run under the cursor. H lists all stored runs."""
                 cells["answer"] = ", ".join(filter(None, (item.state, item.progress)))
             rows[item.entry.run_id] = {"mark": MARKS[item.state], **cells}
         for file, answer in list_examples().items():
-            rows[f"{EXAMPLE_PREFIX}{file}"] = {
+            rows[str(file)] = {
                 "mark": "\N{BLACK STAR}",
                 "model": answer.question.model.name.rpartition("/")[2],
                 "answer": "a recorded example",
@@ -133,7 +133,7 @@ run under the cursor. H lists all stored runs."""
         if row in {NEW_ROW, None}:
             self.app.action_new_question()
         else:
-            self.app.run_controller.open(str(row).removeprefix(EXAMPLE_PREFIX))
+            self.app.run_controller.open(str(row))
 
 
 def describe_machine(machine: Machine | None) -> str:

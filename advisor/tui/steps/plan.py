@@ -117,10 +117,7 @@ class PlanStep(Step):
         if self._draft is None or row is None:
             return
         if row == self._draft.plan.baseline.id:
-            self.notify(
-                "the baseline is always measured: all other arms are compared with it",
-                markup=False,
-            )
+            self.notify("the baseline is always measured: all other arms are compared with it")
         elif row in {arm.id for arm in distinct_arms(self._draft)}:
             self._left_out ^= {row}
             self._draw()
@@ -145,14 +142,7 @@ class PlanStep(Step):
     def action_create_env(self) -> None:
         """Create the environment, then make the plan again."""
         workflow = self._installable_workflow()
-        if workflow is None:
-            return
-        if self.app.run_controller.owned_host is not None:
-            self.notify(
-                "a run is in progress; creating an environment would disturb it",
-                severity="warning",
-                markup=False,
-            )
+        if workflow is None or self.app.run_controller.refuse_if_busy():
             return
         self.app.ask_to_run(
             f"Create an environment for {text.printable(workflow.title, 60)}?",
