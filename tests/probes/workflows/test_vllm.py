@@ -65,7 +65,7 @@ def test_the_handed_out_lines_have_the_limits_of_the_measured_engine(
     monkeypatch.setattr(vllm, "memory_share", lambda _subject, _request: 0.5)
     monkeypatch.setattr(vllm, "_started", {"arguments": {}, "variables": {}})
     request, environment = make_request(tmp_path, device, 1), dict[str, str]()
-    monkeypatch.setattr(vllm.os, "environ", environment)
+    monkeypatch.setattr(os, "environ", environment)
     assert "max_model_len" not in vllm.integration(request), "of no engine"
     vllm.build(EngineSubject(request), [], request)
     measured, variables = engine.LLM.call_args.kwargs, dict(environment)
