@@ -38,7 +38,7 @@ __all__ = [
 
 
 #: Follows a call that drops the names of a dictionary, in the lines for users.
-AS_LIST = "  # a list of all that the model returns, in its order; the keys of a dict are lost"
+AS_LIST = "  # a list in the order of what the model returns, without the keys of a dict"
 
 
 class UnsupportedError(Exception):

@@ -237,9 +237,9 @@ def classify(
 ) -> Result:
     """Return the result; a speed-up may be lower by the share `tolerance`.
 
-    Wrong outputs have reached none. It is slower or faster if typical and fastest calls say so. A
-    gain is undecided where it is as measured and may still be none, and on a `busy` machine where
-    it is smaller.
+    Wrong outputs have reached none. It is slower or faster if typical and fastest calls say so. It
+    is undecided where it is as measured and may still be no gain, and on a `busy` machine where it
+    is smaller.
     """
     if reached is None:
         return "wrong"
@@ -247,9 +247,16 @@ def classify(
     least, most = bounds(measured)
     if high < least * (1 - tolerance):
         return "undecided" if busy else "slower"
-    if low <= 1 < measured.value * (1 - tolerance):
-        return "undecided"
-    return "faster" if low > most * (1 + tolerance) else "holds"
+    if low > most * (1 + tolerance):
+        return "faster"
+    may_be_none = low <= 1 < measured.value * (1 - tolerance)
+    return "undecided" if may_be_none or shows_nothing(measured, tolerance) else "holds"
+
+
+def shows_nothing(measured: Interval, tolerance: float) -> bool:
+    """Return whether a measured speed-up may be a gain as well as a loss beyond the tolerance."""
+    least, most = bounds(measured)
+    return least * (1 + tolerance) < 1 < most * (1 - tolerance)
 
 
 def bounds(speedup: Interval) -> tuple[float, float]:
@@ -309,6 +316,8 @@ def _next_step(found: Verification) -> str:
         )
     if found.result == "wrong":
         return "do not use its outputs; measure again, which checks them: p3-advisor recommend"
+    if shows_nothing(found.speedup, found.tolerance):
+        return "measure the speed-up itself again: p3-advisor recommend --wait-for-quiet 5min"
     if found.load_check.problems:
         return f"stop the other work on this machine, then {again}"
     stays = "undecided" if found.result == "undecided" else "slower"

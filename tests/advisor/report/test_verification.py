@@ -165,6 +165,8 @@ def test_a_gain_that_may_be_none_or_is_missed_on_a_busy_machine_is_undecided(
     unclear = Interval(value=1.5, low=0.9, high=2.5)
     same = Interval(value=1.0, low=1.0, high=1.0)
     assert verification.classify(unclear, same, 0.05) == "undecided"
+    any_speed, twice = Interval(value=0.3, low=0.02, high=3.3), Interval(value=2, low=2, high=2)
+    assert verification.classify(any_speed, twice, 0.05) == "undecided"
     assert verification.classify(same, same, 0.05) == "holds", "no gain was promised"
 
 
