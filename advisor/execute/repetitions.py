@@ -241,11 +241,14 @@ def leaders_of(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
     """Return the baseline, the advised arm and its rivals.
 
     The rivals are the other arms that may lead, those first that lead where their gain is shown, or
-    the best arm of another workflow where none may.
+    the best arm of another workflow where none may. A run that is resumed although it is finished
+    may have no answer because the machine was busy: the best arms are its leaders then.
     """
     advice = answer.recommendation
     if advice is None or answer.advised is None:
-        return ()
+        viable = [arm.arm for arm in answer.scores if not arm.failures]
+        chosen = {plan.baseline.id, *viable[:MOST_RIVALS]} if answer.measured_on else set[str]()
+        return tuple(arm for arm in plan.arms if arm.id in chosen)
     advised = answer.advised.scored
     unproven = [each.arm for each in answer.scores if each.unproven and each.rank < advised.rank]
     others = [each.arm for each in answer.scores if each.workflow != advised.workflow]

@@ -161,6 +161,17 @@ def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measure
     assert last_outcomes[BASELINE] == Outcome()
 
 
+def test_a_run_without_an_answer_has_leaders_once_it_is_resumed() -> None:
+    names = (BASELINE, "first", "second", "third")
+    answer = built_answers.answer(
+        scores=tuple(builders.scored_arm(name) for name in names[1:]), recommendation=None
+    )
+    plan = Plan(arms=tuple(map(builders.arm, names)), excluded=())
+    assert leaders_of(answer, plan) == ()
+    resumed = msgspec.structs.replace(answer, measured_on=1)
+    assert [arm.id for arm in leaders_of(resumed, plan)] == [*names[:3]]
+
+
 def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
     fake_context: Callable[[], Context],
 ) -> None:
