@@ -111,7 +111,13 @@ def assess(
     shares[advised.arm] = round(share, 4)
     least = advised.score + advised.bonus + rule.near
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
-    needs_speed, is_checked = priorities.shares()[PERFORMANCE] > 0, _is_checked(results, advised)
+    needs_speed = priorities.shares()[PERFORMANCE] > 0
+    is_checked = all(
+        checked.accuracy_class != "unchecked"
+        for entry in results.measurements
+        if entry.arm == advised.arm
+        for checked in entry.correctness
+    )
     is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked
     drawn_word = _word(share, high, rule)
     word: DecisionWord | None = drawn_word if len(candidates) > 1 else None
@@ -172,15 +178,6 @@ def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Result
     if advised.arm == results.baseline:
         return "no-change"
     return "speed" if advised.speedup > first.speedup else "exactness"
-
-
-def _is_checked(results: Results, advised: ScoredArm) -> bool:
-    return all(
-        checked.accuracy_class != "unchecked"
-        for entry in results.measurements
-        if entry.arm == advised.arm
-        for checked in entry.correctness
-    )
 
 
 def _share_and_quantile(own: Collection[Draws], rule: DecisionRule) -> tuple[float, float]:

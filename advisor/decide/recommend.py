@@ -142,11 +142,7 @@ def _guideline_opinion(
 
 def find_best_exact(viable: Sequence[ScoredArm], results: Results) -> str | None:
     """Return the first arm by rank whose outputs are exact; None without one."""
-    exact = {
-        entry.arm
-        for entry in results.measurements
-        if all(checked.accuracy_class == "exact" for checked in entry.correctness)
-    }
+    exact = {entry.arm for entry in results.measurements if entry.is_exact}
     return next((arm.arm for arm in viable if arm.arm in exact), None)
 
 
@@ -156,10 +152,9 @@ def find_errors(results: Results) -> dict[str, float]:
 
 
 def _error(measurement: Measurement) -> float:
-    checks = measurement.correctness
-    if all(each.accuracy_class == "exact" for each in checks):
+    if measurement.is_exact:
         return 0.0
-    error = worst_error(checks)
+    error = worst_error(measurement.correctness)
     return math.inf if error is None else error
 
 

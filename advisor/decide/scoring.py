@@ -217,9 +217,7 @@ def class_number(measurement: Measurement) -> int | None:
     loss = measurement.trained_loss
     if loss is not None and loss.loss_class is not None:
         return TIERS.get(loss.loss_class, 0)
-    checks = measurement.correctness
-    is_exact = bool(checks) and all(each.accuracy_class == "exact" for each in checks)
-    return TIERS["A"] if is_exact else None
+    return TIERS["A"] if measurement.correctness and measurement.is_exact else None
 
 
 def find_failures(

@@ -320,6 +320,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     variants: tuple[Variant, ...] = ()
 
     @property
+    def is_exact(self) -> bool:
+        """Whether no output was found to be less than exact."""
+        return all(each.accuracy_class == "exact" for each in self.correctness)
+
+    @property
     def fastest_start(self) -> Start | None:
         """The way with the shortest start; that with fewer lines where two digits are equal.
 

@@ -181,9 +181,7 @@ def _gains_at(answer: Answer, shape: Shape) -> dict[str, Interval]:
         each.arm: cell.speedup
         for each in answer.results.measurements
         for cell in each.cells
-        if each.arm != answer.results.baseline
-        and cell.shape == shape
-        and all(checked.accuracy_class == "exact" for checked in each.correctness)
+        if each.arm != answer.results.baseline and cell.shape == shape and each.is_exact
     }
 
 
