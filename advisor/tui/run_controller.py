@@ -193,8 +193,8 @@ class RunController:
     def toggle_pause(self) -> None:
         """Pause the run after the current timed section, or continue it."""
         with self._app.showing_errors():
-            if self.session is None or not self.session.toggle_pause():
-                self._app.notify(NOT_CONTROLLED_MESSAGE)
+            if self.session is not None:
+                self.session.toggle_pause()
 
     def ask_to_cancel(self) -> None:
         """End the run after a confirmation; then show the results so far."""

@@ -16,7 +16,6 @@ from advisor.decide.decision import evaluate
 from advisor.decide.rounds import controls
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.event_folding import fold
-from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import LoggedEvent, ProvisionalAnswer, WorkerReported
 from advisor.domain.run_state import Header, RunState
 from advisor.report import progress_lines
@@ -118,18 +117,14 @@ class RunSession:
         """Whether a process works on the run, which this or another program may have started."""
         return not self.is_replay and self.is_running
 
-    def toggle_pause(self) -> bool:
+    def toggle_pause(self) -> None:
         """Pause after the current timed section, or continue.
 
-        Return False if no process works on the run; raise `RunNotControllableError` if it belongs
-        to another user.
+        Raise `RunNotControllableError` if the run belongs to another user.
         """
-        if not self.is_controlled:
-            return False
         is_pausing = not (self.is_paused or self.is_pause_requested)
         self.run.control.send("pause" if is_pausing else "go")
         self.is_pause_requested = is_pausing
-        return True
 
     def cancel(self) -> None:
         if self.host is not None:
@@ -140,9 +135,7 @@ class RunSession:
     def why_not_skipped(self, arm: str) -> str:
         """Return why an arm cannot be skipped; empty if it can, also before its worker starts."""
         processes = self.state.processes.get(arm, ())
-        if not self.is_controlled:
-            return NOT_CONTROLLED_MESSAGE
-        if arm == REFERENCE or arm in controls(self.state):
+        if arm in controls(self.state):
             return f"{arm} cannot be skipped: the other arms are compared with it"
         has_ended = processes and processes[-1].outcome is not None
         return f"{arm} has ended" if has_ended else ""
