@@ -278,6 +278,8 @@ def error_of(name: str, failure: Failure | None) -> UserError:
         case Failure("timed-out", reason=reason, fix=fix):
             longer = "measure with a longer --budget, while nothing else uses the machine"
             return _not_viable(name, reason, fix or longer)
+        case Failure(reason=reason, fix=str(fix), skip_cause="out-of-time"):
+            return BudgetSpentError(f"nothing was timed: {name} was {reason}", fix)
         case _:
             return _not_viable(name, failure.reason, failure.fix)
 

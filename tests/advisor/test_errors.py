@@ -9,6 +9,7 @@ import pytest
 
 from advisor import errors, settings
 from advisor.errors import SettingsError, UserError
+from probes.wire.outcome import Failure
 
 
 def subclasses_of(parent: type[UserError]) -> list[type[UserError]]:
@@ -46,6 +47,13 @@ def test_an_error_has_its_own_name_and_a_meaning(kind: type[UserError]) -> None:
 )
 def test_exit_codes_are_stable(kind: type[UserError], code: int) -> None:
     assert kind.exit_code == code
+
+
+def test_a_baseline_that_was_not_reached_is_no_failure_of_it() -> None:
+    late = Failure("skipped", "build", "not built", "allow more", skip_cause="out-of-time")
+    found = errors.error_of("pytorch-eager", late)
+    assert (type(found), found.next_step) == (errors.BudgetSpentError, "allow more")
+    assert type(errors.error_of("pytorch-eager", None)) is errors.NothingViableError
 
 
 @pytest.mark.parametrize(
