@@ -130,23 +130,19 @@ def test_ages(context: Context) -> None:
 
 
 @async_test
-async def test_a_key_that_follows_q_opens_nothing(context: Context) -> None:
+async def test_the_load_is_that_of_now_and_a_key_that_follows_q_opens_nothing(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.machine())
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        await wait_for_screen(pilot, HomeScreen)
+        for load in (7.5, 0.5):
+            monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+            await wait_for_text(pilot, f"load {load}")
         for key in "qn":  # without waiting between the keys
             app.simulate_key(key)
         await wait_for(pilot, lambda: app.return_value == 0)
     assert app.defect is None
-
-
-@async_test
-async def test_the_load_is_that_of_now(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.machine())
-    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
-        for load in (7.5, 0.5):
-            monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
-            await wait_for_text(pilot, f"load {load}")
 
 
 def test_a_list_of_runs_may_be_read_after_the_widgets_are_gone() -> None:

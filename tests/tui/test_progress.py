@@ -46,6 +46,8 @@ from probes.wire.events import Ready, Serving
 from probes.wire.outcome import Outcome
 
 QUESTION = builders.question(batch_sizes=(1, 2))
+BUDGET = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
+LIMITED = msgspec.structs.replace(QUESTION, budget=BUDGET)
 MEASURED = "Measuring batch"
 ENDS: dict[int, EndCause] = {1: "decided", 2: "decided"}
 SERVING = Serving(
@@ -62,14 +64,12 @@ SERVING = Serving(
 
 
 def test_a_resumed_run_has_its_time_limit_again() -> None:
-    budget = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
-    question = msgspec.structs.replace(QUESTION, budget=budget)
     state = builders.run_state({builders.BASELINE: builders.process()})
     again = fold([LoggedEvent(seq=7, at=80.0, run_event=Resumed())], state)
-    assert remaining_seconds(again, question, 90.0) == pytest.approx(90)
-    assert remaining_seconds(state, question, 90.0) == pytest.approx(10)
-    assert remaining_seconds(state, question, 140.0) is None, "it goes on after its limit"
-    unlimited = msgspec.structs.replace(question, all_arms=True)
+    assert remaining_seconds(again, LIMITED, 90.0) == pytest.approx(90)
+    assert remaining_seconds(state, LIMITED, 90.0) == pytest.approx(10)
+    assert remaining_seconds(state, LIMITED, 140.0) is None, "it goes on after its limit"
+    unlimited = msgspec.structs.replace(LIMITED, all_arms=True)
     assert remaining_seconds(state, unlimited, 90.0) is None
 
 
@@ -216,8 +216,6 @@ def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
 
 
 def test_no_time_is_counted_and_no_stage_named_while_the_run_waits_for_a_quiet_machine() -> None:
-    budget = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
-    question = msgspec.structs.replace(QUESTION, budget=budget)
     state = builders.run_state({}, opened={}, closed={})
     load = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=0.0, stolen_share=0.0)
     busy: tuple[QuietProblem, ...] = ("cpu-busy",)
@@ -227,5 +225,5 @@ def test_no_time_is_counted_and_no_stage_named_while_the_run_waits_for_a_quiet_m
             load=load, problems=problems, waited_seconds=waited, allowed_seconds=60.0
         )
         waiting = msgspec.structs.replace(state, load_check=check, finished=False)
-        assert remaining_seconds(waiting, question, 90.0) == left
+        assert remaining_seconds(waiting, LIMITED, 90.0) == left
         assert ("quiet" in stage_of(waiting)) == (left is None)

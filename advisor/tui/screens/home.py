@@ -64,7 +64,6 @@ answers, at first the built-in model. ctrl+g shows the run that is going on, r r
 run under the cursor. H lists all stored runs."""
     TERMS = ("P3", "workflow", "run", "trust")
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("enter", "open", "Open"),
         bind("n", "app.new_question", "New", "a new question", name="new"),
         bind("ctrl+r", "app.start_now", "Run now", "measure with the present answers", name="run"),
         bind("H", "app.history", "History", name="history"),
@@ -116,9 +115,6 @@ run under the cursor. H lists all stored runs."""
             }
         tables.first().fill(COLUMNS, rows)
 
-    def on_data_table_row_selected(self) -> None:
-        self.action_open()
-
     def offers(self, action: str) -> bool:
         return self.can_resume() if action == "resume" else action != "back"
 
@@ -128,7 +124,7 @@ run under the cursor. H lists all stored runs."""
     def on_data_table_row_highlighted(self) -> None:
         self.refresh_bindings()
 
-    def action_open(self) -> None:
+    def on_data_table_row_selected(self) -> None:
         row = self.query_one(Table).key_at_cursor()
         if row in {NEW_ROW, None}:
             self.app.action_new_question()
