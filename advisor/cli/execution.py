@@ -31,12 +31,12 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     """
     from advisor.decide.decision import decide
     from advisor.execute.execution import drop_refused
+    from advisor.report.answer import stop_notice
     from advisor.report.improvement import name_untried
 
-    resume = f"p3-advisor resume {run.directory.name}"
     interruption: InterruptedRunError | None = None
     try:
-        with resumable_with(resume):
+        with resumable_with(f"p3-advisor resume {run.directory.name}"):
             follow(run, output_format, wait_seconds)
     except InterruptedRunError as problem:
         interruption = problem
@@ -50,18 +50,11 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
         raise interruption
     print_answer(answer, output_format)
     if answer.recommendation is not None and output_format != "text":
-        for line in answer.headline:
-            print_status(line.text)
+        for line in (*(each.text for each in answer.headline), *stop_notice(answer)):
+            print_status(line)
         print_status(f"p3-advisor show {run.directory.name} prints the table")
     if answer.recommendation is not None and (titles := name_untried(answer, run.state())):
         print_status(f"p3-advisor improve {run.directory.name} tries the code with {titles}")
-    if interruption is not None:
-        waiting = [each.arm for each in answer.unmeasured if each.option is not None]
-        print_status(
-            "stopped before the end of the run"
-            + (f"; not measured: {', '.join(waiting)}" if waiting else "")
-            + f"; it goes on with: {resume}"
-        )
 
 
 def follow(run: Run, output_format: OutputFormat, wait_seconds: float | None = None) -> None:
