@@ -164,12 +164,11 @@ def current_stage(
     if is_raced and (state.repeats or not is_building):
         active = (FURTHER_STAGES.get(row.phase) for row in rows if row.status == "working")
         return _repetition(state) or next(active, None) or "Deciding what to measure next"
-    failed = sum(row.status == "failed" for row in rows)
+    total = sum(row.status != "failed" for row in rows)
     if not any(row.is_started for row in rows):
-        imported = sum(row.phase == "imported" for row in rows) + failed
-        return f"Importing the stacks, {imported} of {len(rows)}"
-    built = sum(row.is_built for row in rows) + failed
-    return f"Compiling, {built} of {len(rows)} processes ready"
+        imported = sum(row.phase == "imported" for row in rows)
+        return f"Importing the stacks, {imported} of {total}"
+    return f"Compiling, {sum(row.is_built for row in rows)} of {total} processes ready"
 
 
 def waits_for_quiet(state: RunState) -> bool:

@@ -43,12 +43,13 @@ from advisor.tui.progress import (
 from advisor.tui.screens.live import BAR_WIDTH, EMPTY, FULL, describe_leader, draw_load
 from advisor.tui.session import choose_leader
 from probes.wire.events import Ready, Serving
-from probes.wire.outcome import Outcome
+from probes.wire.outcome import Failure, Outcome
 
 QUESTION = builders.question(batch_sizes=(1, 2))
 BUDGET = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
 LIMITED = msgspec.structs.replace(QUESTION, budget=BUDGET)
 MEASURED = "Measuring batch"
+SKIPPED = Failure("skipped", "build", "by the user", skip_cause="user")
 ENDS: dict[int, EndCause] = {1: "decided", 2: "decided"}
 SERVING = Serving(
     url="http://127.0.0.1:1",
@@ -191,7 +192,10 @@ def test_after_the_races_the_stage_names_what_is_repeated() -> None:
     building = msgspec.structs.replace(builders.process(), ready=False, outcome=None, phase="build")
     processes = {**done.processes, "compiled": (building,)}
     late = stage_of(msgspec.structs.replace(done, processes=processes))
-    assert late.startswith("Compiling")
+    assert late.startswith("Compiling, 0 of ")
+    skipped = builders.process(ready=False, outcome=Outcome(SKIPPED))
+    failed = msgspec.structs.replace(done, processes={**processes, builders.BASELINE: (skipped,)})
+    assert "0 of 2 " in stage_of(failed), "a process that has failed is not ready"
     repeated = msgspec.structs.replace(done, repeats={1: ("compiled", "compiled#duplicate")})
     assert stage_of(repeated).endswith(" 1 in fresh processes: compiled")
     again = tuple(builders.process(repeat=each, outcome=Outcome()) for each in (0, 1))
