@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from advisor.ask.answers import SPELLINGS, Answers
+from advisor.ask.run_options import SPELLINGS, RunOptions
 from advisor.context import Context
 from advisor.decide.absent_gpu import draft_or_answer
 from advisor.domain.answer import Answer
@@ -82,8 +82,8 @@ def recommend(
     `UserError` for a question that cannot be measured.
     """
     context = _context()
-    answers = _read_answers(model, inputs, priorities, options, context)
-    run = draft_or_answer(answers, context, lambda: prepare_run(answers, context))
+    run_options = _read_options(model, inputs, priorities, options, context)
+    run = draft_or_answer(run_options, context, lambda: prepare_run(run_options, context))
     if isinstance(run, Answer):
         return Report(run)
     session = Session(run, context)
@@ -112,8 +112,8 @@ def prepare(
     The arguments are those of `recommend`. Iterate over `events()` of what is returned to measure.
     """
     context = _context()
-    answers = _read_answers(model, inputs, priorities, options, context)
-    return Session(prepare_run(answers, context), context)
+    run_options = _read_options(model, inputs, priorities, options, context)
+    return Session(prepare_run(run_options, context), context)
 
 
 @reports_errors
@@ -129,25 +129,25 @@ def _context() -> Context:
     return Context(environment=dict(os.environ), store=Store(default_home(os.environ)))
 
 
-def _read_answers(
+def _read_options(
     model: object,
     inputs: object,
     priorities: Mapping[str, float] | str | None,
     options: dict[str, object],
     context: Context,
-) -> Answers:
-    """Return the answers; a live module is saved, and measured at the batch size of its inputs."""
+) -> RunOptions:
+    """Return the options of a run; a live module is saved. The batch size is that of its inputs."""
     if isinstance(inputs, (str, pathlib.Path)):
         options["inputs"] = os.fspath(inputs)
     if isinstance(model, (str, pathlib.Path)):
-        return make_answers(str(model), priorities, options)
+        return make_options(str(model), priorities, options)
     name = save_live_model(model, inputs, default_home(context.environment) / "models")
     arguments, keywords = _split(inputs)
     shapes = [getattr(each, "shape", ()) for each in (*arguments, *keywords.values())]
     rows = {shape[0] for shape in shapes if shape}
     if len(rows) == 1:
         options.setdefault("batch_sizes", rows.pop())
-    return make_answers(name, priorities, options)
+    return make_options(name, priorities, options)
 
 
 def save_live_model(model: object, inputs: object, directory: pathlib.Path) -> str:
@@ -245,14 +245,14 @@ class _ProgressLine:
             self._handle.update(self._display.HTML(f"{bar} {html.escape(line)}"))
 
 
-def make_answers(
+def make_options(
     model: str, priorities: Mapping[str, float] | str | None, options: Mapping[str, object]
-) -> Answers:
-    """Return the answers; `options` are the fields of `Answers` but those that other arguments set.
+) -> RunOptions:
+    """Return the options of a run; `options` has those that no other argument sets.
 
     Raise `TypeError` for an unknown option and `SizeError` for a wrong value.
     """
-    known = {*Answers.__struct_fields__} - {"model", "priority", "preset"}
+    known = {*RunOptions.__struct_fields__} - {"model", "priority", "preset"}
     unknown = [name for name in options if name not in known]
     if unknown:
         message = f"unknown option {unknown[0]!r}: {choose_among(unknown[0], sorted(known))}"
@@ -270,7 +270,7 @@ def make_answers(
     elif priorities is not None:
         fields["priority"] = format_priorities(priorities)
     try:
-        return msgspec.convert({"model": model, **fields}, Answers)
+        return msgspec.convert({"model": model, **fields}, RunOptions)
     except msgspec.ValidationError as problem:
         raise SizeError(
             f"an option has a wrong value: {problem}", "see p3-advisor recommend --help"

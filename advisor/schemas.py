@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from advisor import errors
-from advisor.ask.answers import Answers
 from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load, rubric_directory
+from advisor.ask.run_options import RunOptions
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Models, Presets
@@ -34,7 +34,7 @@ SHIPPED: dict[str, Any] = {
     "history": list[HistoryEntry],
     "run-header": Header,
     "event": LoggedEvent,
-    "options": Answers,
+    "options": RunOptions,
     "criteria": Rubric,
     "workflow": Workflow,
     "models": Models,

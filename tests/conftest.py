@@ -19,7 +19,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from advisor.ask import rubric_files
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
@@ -270,10 +270,10 @@ def recorded_home(
             rubric=fake_rubric,
         )
         workflows = "quick,alike,misbehaving/segfault"
-        answers = Answers(
+        run_options = RunOptions(
             batch_sizes="1,2", budget="2s", all_arms=True, workflows=workflows, gpu="cpu"
         )
-        for _ in execute(prepare(answers, context), context):
+        for _ in execute(prepare(run_options, context), context):
             pass
 
     copy = tmp_path_factory.mktemp("recorded") / "home"

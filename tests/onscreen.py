@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets._footer import FooterKey
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
@@ -139,10 +139,10 @@ def replay_app(context: Context, run: Run, **options: Any) -> AdvisorApp:
     return AdvisorApp(LaunchOptions(replay=str(run.directory), speed=1000.0, **options), context)
 
 
-def asking_app(context: Context, host: StartHost | None = None, **answers: Any) -> AdvisorApp:
+def asking_app(context: Context, host: StartHost | None = None, **run_options: Any) -> AdvisorApp:
     """Return the app with initial answers, by default for the CPU."""
-    given = Answers(**{"gpu": "cpu", **answers})
-    return AdvisorApp(LaunchOptions(answers=given), context, start_host=host)
+    given = RunOptions(**{"gpu": "cpu", **run_options})
+    return AdvisorApp(LaunchOptions(run_options=given), context, start_host=host)
 
 
 def async_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

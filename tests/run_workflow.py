@@ -17,7 +17,7 @@ import tempfile
 
 import msgspec
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import WorkerEnded, WorkerReported
@@ -28,10 +28,10 @@ from advisor.store.store import Store
 from probes.wire.events import PhaseStarted
 
 
-def run_arms(answers: Answers, folder: pathlib.Path) -> bool:
+def run_arms(run_options: RunOptions, folder: pathlib.Path) -> bool:
     """Build and check the arms of the workflow, print the events; return whether none failed."""
     context = Context(environment=os.environ, store=Store(folder))
-    run = prepare(answers, context)
+    run = prepare(run_options, context)
     plan, failed = run.state().plan, False
     arms = [arm for arm in plan.arms if arm != plan.baseline and not arm.duplicate_of]
     with WorkerSession(run_config_of(run, run.header(), context)) as session:
@@ -64,8 +64,8 @@ def main() -> None:
     parser.add_argument("--batch-sizes", default="4")
     options = vars(parser.parse_args())
     with tempfile.TemporaryDirectory() as folder:
-        answers = Answers(workflows=options.pop("workflow"), **options)
-        sys.exit(not run_arms(answers, pathlib.Path(folder)))
+        run_options = RunOptions(workflows=options.pop("workflow"), **options)
+        sys.exit(not run_arms(run_options, pathlib.Path(folder)))
 
 
 if __name__ == "__main__":

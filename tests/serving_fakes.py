@@ -10,7 +10,7 @@ import venv
 import builders
 
 from advisor.ask import rubric_files
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.probing.environments import registry
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
@@ -90,8 +90,8 @@ def write_lengths(home: pathlib.Path) -> str:
     return str(file)
 
 
-def ask(lengths: str, workflows: str, rate: float = 0.0, budget: str = "quick") -> Answers:
-    return Answers(
+def ask(lengths: str, workflows: str, rate: float = 0.0, budget: str = "quick") -> RunOptions:
+    return RunOptions(
         task="serve",
         model="demo/llama",
         gpu="cpu",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import builders
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
@@ -127,9 +127,9 @@ def exhaust(events: Iterable[object]) -> None:
         pass
 
 
-def execute_run(context: Context, answers: Answers) -> Run:
+def execute_run(context: Context, run_options: RunOptions) -> Run:
     """Return a new run of these answers, executed to its end."""
-    run = prepare(answers, context)
+    run = prepare(run_options, context)
     exhaust(execute(run, context))
     return run
 

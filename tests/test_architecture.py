@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 
 from advisor import errors
 from advisor.ask import planning, rubric_files
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.workflow import Workflow
@@ -440,7 +440,7 @@ def test_an_added_workflow_is_measured_and_shown(
 ) -> None:
     context = extend_catalogue()
     run = prepare(
-        Answers(gpu="cpu", batch_sizes="1", budget="2s", all_arms=True, workflows="throw-away"),
+        RunOptions(gpu="cpu", batch_sizes="1", budget="2s", all_arms=True, workflows="throw-away"),
         context,
     )
     for _ in execute(run, context):

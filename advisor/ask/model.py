@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from advisor.ask import model_files
-from advisor.ask.answers import Answers
 from advisor.ask.option_values import parse_inputs
+from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Models
 from advisor.domain.model import (
     ExportedModel,
@@ -49,26 +49,26 @@ RANDOM_WEIGHTS, HUB_WEIGHTS = "random", "hub"
 POINTER_START = b"version https://git-lfs.github.com/spec/"
 
 
-def parse_model(answers: Answers, models: Models) -> Model:
+def parse_model(run_options: RunOptions, models: Models) -> Model:
     """Return the model; raise a `UserError` when the text names none."""
-    model = _find_model(answers, models)
-    if answers.weights_from and not isinstance(model, TransformersModel):
+    model = _find_model(run_options, models)
+    if run_options.weights_from and not isinstance(model, TransformersModel):
         raise ModelRefusedError(
-            f"--weights-from does not apply to {answers.model!r}",
+            f"--weights-from does not apply to {run_options.model!r}",
             "leave it out: it is for models of transformers",
         )
-    if not answers.inputs:
+    if not run_options.inputs:
         return model
     if isinstance(model, (SyntheticModel, TransformersModel)):
         raise ModelRefusedError(
-            f"--inputs does not apply to {answers.model!r}",
+            f"--inputs does not apply to {run_options.model!r}",
             "give the model as file.py:factory with example inputs",
         )
-    return msgspec.structs.replace(model, inputs=parse_inputs(answers.inputs))
+    return msgspec.structs.replace(model, inputs=parse_inputs(run_options.inputs))
 
 
-def _find_model(answers: Answers, models: Models) -> Model:
-    text = answers.model
+def _find_model(run_options: RunOptions, models: Models) -> Model:
+    text = run_options.model
     if text in {models.demo.name, SMALL_DEMO}:
         return models.demo
     if text == models.demo_gpu.name:
@@ -80,7 +80,7 @@ def _find_model(answers: Answers, models: Models) -> Model:
         parameters = model_files.count_in_config(config, models.gated_decoders)
         return TransformersModel(
             name=text,
-            weights=parse_weights(answers.weights_from),
+            weights=parse_weights(run_options.weights_from),
             config=config,
             parameters=parameters,
         )
@@ -88,12 +88,12 @@ def _find_model(answers: Answers, models: Models) -> Model:
     if text.endswith((".onnx", ".pt2")) or os.path.isfile(text):  # noqa: PTH113
         return _parse_file(text)
     if os.path.isdir(text):  # noqa: PTH112 - as above
-        return parse_directory(text, answers, models)
+        return parse_directory(text, run_options, models)
     if ":" in text:
         return _parse_factory(text)
-    if HUB_NAME.fullmatch(text) and not answers.offline:
-        return TransformersModel(name=text, weights=parse_weights(answers.weights_from))
-    raise _unknown_model(text, models, offline=answers.offline)
+    if HUB_NAME.fullmatch(text) and not run_options.offline:
+        return TransformersModel(name=text, weights=parse_weights(run_options.weights_from))
+    raise _unknown_model(text, models, offline=run_options.offline)
 
 
 def family_name(model: SyntheticModel) -> str:
@@ -234,7 +234,7 @@ def parse_weights(text: str) -> str:
     return str(pathlib.Path(text).resolve())
 
 
-def parse_directory(text: str, answers: Answers, models: Models) -> TransformersModel:
+def parse_directory(text: str, run_options: RunOptions, models: Models) -> TransformersModel:
     """Return the model in a directory; raise a `UserError` for one that cannot be used."""
     directory = pathlib.Path(text).resolve()
     config = _read_config(text, directory)
@@ -242,9 +242,9 @@ def parse_directory(text: str, answers: Answers, models: Models) -> Transformers
         config, models.gated_decoders
     )
     weights = (
-        parse_weights(answers.weights_from)
-        if answers.weights_from
-        else _stored_weights(text, directory, allow_pickle=answers.allow_pickle)
+        parse_weights(run_options.weights_from)
+        if run_options.weights_from
+        else _stored_weights(text, directory, allow_pickle=run_options.allow_pickle)
     )
     return TransformersModel(name=str(directory), weights=weights, parameters=parameters)
 

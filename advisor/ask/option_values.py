@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import get_args
 
-from advisor.ask.answers import Answers
 from advisor.ask.model_files import check_factory, check_function
+from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import (
     CLASSIFIED,
@@ -244,13 +244,13 @@ def full_name(name: str) -> str:
     return next((each for each, head in CRITERION_HEADS.items() if head.lower() == key), key)
 
 
-def choose_priorities(answers: Answers, catalogue: Catalogue) -> Priorities:
+def choose_priorities(run_options: RunOptions, catalogue: Catalogue) -> Priorities:
     """Return the weights of `--priority`, else those of the preset."""
-    if answers.priority and answers.preset:
+    if run_options.priority and run_options.preset:
         raise PriorityError("--priority and --preset both set the weights", "use only one of them")
-    if answers.priority:
-        return parse_priorities(answers.priority)
-    name = answers.preset or catalogue.presets.default_preset
+    if run_options.priority:
+        return parse_priorities(run_options.priority)
+    name = run_options.preset or catalogue.presets.default_preset
     if name not in catalogue.presets.priorities:
         raise UnknownPresetError(
             f"unknown preset {name!r}", choose_among(name, catalogue.presets.priorities)

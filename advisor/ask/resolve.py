@@ -1,4 +1,4 @@
-"""Turn `Answers` into a `Question`."""
+"""Turn `RunOptions` into a `Question`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Literal
 
 import msgspec
 
-from advisor.ask.answers import Answers
 from advisor.ask.devices import choose_further_gpus, choose_gpu
 from advisor.ask.model import family_name, parse_model
 from advisor.ask.model_files import fixed_batch_size
@@ -24,6 +23,7 @@ from advisor.ask.option_values import (
     parse_function,
     parse_tolerance,
 )
+from advisor.ask.run_options import RunOptions
 from advisor.ask.task import (
     SERVE,
     check_gpus_per_model,
@@ -52,69 +52,72 @@ SECONDS = "seconds, such as 120"
 
 
 def resolve(
-    answers: Answers, machine: Machine, catalogue: Catalogue, visible_devices: str | None = None
+    run_options: RunOptions,
+    machine: Machine,
+    catalogue: Catalogue,
+    visible_devices: str | None = None,
 ) -> Question:
     """Return the question; raise the `UserError` of the first invalid answer.
 
     `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts without `--gpu`.
     """
     models = catalogue.models
-    model = parse_model(select_demo_model(answers, models), models)
-    workflows = parse_workflows(answers.workflows, catalogue)
-    task = choose_task(answers, models, catalogue.workflows, workflows)
+    model = parse_model(select_demo_model(run_options, models), models)
+    workflows = parse_workflows(run_options.workflows, catalogue)
+    task = choose_task(run_options, models, catalogue.workflows, workflows)
     check_task(task, model, models)
-    check_gpus_per_model(answers.gpus_per_model, task)
-    constraints = parse_constraints(answers.require)
+    check_gpus_per_model(run_options.gpus_per_model, task)
+    constraints = parse_constraints(run_options.require)
     check_constraints(constraints, task)
-    gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
-    if gpu is not None and answers.model == model.name == models.demo.name:
+    gpu = choose_gpu(run_options.gpu, machine, catalogue, visible_devices)
+    if gpu is not None and run_options.model == model.name == models.demo.name:
         model = models.demo_gpu
-    price, wait = answers.price_per_hour, answers.wait_for_quiet
+    price, wait = run_options.price_per_hour, run_options.wait_for_quiet
     return Question(
         model=model,
         task=task,
         device="cuda" if gpu else "cpu",
         gpu=gpu.uuid if gpu else None,
-        further_gpus=choose_further_gpus(gpu, answers.gpus_per_model, machine, visible_devices),
-        dtype=choose_dtype(answers.dtype, model, models, on_gpu=gpu is not None),
-        batch_sizes=parse_batch_sizes(answers.batch_sizes)
+        further_gpus=choose_further_gpus(gpu, run_options.gpus_per_model, machine, visible_devices),
+        dtype=choose_dtype(run_options.dtype, model, models, on_gpu=gpu is not None),
+        batch_sizes=parse_batch_sizes(run_options.batch_sizes)
         or (CHECKED_PROMPTS if task == SERVE else default_batch_sizes(model, models)),
-        lengths=choose_lengths(answers, model, task),
-        priorities=choose_priorities(answers, catalogue),
+        lengths=choose_lengths(run_options, model, task),
+        priorities=choose_priorities(run_options, catalogue),
         constraints=constraints,
-        budget=choose_budget(answers.budget, catalogue),
-        max_build_seconds=_positive("--max-build-seconds", answers.max_build_seconds, SECONDS),
-        max_load_seconds=_positive("--max-load-seconds", answers.max_load_seconds, SECONDS)
-        if answers.max_load_seconds
+        budget=choose_budget(run_options.budget, catalogue),
+        max_build_seconds=_positive("--max-build-seconds", run_options.max_build_seconds, SECONDS),
+        max_load_seconds=_positive("--max-load-seconds", run_options.max_load_seconds, SECONDS)
+        if run_options.max_load_seconds
         else None,
-        max_build_times=parse_build_times(answers.max_build_times, catalogue),
+        max_build_times=parse_build_times(run_options.max_build_times, catalogue),
         workflows=workflows,
-        seed=check_range("--seed", answers.seed, 0, (1 << 63) - 1),
+        seed=check_range("--seed", run_options.seed, 0, (1 << 63) - 1),
         python=machine.software.executable,
-        load=parse_load(answers, task, model, catalogue),
-        cold_start=answers.cold_start or any(each.criterion == START for each in constraints),
-        requests=check_range("--requests", answers.requests, 0, MOST_REQUESTS) or None,
+        load=parse_load(run_options, task, model, catalogue),
+        cold_start=run_options.cold_start or any(each.criterion == START for each in constraints),
+        requests=check_range("--requests", run_options.requests, 0, MOST_REQUESTS) or None,
         price_per_hour=_positive("--price-per-hour", price, "a price, such as 2.5")
         if price
         else None,
         wait_seconds=parse_duration("--wait-for-quiet", wait) if wait else 0.0,
-        accuracy=parse_tolerance(answers.accuracy),
-        quantised=choose_weight_formats(answers.quantised, constraints),
-        data=parse_data(answers.data),
-        metric=parse_function("--metric", answers.metric),
-        trust_remote_code=answers.trust_remote_code,
-        allow_pickle=answers.allow_pickle,
-        offline=answers.offline or answers.sandbox,
-        sandbox=answers.sandbox,
-        all_arms=answers.all_arms,
+        accuracy=parse_tolerance(run_options.accuracy),
+        quantised=choose_weight_formats(run_options.quantised, constraints),
+        data=parse_data(run_options.data),
+        metric=parse_function("--metric", run_options.metric),
+        trust_remote_code=run_options.trust_remote_code,
+        allow_pickle=run_options.allow_pickle,
+        offline=run_options.offline or run_options.sandbox,
+        sandbox=run_options.sandbox,
+        all_arms=run_options.all_arms,
     )
 
 
-def select_demo_model(answers: Answers, models: Models) -> Answers:
-    """Return the answers with the demo model of the task."""
-    if answers.task in {"generate", "serve"} and answers.model == models.demo.name:
-        return msgspec.structs.replace(answers, model=models.demo_language_model)
-    return answers
+def select_demo_model(run_options: RunOptions, models: Models) -> RunOptions:
+    """Return the options with the demo model of the task."""
+    if run_options.task in {"generate", "serve"} and run_options.model == models.demo.name:
+        return msgspec.structs.replace(run_options, model=models.demo_language_model)
+    return run_options
 
 
 def choose_dtype(
@@ -240,8 +243,8 @@ def _suggest_workflows(name: ArmName, workflows: Mapping[str, Workflow]) -> str:
     return f"use one of {arms}" if arms else f"use {name.workflow}, which has no arms"
 
 
-def worker_interpreter(answers: Answers) -> str:
-    return answers.python or sys.executable
+def worker_interpreter(run_options: RunOptions) -> str:
+    return run_options.python or sys.executable
 
 
 def _positive(name: str, number: float, expected: str) -> float:

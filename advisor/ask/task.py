@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.ask.answers import Answers
 from advisor.ask.option_values import parse_duration
+from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.plan import ArmName
@@ -30,18 +30,18 @@ class Configuration(msgspec.Struct, frozen=True):
 
 
 def choose_task(
-    answers: Answers,
+    run_options: RunOptions,
     models: Models,
     workflows: Sequence[Workflow] = (),
     named: Sequence[str] = (),
 ) -> Task:
-    """Return the task of the answers, or the one that fits the model and the `named` workflows.
+    """Return the task of the options, or the one that fits the model and the `named` workflows.
 
     Raise `TaskError` where the named workflows have no task in common that fits the model.
     """
-    if answers.task != "auto":
-        return answers.task
-    task = suggest_task(answers.model, models)
+    if run_options.task != "auto":
+        return run_options.task
+    task = suggest_task(run_options.model, models)
     if task == FORWARD:
         return task
     known = {workflow.id: workflow for workflow in workflows}
@@ -118,13 +118,13 @@ OPTIONS = ("ttft", "itl", "lengths", "rate", "percentile")
 
 
 def parse_load(
-    answers: Answers, task: str, model: Model, catalogue: Catalogue
+    run_options: RunOptions, task: str, model: Model, catalogue: Catalogue
 ) -> LoadQuestion | None:
     """Return the load of the task `serve`; None for another task.
 
     Raise `TaskError` for options that do not fit the task and `SizeError` for wrong values.
     """
-    given = [name for name in OPTIONS if getattr(answers, name)]
+    given = [name for name in OPTIONS if getattr(run_options, name)]
     if task != SERVE:
         if given:
             raise TaskError(
@@ -132,31 +132,31 @@ def parse_load(
                 "add --task serve",
             )
         return None
-    missing = [f"--{name}" for name in ("ttft", "itl") if not getattr(answers, name)]
+    missing = [f"--{name}" for name in ("ttft", "itl") if not getattr(run_options, name)]
     if missing:
         raise TaskError(
             f"--task serve needs limits on the latency: {' and '.join(missing)}",
             "add for example --ttft 500ms --itl 50ms",
         )
-    if answers.sandbox:
+    if run_options.sandbox:
         raise TaskError(
             "a server in a sandbox without a network cannot be asked anything",
             "leave out --sandbox",
         )
-    percentile = answers.percentile or DEFAULT_PERCENTILE
+    percentile = run_options.percentile or DEFAULT_PERCENTILE
     if percentile < LEAST_PERCENTILE:
         raise SizeError(
             f"--percentile {percentile:g} is out of range",
             f"use a number from {LEAST_PERCENTILE:g} to below 100, such as 95",
         )
-    name, lengths = parse_request_lengths(answers.lengths, catalogue.serving)
+    name, lengths = parse_request_lengths(run_options.lengths, catalogue.serving)
     load = LoadQuestion(
         name=name,
         lengths=lengths,
-        ttft_seconds=parse_duration("--ttft", answers.ttft),
-        itl_seconds=parse_duration("--itl", answers.itl),
+        ttft_seconds=parse_duration("--ttft", run_options.ttft),
+        itl_seconds=parse_duration("--itl", run_options.itl),
         share=percentile / 100,
-        rate=answers.rate or None,
+        rate=run_options.rate or None,
     )
     _check_length(load, model)
     return load
@@ -199,23 +199,25 @@ MOST_TOKENS = 1 << 20
 MIX_EXAMPLE = "write it like 32:70,512:20,2048:10, or 32/16:70,512/128:30 with output lengths"
 
 
-def choose_lengths(answers: Answers, model: Model, task: Task) -> tuple[Lengths, ...]:
+def choose_lengths(run_options: RunOptions, model: Model, task: Task) -> tuple[Lengths, ...]:
     """Return every pair of an input and an output length, the shortest first.
 
     Lengths that the mix does not name have no share; without a mix all have the same. Raise
     `SizeError`.
     """
-    inputs = parse_counts("--input-tokens", answers.input_tokens)
-    outputs = parse_counts("--output-tokens", answers.output_tokens)
+    inputs = parse_counts("--input-tokens", run_options.input_tokens)
+    outputs = parse_counts("--output-tokens", run_options.output_tokens)
     pairs = [Lengths(input_tokens=one, output_tokens=two) for one in inputs for two in outputs]
     if len(pairs) > 1:
         _check_several(model, task, outputs)
-    elif answers.length_mix:
+    elif run_options.length_mix:
         raise SizeError(
             "--length-mix needs several lengths",
             "add them, such as --input-tokens 32,512,2048, or leave out --length-mix",
         )
-    shares = _parse_mix(answers.length_mix, pairs) if answers.length_mix else [1.0] * len(pairs)
+    shares = (
+        _parse_mix(run_options.length_mix, pairs) if run_options.length_mix else [1.0] * len(pairs)
+    )
     total = math.fsum(shares)
     return tuple(
         msgspec.structs.replace(pair, share=share / total)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.ask.answers import Answers
-from advisor.cli.options import AsJson, GroupedCommand, takes_answers
+from advisor.ask.run_options import RunOptions
+from advisor.cli.options import AsJson, GroupedCommand, takes_run_options
 from advisor.cli.output import make_context, print_rows, print_text
 from advisor.errors import MissingExtraError
 from advisor.version import how_to_install
@@ -37,12 +37,12 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @app.command(cls=GroupedCommand, rich_help_panel="This machine")
-@takes_answers
-def workflows(answers: Answers, *, json: AsJson = False) -> None:
+@takes_run_options
+def workflows(run_options: RunOptions, *, json: AsJson = False) -> None:
     """List the workflows that apply. Others have a reason and the step that enables them."""
     from advisor.report.formatting import plain_table
 
-    rows = list_workflows(answers, make_context())
+    rows = list_workflows(run_options, make_context())
 
     def render() -> list[str]:
         table = [["workflow", "here", "verified", "runs in"]]
@@ -83,7 +83,7 @@ def doctor(
         raise typer.Exit(3)
 
 
-def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
+def list_workflows(run_options: RunOptions, context: Context) -> list[WorkflowRow]:
     """Return every workflow with its status for this machine and question."""
     from advisor.ask.devices import VISIBLE_DEVICES
     from advisor.ask.obstacles import environment_interpreter, find_obstacle
@@ -91,8 +91,8 @@ def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     from advisor.execute.drafts import detect_machine
 
     catalogue = context.catalogue()
-    machine = detect_machine(worker_interpreter(answers), catalogue, context)
-    resolved = resolve(answers, machine, catalogue, context.environment.get(VISIBLE_DEVICES))
+    machine = detect_machine(worker_interpreter(run_options), catalogue, context)
+    resolved = resolve(run_options, machine, catalogue, context.environment.get(VISIBLE_DEVICES))
     rows = []
     # A stack may have another distribution, and so another environment, on this device.
     for workflow in catalogue.for_question(resolved).workflows:

@@ -1,4 +1,4 @@
-"""Options that several commands share, one for each field of `Answers`, and sections of help."""
+"""Options that several commands share, one for each field of `RunOptions`, and sections of help."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from advisor.ask.answers import SPELLINGS, Answers
+from advisor.ask.run_options import SPELLINGS, RunOptions
 from advisor.errors import CommandLineError, choose_among
 
 RunName = Annotated[
@@ -50,8 +50,8 @@ POSITIONAL = inspect.Parameter(
 FURTHER_NAMES = {"gpu": ("--device",), "dtype": ("--precision",)}
 
 
-def takes_answers(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn `command(answers, **own)` into a function with a keyword for each field of `Answers`.
+def takes_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn `command(run_options, **own)` into a function with a keyword for each of its fields.
 
     The model may also stand without `--model`.
     A parameter of the command that has the name of a field takes its place, and the field keeps its
@@ -60,18 +60,18 @@ def takes_answers(command: Callable[..., None]) -> Callable[..., None]:
     own = {
         name: parameter
         for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
-        if name != "answers"
+        if name != "run_options"
     }
-    shared = [name for name in Answers.__struct_fields__ if name not in own]
+    shared = [name for name in RunOptions.__struct_fields__ if name not in own]
 
     def wrapper(**values: Any) -> None:  # noqa: ANN401 - Typer checks the values
         named = values.pop(POSITIONAL.name)
         fields = {name: values.pop(name) for name in shared}
-        if named and fields["model"] not in {named, Answers().model}:
+        if named and fields["model"] not in {named, RunOptions().model}:
             message = f"{named} and --model {fields['model']} are two models"
             raise CommandLineError(message, "name one model")
         fields["model"] = named or fields["model"]
-        command(Answers(**fields), **values)
+        command(RunOptions(**fields), **values)
 
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
     given = {parameter.name: parameter for parameter in answer_parameters()}
@@ -98,10 +98,10 @@ def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
 
 
 def answer_parameters() -> list[inspect.Parameter]:
-    """Return one keyword parameter for each field of `Answers`."""
-    hints = typing.get_type_hints(Answers, include_extras=True)
+    """Return one keyword parameter for each field of `RunOptions`."""
+    hints = typing.get_type_hints(RunOptions, include_extras=True)
     parameters = []
-    for field in msgspec.structs.fields(Answers):
+    for field in msgspec.structs.fields(RunOptions):
         kind, meta = typing.get_args(hints[field.name])
         choices = typing.get_args(kind)
         option = typer.Option(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.cli.execution import execute, follow, print_answer, resumable_with
-from advisor.cli.options import AsJson, GroupedCommand, StoredRunName, takes_answers
+from advisor.cli.options import AsJson, GroupedCommand, StoredRunName, takes_run_options
 from advisor.cli.output import (
     choose_output_format,
     make_context,
@@ -36,9 +36,9 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command(cls=GroupedCommand, rich_help_panel="Measure")
-@takes_answers
+@takes_run_options
 def recommend(
-    answers: Answers,
+    run_options: RunOptions,
     *,
     json: AsJson = False,
     jsonl: AsEvents = False,
@@ -50,30 +50,30 @@ def recommend(
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
     context = make_context()
-    run = draft_or_answer(answers, context, lambda: prepare(answers, context))
+    run = draft_or_answer(run_options, context, lambda: prepare(run_options, context))
     if isinstance(run, Answer):
         print_answer(run, output_format)
         return
     print_status(f"run {run.directory.name}, stored in {run.directory}")
-    if notice := task_notice(answers, run.header()):
+    if notice := task_notice(run_options, run.header()):
         print_status(notice)
     (size, *_), model = run.header().question.batch_sizes, run.header().question.model
-    if isinstance(model, FactoryModel) and not answers.batch_sizes and size > 1:
+    if isinstance(model, FactoryModel) and not run_options.batch_sizes and size > 1:
         print_status(f"batch size {size}, that of the example inputs; --batch-sizes names others")
-    if answers.sandbox and os.geteuid() == 0:
+    if run_options.sandbox and os.geteuid() == 0:
         print_status("a model in the sandbox of root can change the mode of all files: use a user")
     execute(run, output_format)
 
 
-def task_notice(answers: Answers, header: Header) -> str | None:
+def task_notice(run_options: RunOptions, header: Header) -> str | None:
     """Return a line on a task that was chosen for a language model; None if the user chose it."""
     from advisor.ask.task import suggest_task
 
-    if answers.task != "auto":
+    if run_options.task != "auto":
         return None
     if header.question.task == "generate":
         return "the model generates text, so text generation is measured (--task forward: one pass)"
-    if suggest_task(answers.model, header.catalogue.models) == "generate":
+    if suggest_task(run_options.model, header.catalogue.models) == "generate":
         return "the named workflows do not generate text, so one pass over the inputs is measured"
     return None
 

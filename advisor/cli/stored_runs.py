@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.cli.execution import print_answer
 from advisor.cli.options import AsJson, InFull, RunName, StoredRunName
 from advisor.cli.output import (
@@ -84,7 +84,7 @@ def decide_again(
 
     context = make_context()
     priorities = (
-        choose_priorities(Answers(priority=priority, preset=preset), context.catalogue())
+        choose_priorities(RunOptions(priority=priority, preset=preset), context.catalogue())
         if priority or preset
         else None
     )

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from advisor.ask.answers import Answers
-from advisor.cli.options import GroupedCommand, takes_answers
+from advisor.ask.run_options import RunOptions
+from advisor.cli.options import GroupedCommand, takes_run_options
 from advisor.cli.output import DATA_FLAGS, make_context, print_text
 from advisor.errors import NoTerminalError
 
@@ -58,9 +58,9 @@ def wants_terminal(
 
 
 @app.command(cls=GroupedCommand, rich_help_panel="Measure")
-@takes_answers
+@takes_run_options
 def ask(
-    answers: Answers,
+    run_options: RunOptions,
     *,
     replay: Replay = "",
     open_run: OpenRun = "",
@@ -74,7 +74,7 @@ def ask(
     from advisor.tui.launch import LaunchOptions
 
     options = LaunchOptions(
-        answers=answers,
+        run_options=run_options,
         replay=replay,
         open=open_run,
         speed=speed,

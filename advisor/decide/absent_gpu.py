@@ -13,10 +13,10 @@ from typing import TypeVar
 import msgspec
 
 from advisor.ask import detection
-from advisor.ask.answers import Answers, command_of
 from advisor.ask.devices import CPU, matches_name
 from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
+from advisor.ask.run_options import RunOptions, command_of
 from advisor.context import Context
 from advisor.decide import performance_portability
 from advisor.decide.decision import evaluate
@@ -37,15 +37,17 @@ BEST_TRUST: Trust = "B"
 _Draft = TypeVar("_Draft")
 
 
-def find_answer(answers: Answers, context: Context) -> Answer | None:
+def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
     """Return the answer of the newest finished run of this question on such a GPU.
 
     None if no such run is stored.
     """
-    catalogue = context.catalogue(answers.rubric)
-    here = detection.detect(worker_interpreter(answers), required_packages(catalogue))
-    question = resolve(msgspec.structs.replace(answers, gpu=CPU, gpus_per_model=1), here, catalogue)
-    found = find_run(answers, question, context)
+    catalogue = context.catalogue(run_options.rubric)
+    here = detection.detect(worker_interpreter(run_options), required_packages(catalogue))
+    question = resolve(
+        msgspec.structs.replace(run_options, gpu=CPU, gpus_per_model=1), here, catalogue
+    )
+    found = find_run(run_options, question, context)
     if found is None:
         return None
     header, state = found
@@ -79,32 +81,32 @@ def find_answer(answers: Answers, context: Context) -> Answer | None:
 
 
 def find_run(
-    answers: Answers, question: Question, context: Context
+    run_options: RunOptions, question: Question, context: Context
 ) -> tuple[Header, RunState] | None:
     """Return the newest finished run of this question on a GPU of this name.
 
     Batch sizes and precision count only if the user has named them.
     """
     for run, header in context.store.finished_runs(question.model.name):
-        if matches_name(header.device, answers.gpu) and _is_same_question(
-            header.question, answers, question
+        if matches_name(header.device, run_options.gpu) and _is_same_question(
+            header.question, run_options, question
         ):
             with contextlib.suppress(RunFileError):
                 return header, run.state()
     return None
 
 
-def _is_same_question(found: Question, answers: Answers, question: Question) -> bool:
+def _is_same_question(found: Question, run_options: RunOptions, question: Question) -> bool:
     wanted = (
         question
-        if answers.batch_sizes
+        if run_options.batch_sizes
         else msgspec.structs.replace(question, batch_sizes=found.batch_sizes)
     )
     return (
         found.gpu is not None
-        and found.devices_per_model == answers.gpus_per_model
+        and found.devices_per_model == run_options.gpus_per_model
         and performance_portability.is_same_work(found, wanted)
-        and answers.dtype in {"auto", found.dtype}
+        and run_options.dtype in {"auto", found.dtype}
     )
 
 
@@ -120,7 +122,7 @@ def describe_origin(header: Header, now: dt.datetime) -> str:
 
 
 def draft_or_answer(
-    answers: Answers, context: Context, draft: Callable[[], _Draft]
+    run_options: RunOptions, context: Context, draft: Callable[[], _Draft]
 ) -> _Draft | Answer:
     """Return what `draft` returns; for an absent GPU, the answer of a stored run on such a GPU.
 
@@ -129,7 +131,7 @@ def draft_or_answer(
     try:
         return draft()
     except (GpuNotAttachedError, UnknownGpuError):
-        found = find_answer(answers, context)
+        found = find_answer(run_options, context)
         if found is None:
             raise
-        return msgspec.structs.replace(found, rerun_command=command_of(answers))
+        return msgspec.structs.replace(found, rerun_command=command_of(run_options))

@@ -7,13 +7,13 @@ import dataclasses
 import msgspec
 
 from advisor.ask import detection, planning
-from advisor.ask.answers import Answers
 from advisor.ask.devices import VISIBLE_DEVICES
 from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.obstacles import (
     required_packages,
 )
 from advisor.ask.resolve import resolve, worker_interpreter
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide import performance_portability
 from advisor.domain.catalogue import Catalogue
@@ -48,20 +48,20 @@ class DraftRun:
     example_rows: int | None = None
 
 
-def propose(answers: Answers, context: Context, detected: Machine | None = None) -> DraftRun:
-    """Check the answers, detect the machine and make the plan.
+def propose(run_options: RunOptions, context: Context, detected: Machine | None = None) -> DraftRun:
+    """Check the options, detect the machine and make the plan.
 
     `detected` is the machine with its interpreter if the caller has detected it already.
     """
-    catalogue = context.catalogue(answers.rubric)
-    here = detect_machine(worker_interpreter(answers), catalogue, context, detected)
-    if answers.sandbox:
+    catalogue = context.catalogue(run_options.rubric)
+    here = detect_machine(worker_interpreter(run_options), catalogue, context, detected)
+    if run_options.sandbox:
         require_sandbox()
-    question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
+    question = resolve(run_options, here, catalogue, context.environment.get(VISIBLE_DEVICES))
     model = question.model
     is_fixed = isinstance(model, (ExportedModel, OnnxModel)) and fixed_batch_size(model.name)
     rows = None
-    if not (answers.batch_sizes or is_fixed):
+    if not (run_options.batch_sizes or is_fixed):
         rows = rows_of_examples(question, context.probes, context.environment)
         sizes = (rows,) if rows else question.batch_sizes
         question = msgspec.structs.replace(question, batch_sizes=sizes)
@@ -84,9 +84,9 @@ def detect_machine(
     return msgspec.structs.replace(here, environments=environments)
 
 
-def prepare(answers: Answers, context: Context) -> Run:
-    """Check the answers, detect the machine, make the plan and store all of it as a new run."""
-    return create(propose(answers, context), context)
+def prepare(run_options: RunOptions, context: Context) -> Run:
+    """Check the options, detect the machine, make the plan and store all of it as a new run."""
+    return create(propose(run_options, context), context)
 
 
 def create(draft: DraftRun, context: Context) -> Run:

@@ -1,4 +1,4 @@
-"""Act on answers, and start runs: of the questions, of failed arms, and of what is undecided."""
+"""Act on answers, and start runs: of the chosen options, of failed arms, of what is undecided."""
 
 from __future__ import annotations
 
@@ -39,17 +39,19 @@ if TYPE_CHECKING:
 
 
 def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
-    """Return the plan of the current answers, or the answer for a GPU that is absent.
+    """Return the plan of the current options, or the answer for a GPU that is absent.
 
-    The machine is inspected again if it is not known with the interpreter of the answers.
+    The machine is inspected again if it is not known with the interpreter of the options.
     """
-    answers, context = app.answers, app.context
-    machine = app.machine if answers.python == app.launch_options.answers.python else None
-    return absent_gpu.draft_or_answer(answers, context, lambda: propose(answers, context, machine))
+    run_options, context = app.run_options, app.context
+    machine = app.machine if run_options.python == app.launch_options.run_options.python else None
+    return absent_gpu.draft_or_answer(
+        run_options, context, lambda: propose(run_options, context, machine)
+    )
 
 
-def start_from_answers(app: AdvisorApp, question: str) -> None:
-    """Start a run with the current answers, or show the answer for a GPU that is absent."""
+def start_from_options(app: AdvisorApp, question: str) -> None:
+    """Start a run with the current options, or show the answer for a GPU that is absent."""
     _start(app, lambda: draft_or_answer(app), question)
 
 

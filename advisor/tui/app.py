@@ -1,4 +1,4 @@
-"""The Textual app: holds the answers, knows the machine, and starts and ends the program."""
+"""The Textual app: holds the options, knows the machine, and starts and ends the program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from textual.binding import BindingType
 from textual.screen import Screen, ScreenResultType
 from textual.theme import Theme
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
@@ -73,7 +73,7 @@ class AdvisorApp(App[int]):
             os.environ["NO_COLOR"] = "1"  # Textual has no other option for this
         super().__init__(ansi_color=True if no_color else None)
         self.launch_options, self.context = launch_options, context
-        self.answers: Answers = launch_options.answers
+        self.run_options: RunOptions = launch_options.run_options
         self.machine: Machine | None = None
         self.defect: DefectError | None = None
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
@@ -149,7 +149,7 @@ class AdvisorApp(App[int]):
             return
         if self.launch_options.open:
             self.run_controller.open(self.launch_options.open)
-        elif self.answers != Answers():
+        elif self.run_options != RunOptions():
             self.action_setup()
         self.background.start("machine", self._detect_machine, self._show_machine)
 
@@ -159,7 +159,7 @@ class AdvisorApp(App[int]):
         from advisor.tui import run_controller  # noqa: F401, PLC0415 - preloaded for the next key
 
         packages = obstacles.required_packages(self.catalogue)
-        return detection.detect(worker_interpreter(self.answers), packages)
+        return detection.detect(worker_interpreter(self.run_options), packages)
 
     def _show_machine(self, machine: Machine) -> None:
         self.machine = machine
@@ -191,7 +191,7 @@ class AdvisorApp(App[int]):
 
     @property
     def setup_screen(self) -> SetupScreen:
-        """The questions; they keep their answers while other screens are shown."""
+        """The questions; they keep what is entered while other screens are shown."""
         if self._setup_screen is None:
             from advisor.tui.screens.setup import SetupScreen  # noqa: PLC0415 - see the class
 
@@ -236,7 +236,7 @@ class AdvisorApp(App[int]):
         """Start a run; the `question` is empty if the screen shows its plan already."""
         from advisor.tui import actions  # noqa: PLC0415 - see the class
 
-        actions.start_from_answers(self, question)
+        actions.start_from_options(self, question)
 
     def action_show_run(self) -> None:
         """Show the run that is going on."""
@@ -283,7 +283,7 @@ class AdvisorApp(App[int]):
 
     def action_doctor(self) -> None:
         """Print the checks of this machine in the terminal."""
-        python = self.answers.python
+        python = self.run_options.python
         self.run_in_terminal(["doctor", *(["--python", python] if python else [])])
 
     def run_in_terminal(self, arguments: Sequence[str]) -> int:

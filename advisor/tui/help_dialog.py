@@ -17,8 +17,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
-from advisor.ask.answers import Answers
 from advisor.ask.rubric_files import read_glossary
+from advisor.ask.run_options import RunOptions
 from advisor.tui.questions import Dialog
 from advisor.tui.widgets import KeyFooter, bind
 
@@ -115,8 +115,8 @@ def describe_widget(widget: Widget) -> str:
     """Return the help of the command-line option that a widget answers, and of the widget."""
     name = OPTION_NAMES.get(widget.id or "", widget.id or "")
     lines = []
-    if name in Answers.__struct_fields__:
-        _, meta = typing.get_args(typing.get_type_hints(Answers, include_extras=True)[name])
+    if name in RunOptions.__struct_fields__:
+        _, meta = typing.get_args(typing.get_type_hints(RunOptions, include_extras=True)[name])
         lines.append(
             f"--{name.replace('_', '-')}: {typing.cast('msgspec.Meta', meta).description}."
         )

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from advisor import tui
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.errors import DefectError, SettingsError, UserError, choose_among
 from advisor.settings import default_file
@@ -122,9 +122,9 @@ def _raise(error: BaseException) -> None:
 
 
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The initial answers and the appearance of the terminal program."""
+    """The initial options and the appearance of the terminal program."""
 
-    answers: Answers = Answers()
+    run_options: RunOptions = RunOptions()
     #: Directory of a recorded run to play back; empty for none.
     replay: str = ""
     #: A stored run or run document to open; empty for none.

@@ -13,7 +13,7 @@ import pytest
 
 from advisor import schemas
 from advisor.ask import rubric_files
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.decide.decision import decide
 from advisor.domain.answer import encode
 from advisor.store.runs import Run
@@ -90,7 +90,7 @@ def test_a_rubric_file_is_valid(name: str) -> None:
 )
 def test_options_are_valid(options: dict[str, object]) -> None:
     validator("options").validate(options)
-    msgspec.convert(options, Answers)
+    msgspec.convert(options, RunOptions)
 
 
 def test_the_specification_is_valid_against_its_own_schemas(specification: dict[str, Any]) -> None:

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from advisor.ask import rubric_files
-from advisor.ask.answers import Answers
 from advisor.ask.option_values import choose_priorities
+from advisor.ask.run_options import RunOptions
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
@@ -142,7 +142,7 @@ def several_arms() -> Answer:
 def decided(answer: Answer, command: str) -> tuple[list[tuple[str, str]], str]:
     """Return ranking and answer of `decide` for the weights in the command that the page shows."""
     priorities = choose_priorities(
-        Answers(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue()
+        RunOptions(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue()
     )
     again = decide_again(answer, known_arms(), priorities=priorities)
     ranking = [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in again.scores]

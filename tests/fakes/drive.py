@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.cli.execution import InterruptedRunError, Interruptions
 from advisor.context import Context
 from advisor.errors import UserError
@@ -20,7 +20,7 @@ from advisor.store.store import Store
 home, probes, rubric = map(pathlib.Path, sys.argv[1:4])
 store = Store(home)
 context = Context(environment=dict(os.environ), store=store, probes=probes, rubric=rubric)
-answers = Answers(
+run_options = RunOptions(
     batch_sizes="1,2",
     budget=sys.argv[5] if len(sys.argv) > 5 else "3s",
     all_arms=True,
@@ -29,7 +29,7 @@ answers = Answers(
 )
 try:
     with Interruptions():
-        run = prepare(answers, context) if store.is_empty() else newest_resumable(store)
+        run = prepare(run_options, context) if store.is_empty() else newest_resumable(store)
         for event in execute(run, context):
             print(event.seq, flush=True)
 except UserError as problem:

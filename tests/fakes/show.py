@@ -8,7 +8,7 @@ import os
 import pathlib
 import sys
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
@@ -23,7 +23,9 @@ command = (
     str(rubric),
 )
 context = Context(environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric)
-launch_options = LaunchOptions(answers=Answers(**dict(word.split("=", 1) for word in sys.argv[4:])))  # type: ignore[arg-type]
+launch_options = LaunchOptions(
+    run_options=RunOptions(**dict(word.split("=", 1) for word in sys.argv[4:]))
+)  # type: ignore[arg-type]
 
 
 start = functools.partial(HostProcess, command=command)

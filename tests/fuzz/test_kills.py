@@ -20,7 +20,7 @@ import psutil
 import pytest
 import workers
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.run_events import WorkerReported
@@ -129,7 +129,7 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
         context = Context(
             environment=dict(os.environ), store=Store(home), probes=fake_probes, rubric=fake_rubric
         )
-        prepare(Answers(batch_sizes="1", budget="1s", workflows="quick"), context)
+        prepare(RunOptions(batch_sizes="1", budget="1s", workflows="quick"), context)
 
     def is_gone() -> bool:
         return not workers.find_marked(str(home))

@@ -22,7 +22,7 @@ from onscreen import go_to_step, running_app, settle, wait_for, wait_for_screen 
 from recorded_runs import make_run  # noqa: E402 - as above
 
 from advisor.ask import planning  # noqa: E402 - as above
-from advisor.ask.answers import Answers  # noqa: E402 - as above
+from advisor.ask.run_options import RunOptions  # noqa: E402 - as above
 from advisor.context import Context  # noqa: E402 - as above
 from advisor.domain.machine import Machine  # noqa: E402 - as above
 from advisor.domain.run_events import LoggedEvent  # noqa: E402 - as above
@@ -49,7 +49,7 @@ class AppOnRecordedMachine(AdvisorApp):
     def __init__(self, run: Run, context: Context) -> None:
         self.header = run.header()
         super().__init__(
-            LaunchOptions(answers=Answers(model=self.header.question.model.name)), context
+            LaunchOptions(run_options=RunOptions(model=self.header.question.model.name)), context
         )
 
         actions.draft_or_answer = self._draft  # type: ignore[assignment]

@@ -18,7 +18,7 @@ from onscreen import (
     wait_for_text,
 )
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE
@@ -41,8 +41,10 @@ async def test_the_plan_offers_to_create_an_environment_and_a_failure_is_explain
     context = Context(
         environment={**os.environ, HOME_VARIABLE: str(tmp_path)}, store=Store(tmp_path)
     )
-    answers = Answers(gpu="cpu", workflows="openvino")
-    async with running_app(AdvisorApp(LaunchOptions(answers=answers), context), (100, 30)) as pilot:
+    run_options = RunOptions(gpu="cpu", workflows="openvino")
+    async with running_app(
+        AdvisorApp(LaunchOptions(run_options=run_options), context), (100, 30)
+    ) as pilot:
         await go_to_step(pilot, 3)
         await wait_for_text(pilot, "not-installed")
         assert "create_env" not in key_hints(pilot)

@@ -9,7 +9,7 @@ import pytest
 from recorded_runs import make_run
 from sessions import expect_failure
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.cli import run_host as hosting
 from advisor.cli.run_host import Gate
 from advisor.context import Context
@@ -97,8 +97,10 @@ def test_a_run_pauses_only_between_sections() -> None:
 def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
     tui_context: Context, fake_host: StartHost
 ) -> None:
-    answers = Answers(gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick")
-    run = prepare(answers, tui_context)
+    run_options = RunOptions(
+        gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick"
+    )
+    run = prepare(run_options, tui_context)
     run.control.send("cancel")  # to an earlier process
     session = RunSession.for_run(run, fake_host(run, 0.5))
     session.refresh()
@@ -118,7 +120,7 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
 @pytest.mark.slow
 def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: StartHost) -> None:
     run = prepare(
-        Answers(gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick"),
+        RunOptions(gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick"),
         tui_context,
     )
     host = fake_host(run, None)

@@ -30,7 +30,7 @@ from onscreen import (
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 from textual.pilot import Pilot
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -188,7 +188,7 @@ async def test_questions_help_history_and_comparison(
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
     assert finished.directory.parent == unfinished.directory.parent
     app = AdvisorApp(
-        LaunchOptions(answers=Answers(gpu="cpu", workflows="quick,alike")),
+        LaunchOptions(run_options=RunOptions(gpu="cpu", workflows="quick,alike")),
         dataclasses.replace(tui_context, store=Store(finished.directory.parents[1])),
     )
     async with running_app(app) as pilot:
@@ -229,12 +229,12 @@ async def test_home_without_runs_and_with_them(
 async def test_a_gpu_that_is_not_attached(
     tui_context: Context, tmp_path: pathlib.Path, *, update: bool
 ) -> None:
-    answers = Answers(gpu="H100", model="synthetic/ffn@8x16")
+    run_options = RunOptions(gpu="H100", model="synthetic/ffn@8x16")
     make_gpu_run(Store(tmp_path), imported=True)
     shipped = Context(
         environment=tui_context.environment, store=Store(tmp_path), now=tui_context.now
     )
-    async with running_app(AdvisorApp(LaunchOptions(answers=answers), shipped)) as pilot:
+    async with running_app(AdvisorApp(LaunchOptions(run_options=run_options), shipped)) as pilot:
         await pilot.press("ctrl+r")
         await wait_for_screen(pilot, AbsentGpuScreen)
         await compare("absent-imported", pilot, update=update)
@@ -279,7 +279,7 @@ async def test_the_questions_of_several_lengths(
     machine = builders.machine(software=software)
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
     options = LaunchOptions(
-        answers=Answers(
+        run_options=RunOptions(
             gpu="cpu",
             workflows="quick,alike",
             input_tokens="32,512,2048",

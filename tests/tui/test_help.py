@@ -16,8 +16,8 @@ from onscreen import (
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from advisor.ask.answers import Answers
 from advisor.ask.rubric_files import read_glossary
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.constraints import PILLARS
 from advisor.report.answer_files import read_answer
@@ -41,7 +41,7 @@ GLOSSARY = read_glossary()
 
 @async_test
 async def test_the_help_of_a_field_starts_with_its_option(tui_context: Context) -> None:
-    app = AdvisorApp(LaunchOptions(answers=Answers(gpu="cpu")), tui_context)
+    app = AdvisorApp(LaunchOptions(run_options=RunOptions(gpu="cpu")), tui_context)
     async with running_app(app, (100, 30)) as pilot:
         setup = await go_to_step(pilot, 1)
         for name, option, usage in (

@@ -24,8 +24,8 @@ from onscreen import (
 from recorded_runs import make_run
 from textual.widgets import Input, Static
 
-from advisor.ask.answers import Answers
 from advisor.ask.devices import VISIBLE_DEVICES
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.run_events import Finished
 from advisor.execute.drafts import prepare
@@ -112,7 +112,7 @@ async def test_no_plan_of_earlier_answers_is_shown(context: Context) -> None:
         assert "[ ]" in screen_text(pilot)
         await pilot.press("escape", "escape")
         await wait_for(pilot, lambda: setup.step_index == 1)
-        app.answers = Answers(gpu="cpu", workflows="unknown-workflow")
+        app.run_options = RunOptions(gpu="cpu", workflows="unknown-workflow")
         await go_to_step(pilot, 3)
         await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
         plan = setup.query_one(PlanStep)
@@ -191,10 +191,10 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
 async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancelled(
     context: Context, fake_host: StartHost
 ) -> None:
-    answers = Answers(
+    run_options = RunOptions(
         gpu="cpu", batch_sizes="1,2,3", budget="60s", workflows="quick,misbehaving/escapes"
     )
-    run = prepare(answers, context)
+    run = prepare(run_options, context)
     host = fake_host(run, None)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:

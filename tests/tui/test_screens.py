@@ -84,7 +84,7 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
         app.screen.query_one("#models").focus()
         await pilot.press("down")
         setup = await go_to_step(pilot, 1)
-        assert (app.answers.model, app.answers.task) == ("demo/qwen2", "forward")
+        assert (app.run_options.model, app.run_options.task) == ("demo/qwen2", "forward")
         assert not setup.query_one("#field-output_tokens").display
 
 
@@ -132,13 +132,13 @@ async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Cont
         setup.query_one("#lengths", Input).value = "rag"
         setup.query_one("#rate", Input).value = "7.5"
         await go_to_step(pilot, 2)
-        asked = app.answers
+        asked = app.run_options
         assert (asked.ttft, asked.itl, asked.lengths) == ("250ms", FIRST_ITL, "rag")
         assert (asked.rate, asked.gpus_per_model) == (7.5, 2)
         await pilot.press("escape", "escape")
         setup.query_one("#task", Choice).choose("forward")
         await go_to_step(pilot, 2)
-        asked = app.answers
+        asked = app.run_options
         assert (asked.task, asked.ttft, asked.rate, asked.gpus_per_model) == ("forward", "", 0.0, 1)
 
 
@@ -176,8 +176,8 @@ async def test_weights_always_sum_to_100_and_quantised_weights_have_a_class(
         setup.query_one("#required-accuracy").focus()
         await pilot.press("right", "right")
         await pilot.pause()
-        assert app.answers.quantised == "int8"
-        assert app.answers.require == "accuracy>=2,accuracy<=1e-2"
+        assert app.run_options.quantised == "int8"
+        assert app.run_options.require == "accuracy>=2,accuracy<=1e-2"
 
 
 @async_test
@@ -239,7 +239,7 @@ async def test_a_notice_replaces_the_screen_in_a_small_terminal_and_the_answers_
         await wait_for_text(pilot, "Which model")
         for _ in range(2):
             setup = await go_to_step(pilot, 1)
-            assert app.answers.model == "package.module:factory"
+            assert app.run_options.model == "package.module:factory"
             await pilot.press("escape")
             await wait_for(pilot, lambda setup=setup: setup.step_index == 0)  # type: ignore[misc]
 

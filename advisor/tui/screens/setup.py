@@ -58,7 +58,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         self.step.begin()
 
     def restart(self) -> None:
-        """Show the first question; the answers stay."""
+        """Show the first question; what was entered stays."""
         if self.is_mounted and self.step_index > 0:
             self._ask(0)
 
@@ -67,7 +67,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         return cast("Step", self.query_one(f"#step-{self.step_index}"))
 
     def draw(self) -> None:
-        """Show the answers so far in the title."""
+        """Show what was chosen so far in the title."""
         line = Text()
         for index, name in enumerate(STEP_NAMES):
             mark = "\N{CHECK MARK}" if index < self.step_index else f"{index + 1}"
@@ -81,11 +81,11 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
 
     def _answer_of(self, index: int) -> str:
         """Return the answer to a question in a few characters."""
-        answers = self.app.answers
-        device = "CPU" if answers.gpu == "cpu" else f"GPU {answers.gpu}".strip()
-        precision = "" if answers.dtype == "auto" else f" {answers.dtype}"
-        priorities = "own weights" if answers.priority else answers.preset
-        values = (answers.model, device + precision, priorities)
+        run_options = self.app.run_options
+        device = "CPU" if run_options.gpu == "cpu" else f"GPU {run_options.gpu}".strip()
+        precision = "" if run_options.dtype == "auto" else f" {run_options.dtype}"
+        priorities = "own weights" if run_options.priority else run_options.preset
+        values = (run_options.model, device + precision, priorities)
         return text.printable(values[index]) or STEP_NAMES[index]
 
     def show_error(self, error: UserError | Problem | None) -> None:
@@ -118,7 +118,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         """Go to the next question; after the last, start the run."""
         if self.step_index == LAST_STEP:
             self.action_start()
-        elif self._store_answers():
+        elif self._store_options():
             self._ask(self.step_index + 1)
 
     def action_back(self) -> None:
@@ -129,16 +129,16 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
             self._ask(self.step_index - 1)
 
     def action_start(self) -> None:
-        """Start a run with the current answers."""
+        """Start a run with the current options."""
         if self.step_index == LAST_STEP and not self._plan_step().is_ready:
             self.notify("the plan is not ready", timeout=2)
-        elif self._store_answers():
+        elif self._store_options():
             self.app.action_start_now(*([""] if self.step_index == LAST_STEP else []))
 
-    def _store_answers(self) -> bool:
+    def _store_options(self) -> bool:
         """Store the answer; return False after showing why it is invalid."""
         try:
-            self.step.store_answers()
+            self.step.store_options()
         except UserError as error:
             self.show_error(error)
             return False

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, Select
 from textual.widgets._select import NULL, NoSelection
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.errors import UserError
 from advisor.tui.widgets import bind
 
@@ -110,15 +110,15 @@ class Step(VerticalScroll, can_focus=False):
             self.error = error
 
     @property
-    def answers(self) -> Answers:
-        return self.app.answers
+    def run_options(self) -> RunOptions:
+        return self.app.run_options
 
-    def change_answers(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Answers
-        """Replace fields of the answers."""
-        self.app.answers = msgspec.structs.replace(self.app.answers, **changes)
+    def change_options(self, **changes: Any) -> None:  # noqa: ANN401 - fields of RunOptions
+        """Replace fields of the options."""
+        self.app.run_options = msgspec.structs.replace(self.app.run_options, **changes)
 
     def begin(self) -> None:
-        """Show the current answers and take the focus."""
+        """Show the current options and take the focus."""
 
-    def store_answers(self) -> None:
-        """Store the entered values in the answers; raise `UserError` for an invalid value."""
+    def store_options(self) -> None:
+        """Store the entered values in the options; raise `UserError` for an invalid value."""

@@ -89,7 +89,7 @@ class ModelStep(Step):
             markup=False,
         )
         yield AnswerInput(
-            self.answers.model if self.answers.model != DEMO else "",
+            self.run_options.model if self.run_options.model != DEMO else "",
             placeholder="demo   (enter selects it, ctrl+r runs with all defaults)",
             id="model",
             compact=True,
@@ -97,13 +97,13 @@ class ModelStep(Step):
         with Horizontal():
             yield ShippedModels(id="models", markup=False, compact=True)
             yield Static(OWN_MODEL_HELP, id="own-model-help", markup=False)
-        task = choose_task(self.answers, self.app.catalogue.models)
+        task = choose_task(self.run_options, self.app.catalogue.models)
         yield Field("Task", Choice(TASK_LABELS.items(), task, id="task"))
         yield Static("", id="task-note", markup=False, classes="hint")
 
     def on_mount(self) -> None:
         # The default task is replaced by the one that fits the model, a chosen task is not.
-        self._is_task_chosen = self.answers.task != "auto"
+        self._is_task_chosen = self.run_options.task != "auto"
         self._has_descriptions = False
         self._current_model = self._selected_model()
 
@@ -206,9 +206,9 @@ class ModelStep(Step):
             note = f"with {self.app.catalogue.models.demo_language_model}: {note}"
         self.query_one("#task-note", Static).update(note, layout=False)
 
-    def store_answers(self) -> None:
+    def store_options(self) -> None:
         """Store model and task; raise `UserError` if they do not exist or do not fit."""
         task = cast("Task", self.query_one("#task", Choice).chosen)
-        self.change_answers(model=self._selected_model(), task=task)
+        self.change_options(model=self._selected_model(), task=task)
         models = self.app.catalogue.models
-        check_task(task, parse_model(select_demo_model(self.answers, models), models), models)
+        check_task(task, parse_model(select_demo_model(self.run_options, models), models), models)

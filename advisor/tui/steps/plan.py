@@ -52,7 +52,7 @@ class PlanStep(Step):
         self._left_out: set[str] = set()
 
     def begin(self) -> None:
-        """Remove the plan of earlier answers and make a new one."""
+        """Remove the plan of earlier options and make a new one."""
         self._draft = None
         self.show_no_rows("Making the plan ...")
         self.query_one(Table).focus()
@@ -155,11 +155,11 @@ class PlanStep(Step):
     def on_data_table_row_selected(self) -> None:
         self.post_message(self.Answered())
 
-    def store_answers(self) -> None:
+    def store_options(self) -> None:
         """Limit the question to the arms that were not left out."""
         if self._draft is not None and self._left_out:
             kept = [arm for arm in distinct_arms(self._draft) if arm.id not in self._left_out]
-            self.change_answers(workflows=",".join(str(arm.name) for arm in kept))
+            self.change_options(workflows=",".join(str(arm.name) for arm in kept))
 
 
 #: Status of a workflow that can be measured on this machine after an installation.

@@ -22,9 +22,11 @@ class PrioritiesStep(Step):
     def compose(self) -> ComposeResult:
         presets = self.app.catalogue.presets
         yield Static("What matters to you?  The three sum to 100 %.", classes="lead", markup=False)
-        yield Weights(choose_priorities(self.answers, self.app.catalogue))
+        yield Weights(choose_priorities(self.run_options, self.app.catalogue))
         names = [*((name, name) for name in presets.priorities), CUSTOM_PRESET]
-        preset = self.answers.preset or ("" if self.answers.priority else presets.default_preset)
+        preset = self.run_options.preset or (
+            "" if self.run_options.priority else presets.default_preset
+        )
         yield Field("Preset", Choice(names, preset, id="preset"))
         yield Static("", id="preset-note", markup=False, classes="hint")
         yield Static(
@@ -32,7 +34,7 @@ class PrioritiesStep(Step):
         )
         required = {
             each.criterion: str(each.at_least)
-            for each in parse_constraints(self.answers.require)
+            for each in parse_constraints(self.run_options.require)
             if each.asks_for_letter
         }
         for name in REQUIRED:
@@ -64,9 +66,9 @@ class PrioritiesStep(Step):
         if event.select.id == "preset":
             preset = self.query_one("#preset", Choice).chosen
             if preset:
-                self.change_answers(preset=preset, priority="")
+                self.change_options(preset=preset, priority="")
                 self.query_one(Weights).set_priorities(
-                    choose_priorities(self.answers, self.app.catalogue)
+                    choose_priorities(self.run_options, self.app.catalogue)
                 )
             else:
                 self._store_weights(self.query_one(Weights).priorities)
@@ -75,15 +77,15 @@ class PrioritiesStep(Step):
         chosen = {name: self.query_one(f"#required-{name}", Choice).chosen for name in REQUIRED}
         figures = [
             part
-            for part in self.answers.require.split(",")
+            for part in self.run_options.require.split(",")
             if part.strip() and not parse_constraints(part)[0].asks_for_letter
         ]
         letters = [f"{name}>={tier}" for name, tier in chosen.items() if tier]
-        self.change_answers(require=",".join([*letters, *figures]))
+        self.change_options(require=",".join([*letters, *figures]))
 
     def _store_weights(self, priorities: Priorities) -> None:
         weights = {name: getattr(priorities, name) for name in CRITERIA}
-        self.change_answers(
+        self.change_options(
             preset="", priority=",".join(f"{name}={weight!r}" for name, weight in weights.items())
         )
 

@@ -10,7 +10,6 @@ from typing import NamedTuple, cast, get_args
 from textual.app import ComposeResult
 from textual.widgets import Input, Select, Static
 
-from advisor.ask.answers import Answers
 from advisor.ask.devices import (
     CPU,
     VISIBLE_DEVICES,
@@ -21,6 +20,7 @@ from advisor.ask.devices import (
 )
 from advisor.ask.option_values import ANY, FORMATS, parse_duration
 from advisor.ask.resolve import parse_batch_sizes
+from advisor.ask.run_options import RunOptions
 from advisor.ask.task import FIRST_ITL, FIRST_TTFT, SERVE, parse_counts, parse_request_lengths
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
@@ -58,28 +58,28 @@ class TextField(NamedTuple):
 FIELDS = {
     "absent_gpu": TextField("Or another GPU", f"such as H100: {OF_ABSENT}"),
     "batch_sizes": TextField("Batch sizes", "default of the model", CALLS),
-    "input_tokens": TextField("Input tokens", Answers().input_tokens, CALLS),
-    "output_tokens": TextField("Output tokens", Answers().output_tokens, ("generate",)),
+    "input_tokens": TextField("Input tokens", RunOptions().input_tokens, CALLS),
+    "output_tokens": TextField("Output tokens", RunOptions().output_tokens, ("generate",)),
     "length_mix": TextField("Length mix", "equal shares, or such as 32:70,512:30", CALLS),
     "ttft": TextField("First token within", FIRST_TTFT, SERVES),
     "itl": TextField("Between tokens", FIRST_ITL, SERVES),
     "lengths": TextField("Request lengths", "a mix, or a file", SERVES),
     "rate": TextField("Requests/s needed", "not known", SERVES),
     "gpus_per_model": TextField("GPUs per model", "1", SERVES),
-    "max_build_seconds": TextField("Build limit, s", f"{Answers().max_build_seconds:g}"),
+    "max_build_seconds": TextField("Build limit, s", f"{RunOptions().max_build_seconds:g}"),
     "python": TextField("Python with torch", "the interpreter of p3-advisor"),
 }
 
 
-def first_text(answers: Answers, name: str) -> str:
+def first_text(run_options: RunOptions, name: str) -> str:
     """Return the answer to an option; empty for its default."""
-    value, default = (getattr(each, name, "") for each in (answers, Answers()))
+    value, default = (getattr(each, name, "") for each in (run_options, RunOptions()))
     return "" if value == default else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def entered_value(name: str, typed: str) -> object:
     """Return a text that is right as the value of its option; the default for an empty one."""
-    default = getattr(Answers(), name)
+    default = getattr(RunOptions(), name)
     return type(default)(typed) if typed else default
 
 
@@ -144,30 +144,30 @@ class TargetStep(Step):
     has_begun = False
 
     def compose(self) -> ComposeResult:
-        answers, presets = self.answers, self.app.catalogue.presets
+        run_options, presets = self.run_options, self.app.catalogue.presets
         inputs = {
             name: AnswerInput(
-                first_text(answers, name), placeholder=field.placeholder, id=name, compact=True
+                first_text(run_options, name), placeholder=field.placeholder, id=name, compact=True
             )
             for name, field in FIELDS.items()
         }
         fields = {name: Field(FIELDS[name].label, each) for name, each in inputs.items()}
         yield Static("Where and how will it run?", classes="lead", markup=False)
-        devices = [(answers.gpu, answers.gpu or "detecting ...")]
-        yield Field("Device", Choice(devices, answers.gpu, id="device"))
+        devices = [(run_options.gpu, run_options.gpu or "detecting ...")]
+        yield Field("Device", Choice(devices, run_options.gpu, id="device"))
         yield Static("", id="device-note", markup=False, classes="hint")
         yield fields.pop("absent_gpu")
         dtypes = [(name, name) for name in DTYPES]
-        yield Field("Precision", Choice(dtypes, answers.dtype, id="dtype"))
+        yield Field("Precision", Choice(dtypes, run_options.dtype, id="dtype"))
         formats = {"": "none", **{name: name for name in (*FORMATS, ANY)}}
-        formats.setdefault(answers.quantised, answers.quantised)
-        quantised = Choice(formats.items(), answers.quantised, id="quantised")
+        formats.setdefault(run_options.quantised, run_options.quantised)
+        quantised = Choice(formats.items(), run_options.quantised, id="quantised")
         yield Field("Quantised weights", quantised)
         budgets = {
             name: f"{name} {preset.seconds['forward']:g} s" if preset.seconds else name
             for name, preset in presets.budgets.items()
         }
-        budget = answers.budget or presets.default_budget
+        budget = run_options.budget or presets.default_budget
         budgets.setdefault(budget, f"{budget} s")
         yield Field("Time limit", Choice(budgets.items(), budget, id="budget"))
         yield Static(
@@ -181,7 +181,7 @@ class TargetStep(Step):
     def begin(self) -> None:
         self.has_begun = True
         for name, field in FIELDS.items():
-            self.query_one(f"#field-{name}").display = self.answers.task in field.tasks
+            self.query_one(f"#field-{name}").display = self.run_options.task in field.tasks
         self._draw_lengths()
         if self.app.machine is not None:
             self.show_machine(self.app.machine)
@@ -191,7 +191,7 @@ class TargetStep(Step):
         usable = machine.gpus if find_no_gpu_reason(machine) is None else ()
         values = {str(gpu.index): f"{gpu.index} {text.printable(gpu.name, 28)}" for gpu in usable}
         values[CPU] = "CPU"
-        asked = self.answers.gpu
+        asked = self.run_options.gpu
         if self.query_one("#absent_gpu", Input).value.strip() == asked:
             asked = ""
         if asked:
@@ -244,7 +244,7 @@ class TargetStep(Step):
     def _draw_lengths(self) -> None:
         """Ask for the mix of several lengths."""
         has_several = any("," in self._texts().get(f"{side}_tokens", "") for side in SIDES)
-        is_asked = self.answers.task in FIELDS["length_mix"].tasks
+        is_asked = self.run_options.task in FIELDS["length_mix"].tasks
         self.query_one("#field-length_mix").display = is_asked and has_several
 
     def _texts(self) -> dict[str, str]:
@@ -259,7 +259,7 @@ class TargetStep(Step):
         if event.select.id == "device":
             # A device that is chosen last replaces the name of an absent GPU.
             self.query_one("#absent_gpu", Input).value = ""
-            self.change_answers(gpu=self.query_one("#device", Choice).chosen)
+            self.change_options(gpu=self.query_one("#device", Choice).chosen)
             if self.app.machine is not None:
                 self._draw_device_note(self.app.machine)
 
@@ -270,13 +270,13 @@ class TargetStep(Step):
     def on_input_submitted(self) -> None:
         self.post_message(self.Answered())
 
-    def store_answers(self) -> None:
+    def store_options(self) -> None:
         """Store the fields; raise the error of the first invalid one."""
         texts = self._texts()
         error = find_error(texts, self.app.catalogue)
         if error is not None:
             raise error
-        self.change_answers(
+        self.change_options(
             gpu=texts["absent_gpu"] or self.query_one("#device", Choice).chosen,
             dtype=cast("Dtype", self.query_one("#dtype", Choice).chosen),
             quantised=self.query_one("#quantised", Choice).chosen,
@@ -286,5 +286,5 @@ class TargetStep(Step):
                 for name in FIELDS.keys() - {"absent_gpu"}
             },
         )
-        if self.answers.task == SERVE:
-            self.change_answers(ttft=texts["ttft"] or FIRST_TTFT, itl=texts["itl"] or FIRST_ITL)
+        if self.run_options.task == SERVE:
+            self.change_options(ttft=texts["ttft"] or FIRST_TTFT, itl=texts["itl"] or FIRST_ITL)

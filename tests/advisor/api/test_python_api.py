@@ -16,7 +16,7 @@ import pytest
 
 import advisor
 from advisor import api, errors, schemas
-from advisor.api import make_answers
+from advisor.api import make_options
 from advisor.context import Context
 from advisor.domain.answer import Answer
 from advisor.domain.run_events import Finished, LoggedEvent, Planned
@@ -167,27 +167,27 @@ def test_what_is_no_model_is_refused(model: object) -> None:
 
 
 def test_python_values_become_the_texts_of_the_command_line() -> None:
-    made = make_answers(
+    made = make_options(
         "demo",
         {"performance": 60, "productivity": 25, "portability": 15},
         {"batch_sizes": (1, 16), "budget": "30s", "require": ["speedup>=1.2", "portability>=B"]},
     )
     assert made.batch_sizes == "1,16"
-    assert make_answers("demo", None, {"dtype": "bf16"}).dtype == "bfloat16"
-    assert make_answers("demo", None, {"batch_sizes": 4}).batch_sizes == "4"
+    assert make_options("demo", None, {"dtype": "bf16"}).dtype == "bfloat16"
+    assert make_options("demo", None, {"batch_sizes": 4}).batch_sizes == "4"
     assert made.budget == "30s"
     assert made.require == "speedup>=1.2,portability>=B"
     assert made.priority == "performance=60,productivity=25,portability=15"
-    assert make_answers("demo", "serving", {}).preset == "serving"
-    limits = make_answers("demo", None, {"max_build_times": {"tensorrt": "1h", "iree": "5min"}})
+    assert make_options("demo", "serving", {}).preset == "serving"
+    limits = make_options("demo", None, {"max_build_times": {"tensorrt": "1h", "iree": "5min"}})
     assert limits.max_build_times == "tensorrt=1h,iree=5min"
 
 
 def test_a_wrong_option_is_refused() -> None:
     with pytest.raises(TypeError, match=r"did you mean batch_sizes\?"):
-        make_answers("demo", None, {"batch_size": 1})
+        make_options("demo", None, {"batch_size": 1})
     with pytest.raises(errors.SizeError):
-        make_answers("demo", None, {"rate": -1})
+        make_options("demo", None, {"rate": -1})
 
 
 def test_the_import_is_cheap_and_loads_no_stack() -> None:
@@ -226,8 +226,8 @@ def test_several_lengths_are_one_run_with_a_mix_and_progress_is_on_standard_erro
 
 
 def test_a_mix_is_written_as_the_option_takes_it() -> None:
-    made = make_answers(
+    made = make_options(
         "demo", None, {"input_tokens": (32, 512), "length_mix": {32: 70, (512, 16): 30.5}}
     )
     assert (made.input_tokens, made.length_mix) == ("32,512", "32:70,512/16:30.5")
-    assert make_answers("demo", None, {"input_tokens": 32}).input_tokens == "32"
+    assert make_options("demo", None, {"input_tokens": 32}).input_tokens == "32"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ask.answers import Answers
 from advisor.ask.model import parse_model
+from advisor.ask.run_options import RunOptions
 from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
@@ -34,8 +34,8 @@ MODELS = builders.shipped_catalogue().models
 TINY_LLAMA = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
 
 
-def parse(text: str, **answers: Any) -> Model:
-    return parse_model(Answers(model=text, **answers), MODELS)
+def parse(text: str, **run_options: Any) -> Model:
+    return parse_model(RunOptions(model=text, **run_options), MODELS)
 
 
 @pytest.fixture

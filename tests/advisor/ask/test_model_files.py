@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.ask import model_files
-from advisor.ask.answers import Answers
 from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.resolve import resolve
+from advisor.ask.run_options import RunOptions
 
 ROWS = 3
 
@@ -91,8 +91,8 @@ def test_the_fixed_size_is_measured_unless_the_user_names_sizes(
     save = save_onnx if suffix == ".onnx" else save_exported
     model = str(save(tmp_path / f"model{suffix}", ROWS))
     known, here = builders.shipped_catalogue(), builders.machine()
-    assert resolve(Answers(model=model), here, known).batch_sizes == (ROWS,)
-    assert resolve(Answers(model=model, batch_sizes="1,2"), here, known).batch_sizes == (1, 2)
+    assert resolve(RunOptions(model=model), here, known).batch_sizes == (ROWS,)
+    assert resolve(RunOptions(model=model, batch_sizes="1,2"), here, known).batch_sizes == (1, 2)
 
 
 def test_an_input_that_is_no_tensor_has_no_dimension(tmp_path: pathlib.Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ask.answers import Answers, command_of
 from advisor.ask.devices import NoGpuReason, find_no_gpu_reason
 from advisor.ask.option_values import (
     FORMATS,
@@ -31,6 +30,7 @@ from advisor.ask.option_values import (
     parse_tolerance,
     parse_weight_formats,
 )
+from advisor.ask.run_options import RunOptions, command_of
 from advisor.domain.constraints import CRITERIA, EXAMPLES, FIGURES, PILLARS, Constraint
 from advisor.domain.machine import Machine
 from advisor.domain.question import WeightFormat
@@ -92,7 +92,7 @@ def test_a_figure_is_converted_to_its_base_unit_and_shown_in_its_own(
 
 
 def test_the_help_has_an_example_of_every_figure_that_can_be_limited() -> None:
-    _, option = typing.get_args(typing.get_type_hints(Answers, include_extras=True)["require"])
+    _, option = typing.get_args(typing.get_type_hints(RunOptions, include_extras=True)["require"])
     assert [name for name in FIGURES if f'"{name}' not in option.description] == []
 
 
@@ -252,14 +252,14 @@ def test_invalid_weights_are_errors(text: str, words: str) -> None:
 def test_priority_and_preset_together_are_an_error() -> None:
     with pytest.raises(PriorityError, match="both"):
         choose_priorities(
-            Answers(priority="performance=60,productivity=25,portability=15", preset="serving"),
+            RunOptions(priority="performance=60,productivity=25,portability=15", preset="serving"),
             builders.catalogue(),
         )
 
 
 def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
-    assert command_of(Answers()) == "p3-advisor --json"
-    asked = Answers(
+    assert command_of(RunOptions()) == "p3-advisor --json"
+    asked = RunOptions(
         gpu="RTX 4090",
         batch_sizes="1,64",
         require="portability>=2",
@@ -275,7 +275,7 @@ def test_the_command_has_the_options_that_differ_from_their_defaults() -> None:
 
 def test_the_help_of_the_batch_sizes_has_the_defaults_of_the_catalogue() -> None:
     models = builders.shipped_catalogue().models
-    hint = typing.get_type_hints(Answers, include_extras=True)["batch_sizes"]
+    hint = typing.get_type_hints(RunOptions, include_extras=True)["batch_sizes"]
     (meta,) = (each for each in hint.__metadata__ if isinstance(each, msgspec.Meta))
     _, _, defaults = (meta.description or "").partition("default:")
     assert re.findall(r"[\d,]*\d+,\d+", defaults) == [

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ask.answers import Answers
 from advisor.ask.devices import choose_gpu
 from advisor.ask.resolve import choose_dtype, default_batch_sizes, resolve
+from advisor.ask.run_options import RunOptions
 from advisor.domain.constraints import DEFAULT_PRIORITIES, Constraint
 from advisor.domain.machine import Gpu, Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel
@@ -39,8 +39,8 @@ H100, H200 = (
 )
 
 
-def resolved(machine: Machine | None = None, **answers: Any) -> Question:
-    return resolve(Answers(**answers), machine or builders.machine(), SHIPPED)
+def resolved(machine: Machine | None = None, **run_options: Any) -> Question:
+    return resolve(RunOptions(**run_options), machine or builders.machine(), SHIPPED)
 
 
 def test_the_default_is_the_demo_model_on_the_cpu() -> None:
@@ -102,7 +102,7 @@ def test_every_answer_becomes_part_of_the_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "error", "words"),
+    ("run_options", "error", "words"),
     [
         ({"model": "no-such-model"}, UnknownModelError, "no-such-model"),
         ({"gpu": "Voodoo 2"}, UnknownGpuError, "Voodoo 2"),
@@ -130,10 +130,10 @@ def test_every_answer_becomes_part_of_the_question() -> None:
     ],
 )
 def test_each_invalid_answer_has_its_own_error(
-    answers: dict[str, Any], error: type[UserError], words: str
+    run_options: dict[str, Any], error: type[UserError], words: str
 ) -> None:
     with pytest.raises(UserError) as problem:
-        resolved(**answers)
+        resolved(**run_options)
     assert type(problem.value) is error
     assert words in problem.value.what
     assert problem.value.next_step
@@ -198,7 +198,7 @@ def test_a_gpu_is_found_by_its_names_and_by_cuda_visible_devices(
 ) -> None:
     machine = builders.gpu_machine(H100, H200)
     assert choose_gpu(text, machine, SHIPPED, visible_devices) == expected
-    question = resolve(Answers(gpu=text), machine, SHIPPED, visible_devices)
+    question = resolve(RunOptions(gpu=text), machine, SHIPPED, visible_devices)
     named = (expected.uuid, "cuda") if expected else (None, "cpu")
     assert (question.gpu, question.device) == named
 
@@ -372,18 +372,18 @@ def test_a_model_is_split_over_equal_gpus_that_cuda_sees() -> None:
     gpus = [builders.gpu(index=index, uuid=f"GPU-{index}") for index in range(4)]
     other = builders.gpu(index=4, uuid="GPU-4", name="NVIDIA H200")
     machine = builders.gpu_machine(other, *gpus)
-    split = resolve(Answers(gpu="1", gpus_per_model=3, **SERVED), machine, SHIPPED)
+    split = resolve(RunOptions(gpu="1", gpus_per_model=3, **SERVED), machine, SHIPPED)
     assert split.gpus == ("GPU-1", "GPU-0", "GPU-2")
     assert split.devices_per_model == 3
-    seen = resolve(Answers(gpus_per_model=2, **SERVED), machine, SHIPPED, "3,4,2")
+    seen = resolve(RunOptions(gpus_per_model=2, **SERVED), machine, SHIPPED, "3,4,2")
     assert seen.gpus == ("GPU-3", "GPU-2")
-    one = resolve(Answers(gpu="1", price_per_hour=2.0, **SERVED), machine, SHIPPED)
+    one = resolve(RunOptions(gpu="1", price_per_hour=2.0, **SERVED), machine, SHIPPED)
     assert (one.gpus, one.price_of_all_devices) == (("GPU-1",), 2.0)
     assert msgspec.structs.replace(split, price_per_hour=2.0).price_of_all_devices == 6.0
 
 
 @pytest.mark.parametrize(
-    ("machine", "answers", "error"),
+    ("machine", "run_options", "error"),
     [
         (builders.gpu_machine(H100, H200), {**SERVED, "gpu": "0"}, GpuNotAttachedError),
         (builders.machine(), SERVED, GpuNotAttachedError),
@@ -391,10 +391,10 @@ def test_a_model_is_split_over_equal_gpus_that_cuda_sees() -> None:
     ],
 )
 def test_too_few_equal_gpus_and_other_tasks_are_refused(
-    machine: Machine, answers: dict[str, Any], error: type[UserError]
+    machine: Machine, run_options: dict[str, Any], error: type[UserError]
 ) -> None:
     with pytest.raises(error):
-        resolved(machine, gpus_per_model=2, **answers)
+        resolved(machine, gpus_per_model=2, **run_options)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ask.answers import Answers
 from advisor.ask.resolve import resolve
+from advisor.ask.run_options import RunOptions
 from advisor.ask.task import choose_lengths, parse_load, suggest_task
 from advisor.domain.model import ExportedModel, Model, TransformersModel
 from advisor.domain.question import Lengths, Question, Task
@@ -22,8 +22,8 @@ from probes.wire.shape import Shape
 SHIPPED = builders.shipped_catalogue()
 
 
-def resolved(**answers: str | int) -> Question:
-    return resolve(msgspec.convert(answers, Answers), builders.machine(), SHIPPED)
+def resolved(**run_options: str | int) -> Question:
+    return resolve(msgspec.convert(run_options, RunOptions), builders.machine(), SHIPPED)
 
 
 def test_the_default_model_of_generation_is_the_demo_language_model() -> None:
@@ -118,8 +118,8 @@ MODEL = TransformersModel(
 )
 
 
-def serve(**changes: Any) -> Answers:
-    return Answers(**{"task": "serve", "ttft": "500ms", "itl": "0.05s", **changes})
+def serve(**changes: Any) -> RunOptions:
+    return RunOptions(**{"task": "serve", "ttft": "500ms", "itl": "0.05s", **changes})
 
 
 def test_limits_and_lengths_become_values_of_the_question() -> None:
@@ -147,14 +147,14 @@ def test_lengths_can_come_from_a_file(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "task", "error"),
+    ("run_options", "task", "error"),
     [
-        (Answers(task="serve"), "serve", TaskError),
+        (RunOptions(task="serve"), "serve", TaskError),
         (serve(itl=""), "serve", TaskError),
         (serve(ttft=""), "serve", TaskError),
-        (Answers(ttft="500ms"), "generate", TaskError),
-        (Answers(percentile=99.0), "forward", TaskError),
-        (Answers(rate=5.0), "generate", TaskError),
+        (RunOptions(ttft="500ms"), "generate", TaskError),
+        (RunOptions(percentile=99.0), "forward", TaskError),
+        (RunOptions(rate=5.0), "generate", TaskError),
         (serve(sandbox=True), "serve", TaskError),
         (serve(percentile=20.0), "serve", SizeError),
         (serve(ttft="soon"), "serve", SizeError),
@@ -162,9 +162,11 @@ def test_lengths_can_come_from_a_file(tmp_path: pathlib.Path) -> None:
         (serve(lengths="/dev/null"), "serve", SizeError),
     ],
 )
-def test_what_does_not_fit_is_refused(answers: Answers, task: str, error: type[UserError]) -> None:
+def test_what_does_not_fit_is_refused(
+    run_options: RunOptions, task: str, error: type[UserError]
+) -> None:
     with pytest.raises(error):
-        parse_load(answers, task, MODEL, KNOWN)
+        parse_load(run_options, task, MODEL, KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -204,8 +206,8 @@ def choose(
     model: Model = builders.DEMO,
     task: Task = "generate",
 ) -> tuple[Lengths, ...]:
-    answers = Answers(input_tokens=inputs, output_tokens=outputs, length_mix=mix)
-    return choose_lengths(answers, model, task)
+    run_options = RunOptions(input_tokens=inputs, output_tokens=outputs, length_mix=mix)
+    return choose_lengths(run_options, model, task)
 
 
 def shares(*texts: str) -> dict[tuple[int, int], float]:

@@ -10,7 +10,7 @@ import pytest
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.cli import command_line, terminal
 from advisor.cli.command_line import program
 from advisor.cli.options import COMMAND_GROUPS
@@ -29,7 +29,7 @@ def test_an_option_is_listed_below_the_title_of_its_group() -> None:
     *titles, last = sections
     assert (titles[0], last) == ("Model", "Output and other options")
     listed = [option for title in titles for option in sections[title]]
-    known = [f"--{name.replace('_', '-')}" for name in Answers.__struct_fields__]
+    known = [f"--{name.replace('_', '-')}" for name in RunOptions.__struct_fields__]
     assert sorted(listed) == sorted(known)
     own = ["--replay", "--open", "--speed", "--ascii", "--theme", "--no-color"]
     assert sections[last] == [*own, "--no-mouse", "--help"]

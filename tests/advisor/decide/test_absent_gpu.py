@@ -13,14 +13,14 @@ import pytest
 import recorded_runs
 
 from advisor import schemas
-from advisor.ask.answers import Answers
 from advisor.ask.model import parse_model
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide import absent_gpu
 from advisor.domain.answer import Answer, encode
 from advisor.report import text_report
 
-ANSWERS = Answers(model="synthetic/ffn@8x16", gpu="H100")
+ANSWERS = RunOptions(model="synthetic/ffn@8x16", gpu="H100")
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def test_the_answer_names_its_origin_and_counts_less_than_a_measurement(context:
 
 
 def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context) -> None:
-    answers = Answers(model="demo/llama", gpu="H100", task="forward")
-    model = parse_model(answers, builders.shipped_catalogue().models)
+    run_options = RunOptions(model="demo/llama", gpu="H100", task="forward")
+    model = parse_model(run_options, builders.shipped_catalogue().models)
     recorded_runs.make_gpu_run(context.store, model=model)
-    generation = msgspec.structs.replace(answers, task="generate")
-    assert absent_gpu.find_answer(answers, context) is not None
+    generation = msgspec.structs.replace(run_options, task="generate")
+    assert absent_gpu.find_answer(run_options, context) is not None
     assert absent_gpu.find_answer(generation, context) is None
 
 
@@ -100,8 +100,8 @@ def test_a_run_of_another_question_does_not_answer(
     changes: dict[str, Any], context: Context
 ) -> None:
     recorded_runs.make_gpu_run(context.store)
-    answers = msgspec.structs.replace(ANSWERS, **changes)
-    assert absent_gpu.find_answer(answers, context) is None
+    run_options = msgspec.structs.replace(ANSWERS, **changes)
+    assert absent_gpu.find_answer(run_options, context) is None
 
 
 def test_a_damaged_run_is_skipped(context: Context) -> None:

@@ -14,7 +14,7 @@ from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide import performance_portability, scoring
 from advisor.decide.decision import decide, evaluate
@@ -165,7 +165,7 @@ def test_what_was_not_tried_on_the_other_platform_stays_declared(expect: Expect)
     expect("portability-not-tried", rating.why)
 
 
-ANSWERS = Answers(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
+ANSWERS = RunOptions(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import expect_failure
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.catalogue import EarlierRuns
@@ -81,7 +81,7 @@ def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
 def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
     fake_context: Callable[[], Context],
 ) -> None:
-    answers = Answers(
+    run_options = RunOptions(
         batch_sizes="2",
         budget="1s",
         all_arms=True,
@@ -89,7 +89,7 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
         workflows="quick,misbehaving/hangs",
         requests=500,
     )
-    run = sessions.execute_run(fake_context(), answers)
+    run = sessions.execute_run(fake_context(), run_options)
     answer = decide(run)
     (killed,) = run.state().processes["misbehaving/hangs"]
     assert "--requests" in (expect_failure(killed.outcome, "timed-out").fix or "")

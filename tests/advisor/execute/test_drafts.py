@@ -16,7 +16,7 @@ from builders import DUPLICATE, priorities
 from recorded_runs import SECONDS, make_header, make_run
 
 from advisor.ask import rubric_files
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.decide.recommend import further_budget, undecided_workflows
@@ -34,8 +34,8 @@ def test_the_batch_size_of_the_examples_is_measured_unless_others_are_asked_for(
 ) -> None:
     model = tmp_path / "net.py"
     model.write_text("import torch\n\ndef build():\n    return torch.nn.ReLU(), torch.ones(4, 8)\n")
-    answers = Answers(model=f"{model}:build", gpu="cpu", batch_sizes=asked)
-    draft = propose(answers, Context(environment=dict(os.environ), store=Store(tmp_path)))
+    run_options = RunOptions(model=f"{model}:build", gpu="cpu", batch_sizes=asked)
+    draft = propose(run_options, Context(environment=dict(os.environ), store=Store(tmp_path)))
     assert (draft.question.batch_sizes, draft.example_rows) == (sizes, rows)
 
 
@@ -168,8 +168,10 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     environment = 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'
     log = tmp_path / "log"
     context, python = context_with_environment(fake_context(), environment, home, tmp_path, log)
-    answers = Answers(gpu="cpu", batch_sizes="1", budget="1s", all_arms=True, workflows="quick")
-    run = sessions.execute_run(context, answers)
+    run_options = RunOptions(
+        gpu="cpu", batch_sizes="1", budget="1s", all_arms=True, workflows="quick"
+    )
+    run = sessions.execute_run(context, run_options)
     assert set(decide(run).measurements) == {
         "pytorch-eager",
         "quick",

@@ -23,7 +23,7 @@ from builders import BASELINE, DUPLICATE
 from sessions import LimitedMemory, expect_failure
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide, evaluate
 from advisor.decide.rounds import visits_by_round
@@ -58,13 +58,13 @@ MOST_BUILT = 4
 @pytest.fixture(scope="module")
 def resumed_run(module_context: Context) -> Run:
     """A run in groups that was interrupted in its second race."""
-    answers = Answers(
+    run_options = RunOptions(
         batch_sizes="2",
         budget="2s",
         all_arms=True,
         workflows="quick,alike,misbehaving/floods,narrow/served",
     )
-    run = prepare(answers, module_context)
+    run = prepare(run_options, module_context)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(MOST_BUILT))
         interrupt_in_second_race(execute(run, module_context))
@@ -113,13 +113,13 @@ def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
     fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(3))
-    answers = Answers(
+    run_options = RunOptions(
         batch_sizes="2",
         budget="1s",
         all_arms=True,
         workflows="quick,misbehaving/raises,narrow/served",
     )
-    answer = decide(sessions.execute_run(fake_context(), answers))
+    answer = decide(sessions.execute_run(fake_context(), run_options))
     assert set(answer.measurements) == {
         BASELINE,
         "quick",
@@ -227,8 +227,10 @@ def threaded_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path
 
 
 def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:
-    answers = Answers(batch_sizes="2", budget="1s", all_arms=True, workflows=",".join(THREADED))
-    run = sessions.execute_run(threaded_context, answers)
+    run_options = RunOptions(
+        batch_sizes="2", budget="1s", all_arms=True, workflows=",".join(THREADED)
+    )
+    run = sessions.execute_run(threaded_context, run_options)
     added = [event.run_event for event in run.events() if isinstance(event.run_event, ArmsAdded)]
     processes, answer = run.state().processes, decide(run)
     for name in THREADED:
@@ -242,7 +244,7 @@ def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context
 
 
 SHAPES = [Shape(1, 8), Shape(2, 8), Shape(1, 32), Shape(2, 32)]
-ASKED = Answers(
+ASKED = RunOptions(
     input_tokens="8,32",
     length_mix="8:3,32:1",
     batch_sizes="1,2",

@@ -22,7 +22,7 @@ from simulation import (
     race_context,
 )
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide import trust
 from advisor.decide.decision import decide
@@ -263,8 +263,8 @@ def busy_answer(module_context: Context) -> Answer:
     """The answer of a run on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execution, "ConditionsMonitor", lambda _gpu: BusyMonitor())
-        answers = Answers(batch_sizes="2", budget="1s", all_arms=True, workflows="quick")
-        return decide(sessions.execute_run(module_context, answers))
+        run_options = RunOptions(batch_sizes="2", budget="1s", all_arms=True, workflows="quick")
+        return decide(sessions.execute_run(module_context, run_options))
 
 
 def test_no_more_visits_are_discarded_than_the_limits_allow(busy_answer: Answer) -> None:

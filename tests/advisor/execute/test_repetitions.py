@@ -15,7 +15,7 @@ from builders import BASELINE, DUPLICATE
 from sessions import expect_failure
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.decide.rounds import arms_by_speed
@@ -47,10 +47,10 @@ class Measured(NamedTuple):
 @pytest.fixture(scope="module")
 def measured(module_context: Context) -> Measured:
     """A run with the standard budget, which includes every step."""
-    answers = Answers(
+    run_options = RunOptions(
         batch_sizes="2", budget="standard", workflows="narrow", max_build_seconds=10.0
     )
-    run = sessions.execute_run(module_context, answers)
+    run = sessions.execute_run(module_context, run_options)
     return Measured(run.events(), run.state(), decide(run))
 
 
@@ -175,8 +175,10 @@ def test_a_run_without_an_answer_has_leaders_once_it_is_resumed() -> None:
 def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
     fake_context: Callable[[], Context],
 ) -> None:
-    answers = Answers(batch_sizes="2", budget="quick", workflows="narrow/late,narrow/slow,quick")
-    run = sessions.execute_run(fake_context(), answers)
+    run_options = RunOptions(
+        batch_sizes="2", budget="quick", workflows="narrow/late,narrow/slow,quick"
+    )
+    run = sessions.execute_run(fake_context(), run_options)
     answer = decide(run)
     tried = {
         measurement.arm: [result.shape for result in measurement.new_shape_results]

@@ -19,7 +19,7 @@ import workers
 from builders import DUPLICATE
 from sessions import LimitedMemory
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.decide.rounds import failed_arms, has_reference
@@ -213,7 +213,7 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
         full_disk.setattr(WorkerSession, "_build", fill_disk)
         with pytest.raises(NotWritableError):
             sessions.execute_run(
-                context, Answers(batch_sizes="2", budget="1s", all_arms=True, workflows="quick")
+                context, RunOptions(batch_sizes="2", budget="1s", all_arms=True, workflows="quick")
             )
     run = newest_resumable(context.store)
     sessions.exhaust(execute(run, context))
@@ -248,13 +248,13 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
 ) -> None:
     """Builds run out of memory, and are tried again with fewer arms at once."""
     limit_memory(monkeypatch)
-    answers = Answers(
+    run_options = RunOptions(
         batch_sizes="1,2",
         budget="1s",
         all_arms=True,
         workflows="quick,alike,narrow/served,narrow/slow",
     )
-    run = sessions.execute_run(crossed_context, answers)
+    run = sessions.execute_run(crossed_context, run_options)
     results, state = decide(run).results, run.state()
     arms = {BASELINE, "quick", "alike", "narrow/served", "narrow/slow"}
     assert {measurement.arm for measurement in results.measurements} == arms

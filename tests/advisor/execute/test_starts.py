@@ -14,7 +14,7 @@ import sessions
 from forks import STACKS
 
 from advisor.ask import rubric_files
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.catalogue import StartWay
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
@@ -180,11 +180,11 @@ def test_a_start_of_a_run_counts_once_its_reply_is_checked(
         StartScripts("regional", LOADING + CALL.format("model(*inputs) + 1")),
     ]
     monkeypatch.setattr(starts, "compose_starts", lambda *_: scripts)
-    answers = Answers(
+    run_options = RunOptions(
         model="demo", workflows="quick", budget="1s", all_arms=True, gpu="cpu", cold_start=True
     )
     context = fake_context()
-    run = prepare(answers, context)
+    run = prepare(run_options, context)
     events = [each.run_event for each in execute(run, context)]
     started = [each for each in events if isinstance(each, StartMeasured)]
     *first, cold, wrong = (each.start for each in started if each.arm == "quick")

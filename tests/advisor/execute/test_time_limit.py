@@ -11,7 +11,7 @@ import pytest
 import sessions
 from sessions import exhaust
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
@@ -62,8 +62,8 @@ def limited(module_context: Context) -> LimitedRun:
     """
     clock = JumpingClock()
     context = dataclasses.replace(module_context, clock=clock)
-    answers = Answers(model="demo", workflows=f"quick,{HANGING}", budget="100s", gpu="cpu")
-    run = prepare(answers, context)
+    run_options = RunOptions(model="demo", workflows=f"quick,{HANGING}", budget="100s", gpu="cpu")
+    run = prepare(run_options, context)
     for event in execute(run, context):
         for report, _ in sessions.reports_of([event], Prepared):
             clock.ahead_seconds += 30 * (report.arm == "quick")
@@ -104,7 +104,7 @@ def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
     clock = JumpingClock()
     environment = {**module_context.environment, "P3_ADVISOR_FAKE_REFERENCE_SECONDS": "3600"}
     context = dataclasses.replace(module_context, clock=clock, environment=environment)
-    run = prepare(Answers(model="demo", workflows="quick", budget="100s", gpu="cpu"), context)
+    run = prepare(RunOptions(model="demo", workflows="quick", budget="100s", gpu="cpu"), context)
     for event in execute(run, context):
         for report, phase in sessions.reports_of([event], PhaseStarted):
             is_first = not run.state().processes[REFERENCE][0].outcome
@@ -122,8 +122,8 @@ def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
 def test_a_repetition_at_the_end_has_two_rounds(module_context: Context) -> None:
     clock = JumpingClock()
     context = dataclasses.replace(module_context, clock=clock)
-    answers = Answers(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
-    run = prepare(answers, context)
+    run_options = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
+    run = prepare(run_options, context)
     for event in execute(run, context):
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
     repeated = [
@@ -148,8 +148,8 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
 ) -> None:
     clock = JumpingClock()
     context = dataclasses.replace(module_context, clock=clock)
-    answers = Answers(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
-    run = prepare(answers, context)
+    run_options = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
+    run = prepare(run_options, context)
     for event in execute(run, context):
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RaceClosed)
     assert not run.state().repeats, "none begins after the time of the run"
@@ -176,7 +176,7 @@ def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
 ) -> None:
     monkeypatch.setenv("P3_ADVISOR_FAKE_LOAD_SECONDS", "3600")
     context = fake_context()
-    run = prepare(Answers(max_load_seconds=1.0, batch_sizes="1"), context)
+    run = prepare(RunOptions(max_load_seconds=1.0, batch_sizes="1"), context)
     with pytest.raises(UserError) as problem:
         exhaust(execute(run, context))
     assert "--max-load-seconds" in problem.value.next_step

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import sessions
 
-from advisor.ask.answers import Answers
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide import trust
 from advisor.decide.decision import decide
@@ -75,14 +75,14 @@ def run(module_context: Context, earlier_children: list[psutil.Process]) -> Run:
     """A run with one arm for each failure."""
     del earlier_children  # they are listed first
     arms = ",".join(f"misbehaving/{option}" for option in (*FAILURES, *HARMLESS))
-    answers = Answers(
+    run_options = RunOptions(
         batch_sizes="2",
         budget="5s",
         all_arms=True,
         max_build_times="misbehaving=2s",
         workflows=f"quick,{arms}",
     )
-    return sessions.execute_run(module_context, answers)
+    return sessions.execute_run(module_context, run_options)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ SPELLINGS = {
 }
 
 
-class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of a question, as the user gives them."""
 
     model: Annotated[
@@ -322,11 +322,11 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = ""
 
 
-def command_of(answers: Answers) -> str:
+def command_of(run_options: RunOptions) -> str:
     """Return the command that asks the same question and prints the JSON document."""
     words = ["p3-advisor", "--json"]
-    for field in msgspec.structs.fields(Answers):
-        value = getattr(answers, field.name)
+    for field in msgspec.structs.fields(RunOptions):
+        value = getattr(run_options, field.name)
         if value != field.default:
             words += [
                 f"--{field.encode_name.replace('_', '-')}",
