@@ -1,4 +1,4 @@
-"""The paths and names that the documentation quotes exist in the code."""
+"""The paths and names that documentation and comments mention exist in the code."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ CODE = "\n".join(
 )
 WORDS = set(re.findall(r"\w+", CODE))
 PATH = re.compile(rf"({'|'.join(FOLDERS)})/[\w./-]+|[\w./-]+\.(py|toml|md|jinja|js|ipynb|jsonl?)")
+#: A comment or docstring of a module or a script.
+COMMENT = re.compile(r'(?:#|(?<!:)//)[^\n]*|""".*?"""', re.DOTALL)
+#: A path in running text; addresses of other projects and places with variables are none.
+MENTIONED = re.compile(r"(?<![\w./*:-])[\w./-]+\.(py|toml|md|jinja|js)\b(?![:\w])")
 NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*(\(\))?")
 #: They stand for files of users, or are those of another project.
 NOT_OURS = re.compile(r"file\.py|torch/.*|.*/X(/Y\.py)?")
@@ -43,6 +47,14 @@ def is_there(path: str) -> bool:
 )
 def test_the_files_that_a_page_names_exist(page: pathlib.Path) -> None:
     paths = {each for each in quoted_in(page) if PATH.fullmatch(each)}
+    assert {path for path in paths if not is_there(path)} == set()
+
+
+@pytest.mark.parametrize("folder", ["advisor", "probes", "tests"])
+def test_the_files_that_comments_name_exist(folder: str) -> None:
+    files = [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.js")]
+    comments = [each for file in files for each in COMMENT.findall(file.read_text("utf-8"))]
+    paths = {path.group() for each in comments for path in MENTIONED.finditer(each)}
     assert {path for path in paths if not is_there(path)} == set()
 
 

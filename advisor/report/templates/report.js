@@ -1,6 +1,6 @@
 "use strict";
 // This repeats the program's rule with the same operations in the same order, so that the same weights give the same
-// floating-point scores: advisor/domain/priorities.py (shares, weigh, with_weight) and advisor/decide/scoring.py (rank) and
+// floating-point scores: advisor/domain/constraints.py (shares, weigh, with_weight) and advisor/decide/scoring.py (rank) and
 // advisor/decide/certainty.py (choose).
 const PILLARS = ["performance", "productivity", "portability"];
 const FURTHER_CRITERIA = ["input_flexibility", "architecture_support"];
