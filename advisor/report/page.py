@@ -126,8 +126,10 @@ def _ranking_data(answer: Answer, ranked: Sequence[RankedArm]) -> str:
     text = json.dumps(
         {
             "run": answer.run_id,
+            "pillars": PILLARS,
+            "further_criteria": FURTHER_CRITERIA,
             "weights": weights,
-            "further": _further_weights(weights),
+            "further_weights": _further_weights(weights),
             "arms": arms,
         }
     )

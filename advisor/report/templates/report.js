@@ -2,15 +2,13 @@
 // This repeats the program's rule with the same operations in the same order, so that the same weights give the same
 // floating-point scores: advisor/domain/constraints.py (shares, weigh, with_weight) and advisor/decide/scoring.py (rank) and
 // advisor/decide/certainty.py (choose).
-const PILLARS = ["performance", "productivity", "portability"];
-const FURTHER_CRITERIA = ["input_flexibility", "architecture_support"];
 const data = JSON.parse(document.getElementById("ranking-data").textContent);
 let weights = { ...data.weights };
 
 function shares(weights) {
-  const further = FURTHER_CRITERIA.map((name) => weights[name] / 100);
-  const left = 1 - (0 + further[0] + further[1]);
-  return [...PILLARS.map((name) => (weights[name] / 100) * left), ...further];
+  const further = data.further_criteria.map((name) => weights[name] / 100);
+  const left = 1 - further.reduce((total, share) => total + share, 0);
+  return [...data.pillars.map((name) => (weights[name] / 100) * left), ...further];
 }
 
 function score(arm, weights) {
@@ -34,7 +32,7 @@ function choose(ranked) {
 }
 
 function withWeight(pillar, weight) {
-  const others = PILLARS.filter((name) => name !== pillar);
+  const others = data.pillars.filter((name) => name !== pillar);
   const total = 0 + weights[others[0]] + weights[others[1]];
   const portions = others.map((name) => (total ? weights[name] / total : 1 / others.length));
   const next = { ...weights, [pillar]: weight };
@@ -51,17 +49,17 @@ function update() {
     row.querySelector(".score").textContent = arm.score.toFixed(2);
     body.append(row);
   }
-  for (const pillar of PILLARS) {
+  for (const pillar of data.pillars) {
     document.getElementById("weight-" + pillar).value = weights[pillar];
     document.getElementById("shown-" + pillar).textContent = weights[pillar].toFixed(1) + " %";
   }
   const best = choose(ranked);
   document.getElementById("answer").textContent = best.barred ? "Every workflow fails a constraint." : "Use " + best.arm + ".";
-  const priority = PILLARS.map((name) => name + "=" + weights[name]).join(",");
-  document.getElementById("command").textContent = "p3-advisor decide " + data.run + " --priority " + priority + data.further;
+  const priority = data.pillars.map((name) => name + "=" + weights[name]).join(",");
+  document.getElementById("command").textContent = "p3-advisor decide " + data.run + " --priority " + priority + data.further_weights;
 }
 
-for (const pillar of PILLARS) {
+for (const pillar of data.pillars) {
   document.getElementById("weight-" + pillar).addEventListener("input", (event) => {
     weights = withWeight(pillar, Number(event.target.value));
     update();
