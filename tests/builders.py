@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -153,9 +152,8 @@ def workflow(id_: str = "compiled", **changes: Any) -> Workflow:
     return msgspec.structs.replace(entry, **changes)
 
 
-@functools.cache
-def shipped_catalogue() -> Catalogue:
-    return rubric_files.load()
+shipped_catalogue = rubric_files.read_shipped
+NOISE = shipped_catalogue().presets.noise
 
 
 def catalogue(*workflows: Workflow, **changes: Any) -> Catalogue:

@@ -116,6 +116,7 @@ def answer(**changes: Any) -> Answer:
         state,
         {Shape(1): builders.race_result(1, best="compiled", eliminated={builders.BASELINE: 4})},
         dtype="float32",
+        noise=builders.NOISE,
     )
     unmeasured = (
         *list_planned(head, state, measured, None),

@@ -12,7 +12,15 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.catalogue import Catalogue, EarlierRuns, KnownGpu, Models, Presets, StartWay
+from advisor.domain.catalogue import (
+    Catalogue,
+    EarlierRuns,
+    Improvements,
+    KnownGpu,
+    Models,
+    Presets,
+    StartWay,
+)
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.rubric import Criterion, Guideline, Rubric
 from advisor.domain.serving import ServingRules
@@ -149,6 +157,12 @@ def probe_file(workflow: str) -> str:
 def read_glossary() -> dict[str, str]:
     """Read the terms of the program and their meanings."""
     return read(rubric_directory() / "glossary.toml", dict[str, dict[str, str]])["term"]
+
+
+@functools.cache
+def read_improvements() -> Improvements:
+    """Read the lines that `improve` adds to measured code."""
+    return read(rubric_directory() / "improvements.toml", Improvements)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from advisor.ask.rubric_files import read_improvements
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
@@ -25,8 +26,6 @@ from probes.wire.checks import Checked
 
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
-#: The compute capability of GPUs from which they have TF32, as in `improvements.toml`.
-FIRST_WITH_TF32 = 8.0
 EAGER_TITLE = "eager PyTorch"
 #: An arm that is this many times as fast as the advised one is named.
 CLEARLY_FASTER = 1.1
@@ -157,7 +156,8 @@ def describe_precision(facts: AdvisedAnswer, faster: ScoredArm | None = None) ->
     than = f"Probably in a lower precision than {question.dtype}"
     lines = [f"{than}: {join_names(lower)}."] if lower else []
     gpu = facts.answer.machine.find_gpu(question.gpu)
-    has_tf32 = gpu is not None and float(gpu.compute_capability) >= FIRST_WITH_TF32
+    first = read_improvements().precision["tf32"].compute_capability
+    has_tf32 = gpu is not None and float(gpu.compute_capability) >= first
     is_tried = any(tried.name == "tf32" for each in measurements for tried in each.variants)
     if question.dtype == "float32" and has_tf32 and not is_tried:
         lines.append("TF32 was off (PyTorch's default: on in convolutions); improve tries it.")

@@ -233,9 +233,14 @@ def is_same_work(one: Question, two: Question) -> bool:
 def load_platform(run: Run) -> Platform:
     """Return the results of a stored run as a platform."""
     header, state = run.header(), run.state()
-    races = results_by_shape(state, header.question)
     question = header.question
-    results = summarise(state, races, dtype=question.dtype, weights=question.shape_weights)
+    results = summarise(
+        state,
+        results_by_shape(state, question),
+        dtype=question.dtype,
+        noise=header.catalogue.presets.noise,
+        weights=question.shape_weights,
+    )
     return platform_of(header, state, results)
 
 

@@ -37,7 +37,7 @@ def summarise(
     races: Mapping[Shape, RaceResult],
     *,
     dtype: Dtype,
-    noise: NoisePrior | None = None,
+    noise: NoisePrior,
     weights: Mapping[Shape, float] | None = None,
 ) -> Results:
     """Return the measurements of every valid arm, made in `dtype`.
@@ -62,11 +62,10 @@ def summarise(
         shape: max(EQUIVALENCE_MARGIN, floor or 0.0) for shape, floor in noise_floors.items()
     }
     peaks = device_peaks(state, dtype)
-    prior = noise or NoisePrior()
     variances = estimate_process_variances(
         {arm: each for arm, each in series.items() if arm != baseline},
         _duplicate_of(plan),
-        prior,
+        noise,
     )
     paired = [
         widen_by_variances(
@@ -76,7 +75,7 @@ def summarise(
         )
         for arm in (_comparable_arms(plan, log_speedups) if races else ())
     ]
-    measurements = [*reconcile(state, paired, plan, prior.fastest_margin)]
+    measurements = [*reconcile(state, paired, plan, noise.fastest_margin)]
     return Results(
         baseline=baseline,
         measurements=tuple(_bound_call_times(measurements, baseline)),

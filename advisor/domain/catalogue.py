@@ -155,18 +155,15 @@ class QuietLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoisePrior(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the differences between equal processes before a run measures them.
-
-    The defaults apply to answers, which do not have the presets.
-    """
+    """What is known of the differences between equal processes before a run measures them."""
 
     #: Standard deviation of the logarithm of one process's speed.
-    process_deviation: Annotated[float, msgspec.Meta(gt=0)] = 0.006
+    process_deviation: Annotated[float, msgspec.Meta(gt=0)]
     #: Number of measured differences that it counts as.
-    weight: Annotated[float, msgspec.Meta(gt=0)] = 2.0
+    weight: Annotated[float, msgspec.Meta(gt=0)]
     #: Share by which the ratios of typical and of the fastest calls may differ.
-    fastest_margin: Annotated[float, msgspec.Meta(ge=0)] = 0.2
-    source: str = ""
+    fastest_margin: Annotated[float, msgspec.Meta(ge=0)]
+    source: str
 
 
 class StartWay(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +187,37 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True):
     builds: BuildPresets
     noise: NoisePrior
     quiet: QuietLimits
+
+
+class OtherPrecision(msgspec.Struct, frozen=True):
+    """Lines for another precision, and the devices that are made for it."""
+
+    title: str
+    lines: str
+    source: str
+    #: The least one of a GPU.
+    compute_capability: float
+    #: The kernel's names of the instructions of a processor, of which one is enough.
+    cpu_flags: frozenset[str] = frozenset()
+
+
+class BreakCause(msgspec.Struct, frozen=True):
+    """Why the graph of `torch.compile` breaks; lines, or a change of the model, mend it."""
+
+    #: A regular expression that finds it in Dynamo's reason.
+    pattern: str
+    cause: str
+    source: str
+    lines: str = ""
+    advice: str = ""
+
+
+class Improvements(msgspec.Struct, frozen=True):
+    """Content of `improvements.toml`."""
+
+    workflows: tuple[str, ...]
+    precision: dict[str, OtherPrecision]
+    graph_break: dict[str, BreakCause]
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from advisor.ask.detection import detect_cpu_flags
-from advisor.ask.rubric_files import read, rubric_directory
+from advisor.ask.rubric_files import read_improvements
 from advisor.context import Context
 from advisor.decide.further_lines import describe_variant
 from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.catalogue import BreakCause, Improvements
 from advisor.domain.measurement import AGAINST_BREAKS, Variant
 from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
@@ -38,37 +39,6 @@ FLOAT32_BYTES = 4
 PLACE = re.compile(r"[^ :]+:[0-9]+")
 
 
-class OtherPrecision(msgspec.Struct, frozen=True):
-    """Lines for another precision, and the devices that are made for it."""
-
-    title: str
-    lines: str
-    source: str
-    #: The least one of a GPU.
-    compute_capability: float
-    #: The kernel's names of the instructions of a processor, of which one is enough.
-    cpu_flags: frozenset[str] = frozenset()
-
-
-class BreakCause(msgspec.Struct, frozen=True):
-    """Why the graph of `torch.compile` breaks; lines, or a change of the model, mend it."""
-
-    #: A regular expression that finds it in Dynamo's reason.
-    pattern: str
-    cause: str
-    source: str
-    lines: str = ""
-    advice: str = ""
-
-
-class Improvements(msgspec.Struct, frozen=True):
-    """Content of `improvements.toml`."""
-
-    workflows: tuple[str, ...]
-    precision: dict[str, OtherPrecision]
-    graph_break: dict[str, BreakCause]
-
-
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
     """What further lines gain."""
 
@@ -76,10 +46,6 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     variant: Variant
     #: The lines and where they are, as a unified diff of the code that `recipe` prints.
     diff: str
-
-
-def load() -> Improvements:
-    return read(rubric_directory() / "improvements.toml", Improvements)
 
 
 def improve(
@@ -149,7 +115,7 @@ def diff(own: PreparedPair, changed: PreparedPair) -> str:
 
 def find_variants(answer: Answer, state: RunState) -> list[tuple[str, Variant]]:
     """Return what to try, with the arm on whose code; empty if nothing applies."""
-    rules = load()
+    rules = read_improvements()
     if answer.question.task != "forward" or isinstance(answer.question.model, OnnxModel):
         return []
     broken, causes = find_breaks(answer)
@@ -194,7 +160,7 @@ def find_breaks(answer: Answer) -> tuple[str, dict[str, BreakCause | None]]:
 
 
 def explain_breaks(reasons: Iterable[str]) -> dict[str, BreakCause | None]:
-    causes = load().graph_break.values()
+    causes = read_improvements().graph_break.values()
     return {
         each: next((cause for cause in causes if re.search(cause.pattern, each)), None)
         for each in reasons

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from advisor.ask.rubric_files import read_shipped
 from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES, detectable_shift, t_quantile
-from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.results import RaceResult
 
@@ -109,7 +109,7 @@ def variance_of_speedup(
     of_arm = _variance(half_width, max(rounds - 1, 1))
     of_duplicate = _variance(math.log1p(result.noise_floor or 0.0), max(result.rounds - 1, 1))
     largest = max(of_arm, of_duplicate)
-    freedom = min(largest.degrees_of_freedom, NoisePrior().weight + differences)
+    freedom = min(largest.degrees_of_freedom, read_shipped().presets.noise.weight + differences)
     return largest._replace(degrees_of_freedom=freedom)
 
 

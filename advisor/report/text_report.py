@@ -53,8 +53,8 @@ NARROWEST, WIDEST = 60, 100
 AS_DOCUMENT = " --json"
 #: The workflow that a reader expects beside any other.
 PLAIN_COMPILE = "torch-compile-inductor"
-#: An arm that is so many times as fast as the advised one is always shown.
-CLEARLY_FASTER = 1.2
+#: An arm that is so many times as fast as the advised one has a row whatever its rank is.
+ALWAYS_SHOWN_FROM = 1.2
 #: Rank, arm and speed-up are always shown.
 FEWEST_COLUMNS = 2
 
@@ -144,11 +144,11 @@ def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     """Return the best arms, among them the advised one, `torch.compile` and the baseline.
 
-    Arms that are clearly faster than the advised one are there whatever `most` is, unless it is 0.
+    Arms that are much faster than the advised one are there whatever `most` is, unless it is 0.
     """
     ranked, advised = answer.ranked, answer.advised
     compiled = next((arm.arm for arm in ranked if arm.scored.workflow == PLAIN_COMPILE), "")
-    least = CLEARLY_FASTER * advised.speedup.value if advised else math.inf
+    least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
     kept = [arm for arm in ranked if arm == advised or arm.speedup.value >= least]
     wanted = (compiled, answer.results.baseline)
     order = sorted(ranked, key=lambda arm: (arm not in kept, arm.arm not in wanted))

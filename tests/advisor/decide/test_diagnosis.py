@@ -8,9 +8,9 @@ from typing import Any
 import builders
 import pytest
 from builders import BASELINE
+from built_measurements import RACES, summarise
 
 from advisor.decide import diagnosis
-from advisor.decide.summary import summarise
 from advisor.domain.measurement import CallDiagnosis
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import ProcessState
@@ -119,9 +119,7 @@ def peak_with(seconds: float, accuracy_class: str) -> float | None:
         "compiled": builders.process(*builders.visits([seconds] * 3), checked={Shape(1): checked}),
         REFERENCE: reference,
     }
-    results = summarise(
-        builders.run_state(processes), {Shape(1): builders.race_result(1)}, dtype="float32"
-    )
+    results = summarise(builders.run_state(processes), RACES)
     assert results.peaks
     return results.peaks.operations_per_second.get("float32")
 

@@ -7,6 +7,8 @@ import random
 import statistics
 from collections.abc import Sequence
 
+import builders
+import msgspec
 import pytest
 
 from advisor.decide.intervals import interval_within_processes, t_quantile, trimmed_mean
@@ -15,10 +17,9 @@ from advisor.decide.process_variance import (
     pooled_variance,
     variance_between,
 )
-from advisor.domain.catalogue import NoisePrior
 from probes.wire.shape import Shape
 
-PRIOR = NoisePrior(process_deviation=0.01, weight=2)
+PRIOR = msgspec.structs.replace(builders.NOISE, process_deviation=0.01, weight=2)
 
 
 def test_without_any_difference_the_prior_alone_counts() -> None:

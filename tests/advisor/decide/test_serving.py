@@ -19,7 +19,6 @@ from advisor.decide.serving import (
     servers_for,
     summarise_server,
 )
-from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import EnergyMeasured, LoadMeasured
@@ -104,9 +103,9 @@ def test_two_processes_that_differ_widen_the_intervals() -> None:
         )
         state = state_of(first, second)
         found = builders.known(goodput_of_arm(state, "slow", LOAD, 0))
-        return estimate_deviation(state, {"slow": found}, LOAD, NoisePrior())
+        return estimate_deviation(state, {"slow": found}, LOAD, builders.NOISE)
 
-    assert deviation(1.0) == pytest.approx(NoisePrior().process_deviation, rel=0.5)
+    assert deviation(1.0) == pytest.approx(builders.NOISE.process_deviation, rel=0.5)
     assert deviation(2.0) > 0.1
 
 

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
+from built_measurements import summarise
 from simulation import (
     NOISE_LEVELS,
     SimulatedMachine,
@@ -27,7 +28,6 @@ from advisor.context import Context
 from advisor.decide import trust
 from advisor.decide.decision import decide
 from advisor.decide.race import Race, results_by_shape
-from advisor.decide.summary import summarise
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.run_events import Conditions, LoggedEvent, RunEvent, WorkerEnded
@@ -230,7 +230,7 @@ def test_a_change_of_speed_during_the_race_is_a_figure_of_its_cell() -> None:
         opened={1: tuple(seconds)},
     )
     races = results_by_shape(state, builders.question())
-    results = summarise(state, races, dtype="float32")
+    results = summarise(state, races)
     shifts = {entry.arm: [cell.shift for cell in entry.cells] for entry in results.measurements}
     assert shifts == {BASELINE: [0.0], "compiled": [pytest.approx(0.25)]}
 
