@@ -34,7 +34,6 @@ import msgspec
 
 from advisor.ask.run_options import SPELLINGS, RunOptions
 from advisor.context import Context
-from advisor.decide.absent_gpu import draft_or_answer
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
@@ -44,7 +43,8 @@ from advisor.errors import (
     UserError,
     choose_among,
 )
-from advisor.execute.drafts import prepare as prepare_run
+from advisor.execute import drafts
+from advisor.execute.absent_gpu import propose_or_answer
 from advisor.report import answer_files, progress_lines
 from advisor.report.notebook import Report, Session, format_priorities, reports_errors
 from advisor.store.store import Store, default_home
@@ -83,10 +83,10 @@ def recommend(
     """
     context = _context()
     run_options = _read_options(model, inputs, priorities, options, context)
-    run = draft_or_answer(run_options, context, lambda: prepare_run(run_options, context))
-    if isinstance(run, Answer):
-        return Report(run)
-    session = Session(run, context)
+    draft = propose_or_answer(run_options, context)
+    if isinstance(draft, Answer):
+        return Report(draft)
+    session = Session(drafts.create(draft, context), context)
     show = show_progress(session.plan, wanted=progress)
     try:
         for event in session.events():
@@ -113,7 +113,7 @@ def prepare(
     """
     context = _context()
     run_options = _read_options(model, inputs, priorities, options, context)
-    return Session(prepare_run(run_options, context), context)
+    return Session(drafts.prepare(run_options, context), context)
 
 
 @reports_errors

@@ -44,16 +44,17 @@ def recommend(
     jsonl: AsEvents = False,
 ) -> None:
     """Measure and score the workflows, and recommend one."""
-    from advisor.decide.absent_gpu import draft_or_answer
     from advisor.domain.answer import Answer
-    from advisor.execute.drafts import prepare
+    from advisor.execute.absent_gpu import propose_or_answer
+    from advisor.execute.drafts import create
 
     output_format = choose_output_format(json=json, jsonl=jsonl)
     context = make_context()
-    run = draft_or_answer(run_options, context, lambda: prepare(run_options, context))
-    if isinstance(run, Answer):
-        print_answer(run, output_format)
+    draft = propose_or_answer(run_options, context)
+    if isinstance(draft, Answer):
+        print_answer(draft, output_format)
         return
+    run = create(draft, context)
     print_status(f"run {run.directory.name}, stored in {run.directory}")
     if notice := task_notice(run_options, run.header()):
         print_status(notice)

@@ -27,10 +27,10 @@ from advisor.domain.event_folding import fold
 from advisor.domain.measurement import TimedVisit
 from advisor.domain.model import has_random_weights
 from advisor.domain.question import Question
-from advisor.domain.results import Evidence, Results
+from advisor.domain.results import Evidence, Platform, Results
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header, RunState
-from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, UserError
+from advisor.errors import BudgetSpentError, ExportFileError, PlatformError, RunFileError, UserError
 from advisor.store.runs import Run
 
 
@@ -53,7 +53,7 @@ def decide(
     is_active, header, state = run.is_active(), run.header(), run.state()
     check_constraints(constraints or (), header.question.task)
     if platforms:
-        others = performance_portability.load_platforms(platforms, header)
+        others = load_platforms(platforms, header)
         state = msgspec.structs.replace(state, platforms=others)
     question = with_preferences(header.question, priorities, constraints)
     header = msgspec.structs.replace(
@@ -170,14 +170,7 @@ def evaluate(
 def summarise_run(header: Header, state: RunState) -> Results:
     """Return everything that a run has measured so far."""
     question, catalogue = header.question, header.catalogue
-    races = results_by_shape(state, question)
-    results = summarise(
-        state,
-        races,
-        dtype=question.dtype,
-        noise=catalogue.presets.noise,
-        weights=question.shape_weights,
-    )
+    results = _summarise(header, state)
     platforms = (performance_portability.platform_of(header, state, results), *state.platforms)
     portability = (
         performance_portability.compare_platforms(platforms, catalogue.workflows)
@@ -196,6 +189,45 @@ def summarise_run(header: Header, state: RunState) -> Results:
         has_random_weights=has_random_weights(question.model),
         seed=question.seed,
     )
+
+
+def _summarise(header: Header, state: RunState) -> Results:
+    """Return what its arms have measured, without servers, losses and other platforms."""
+    question = header.question
+    return summarise(
+        state,
+        results_by_shape(state, question),
+        dtype=question.dtype,
+        noise=header.catalogue.presets.noise,
+        weights=question.shape_weights,
+    )
+
+
+def load_platform(run: Run) -> Platform:
+    """Return the results of a stored run as a platform."""
+    header, state = run.header(), run.state()
+    return performance_portability.platform_of(header, state, _summarise(header, state))
+
+
+def load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
+    """Return the results of these runs as platforms, in this order.
+
+    Raise `PlatformError` for a run of other work, or two runs of one device.
+    """
+    devices = {header.device}
+    for run in runs:
+        other = run.header()
+        if not performance_portability.is_same_work(other.question, header.question):
+            raise PlatformError(
+                f"run {other.run_id} measured another model or other sizes",
+                "name runs of the same model and sizes",
+            )
+        if other.device in devices:
+            raise PlatformError(
+                f"run {other.run_id} is on {other.device} too", "name one run for each device"
+            )
+        devices.add(other.device)
+    return tuple(load_platform(run) for run in runs)
 
 
 def decide_again(

@@ -10,15 +10,12 @@ Platforms are this one, and the devices of stored and imported runs of the same 
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from advisor.decide.race import results_by_shape
 from advisor.decide.rounds import is_valid
-from advisor.decide.summary import summarise
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
 from advisor.domain.results import (
@@ -28,12 +25,8 @@ from advisor.domain.results import (
     Portability,
     Results,
 )
-from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.workflow import Workflow
-from advisor.errors import PlatformError, UserError
-from advisor.store.runs import Run
-from advisor.store.store import Store
 
 #: Fewest platforms over which portability is computed.
 FEWEST_PLATFORMS = 2
@@ -204,23 +197,6 @@ def _entry(portability: Portability | None, workflow: Workflow) -> ApplicationPo
     )
 
 
-def find_platforms(store: Store, header: Header) -> tuple[OtherPlatformFound, ...]:
-    """Return every other device with a finished run of the same work, by its newest run.
-
-    Unreadable runs are skipped.
-    """
-    platforms: dict[str, Platform] = {}
-    for run, other in store.finished_runs(header.question.model.name):
-        if (
-            other.run_id != header.run_id
-            and other.device not in {header.device, *platforms}
-            and is_same_work(other.question, header.question)
-        ):
-            with contextlib.suppress(UserError):
-                platforms[other.device] = load_platform(run)
-    return tuple(OtherPlatformFound(platform=platform) for platform in platforms.values())
-
-
 def is_same_work(one: Question, two: Question) -> bool:
     """Return whether two questions measure the same work.
 
@@ -228,20 +204,6 @@ def is_same_work(one: Question, two: Question) -> bool:
     """
     facts = [(each.model, each.task, each.batch_sizes, each.lengths) for each in (one, two)]
     return facts[0] == facts[1]
-
-
-def load_platform(run: Run) -> Platform:
-    """Return the results of a stored run as a platform."""
-    header, state = run.header(), run.state()
-    question = header.question
-    results = summarise(
-        state,
-        results_by_shape(state, question),
-        dtype=question.dtype,
-        noise=header.catalogue.presets.noise,
-        weights=question.shape_weights,
-    )
-    return platform_of(header, state, results)
 
 
 def refused_workflows(state: RunState) -> tuple[str, ...]:
@@ -259,24 +221,3 @@ def refused_workflows(state: RunState) -> tuple[str, ...]:
                 has_completed.setdefault(arm.workflow, []).append(completed)
     failed = [workflow for workflow, completed in has_completed.items() if not any(completed)]
     return (*unsupported, *failed)
-
-
-def load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
-    """Return the results of these runs as platforms, in this order.
-
-    Raise `PlatformError` for a run of other work, or two runs of one device.
-    """
-    devices = {header.device}
-    for run in runs:
-        other = run.header()
-        if not is_same_work(other.question, header.question):
-            raise PlatformError(
-                f"run {other.run_id} measured another model or other sizes",
-                "name runs of the same model and sizes",
-            )
-        if other.device in devices:
-            raise PlatformError(
-                f"run {other.run_id} is on {other.device} too", "name one run for each device"
-            )
-        devices.add(other.device)
-    return tuple(load_platform(run) for run in runs)

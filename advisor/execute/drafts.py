@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import msgspec
@@ -9,29 +10,27 @@ import msgspec
 from advisor.ask import detection, planning
 from advisor.ask.devices import VISIBLE_DEVICES
 from advisor.ask.model_files import fixed_batch_size
-from advisor.ask.obstacles import (
-    required_packages,
-)
+from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
-from advisor.decide import performance_portability
+from advisor.decide.decision import load_platform
+from advisor.decide.performance_portability import is_same_work
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, OnnxModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import Budget, Question
-from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
+from advisor.domain.results import Platform
+from advisor.domain.run_events import LoggedEvent, OtherPlatformFound, Planned, RunEvent
 from advisor.domain.run_state import SCHEMA, Header
-from advisor.errors import (
-    GpuNotAttachedError,
-    SandboxError,
-)
+from advisor.errors import GpuNotAttachedError, SandboxError, UserError
 from advisor.execute import build_limits, servers
 from advisor.execute.execution import refuse_imported
 from advisor.probing.environments import registry
 from advisor.probing.examples import rows_of_examples
 from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.version import __version__
 from probes.runtime import sandbox
 
@@ -74,7 +73,7 @@ def propose(run_options: RunOptions, context: Context, detected: Machine | None 
 def detect_machine(
     python: str, catalogue: Catalogue, context: Context, detected: Machine | None = None
 ) -> Machine:
-    """Return the machine with the interpreter `python`, its environments.
+    """Return the machine with the interpreter `python` and the environments that were created.
 
     `detected` is the machine with its interpreter if the caller has detected it already.
     """
@@ -108,13 +107,30 @@ def create(draft: DraftRun, context: Context) -> Run:
     arms = build_limits.with_expected_builds(draft.plan.arms, header, context.store)
     first: tuple[RunEvent, ...] = (
         Planned(plan=msgspec.structs.replace(draft.plan, arms=arms)),
-        *performance_portability.find_platforms(context.store, header),
+        *find_platforms(context.store, header),
     )
     run = context.store.create(header)
     with run.writer() as writer:
         for number, run_event in enumerate(first, start=1):
             writer.append(LoggedEvent(seq=number, at=0.0, run_event=run_event))
     return run
+
+
+def find_platforms(store: Store, header: Header) -> tuple[OtherPlatformFound, ...]:
+    """Return every other device with a finished run of the same work, by its newest run.
+
+    Unreadable runs are skipped.
+    """
+    platforms: dict[str, Platform] = {}
+    for run, other in store.finished_runs(header.question.model.name):
+        if (
+            other.run_id != header.run_id
+            and other.device not in {header.device, *platforms}
+            and is_same_work(other.question, header.question)
+        ):
+            with contextlib.suppress(UserError):
+                platforms[other.device] = load_platform(run)
+    return tuple(OtherPlatformFound(platform=platform) for platform in platforms.values())
 
 
 def require_sandbox() -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from advisor.context import Context
-from advisor.decide import absent_gpu
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry, needs_more_time
 from advisor.domain.answer import Answer
@@ -20,12 +19,8 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.errors import UserError
 from advisor.execute import quiet
-from advisor.execute.drafts import (
-    DraftRun,
-    create,
-    propose,
-    propose_again,
-)
+from advisor.execute.absent_gpu import propose_or_answer
+from advisor.execute.drafts import DraftRun, create, propose_again
 from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers
 from advisor.store.runs import Run
@@ -43,11 +38,8 @@ def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
 
     The machine is inspected again if it is not known with the interpreter of the options.
     """
-    run_options, context = app.run_options, app.context
-    machine = app.machine if run_options.python == app.launch_options.run_options.python else None
-    return absent_gpu.draft_or_answer(
-        run_options, context, lambda: propose(run_options, context, machine)
-    )
+    is_known = app.run_options.python == app.launch_options.run_options.python
+    return propose_or_answer(app.run_options, app.context, app.machine if is_known else None)
 
 
 def start_from_options(app: AdvisorApp, question: str) -> None:

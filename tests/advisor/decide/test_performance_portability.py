@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide import performance_portability, scoring
-from advisor.decide.decision import decide, evaluate
+from advisor.decide.decision import decide, evaluate, load_platform
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Platform, Portability
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import RunState
 from advisor.domain.workflow import Integration, Workflow
 from advisor.errors import PlatformError
+from advisor.execute import drafts
 from advisor.execute.drafts import create, propose
 from advisor.report import text_report
 
@@ -180,7 +181,7 @@ def test_the_newest_run_of_the_same_work_on_another_device_is_a_platform(
     recorded_runs.make_gpu_run(context.store, "20261030-000000-0000")
     recorded_runs.make_gpu_run(context.store, "20261031-000000-0000", batch_sizes=(2,))
     header = builders.header(run_id="20261121-000000-0000", catalogue=gpu_run.header().catalogue)
-    (found,) = performance_portability.find_platforms(context.store, header)
+    (found,) = drafts.find_platforms(context.store, header)
     assert found.platform.name == recorded_runs.GPU_NAME
     assert found.platform.run == gpu_run.directory.name
     assert found.platform.efficiencies["exported"].application_efficiency == 1
@@ -192,7 +193,7 @@ def test_stored_platforms_and_named_runs_give_the_same_portability(context: Cont
     catalogue = gpu_run.header().catalogue
     local = recorded_runs.make_run(context.store, finished=True, catalogue=catalogue)
     assert decide(local).results.portability is None
-    platforms = (performance_portability.load_platform(gpu_run),)
+    platforms = (load_platform(gpu_run),)
     stored = evaluate(
         local.header(), msgspec.structs.replace(local.state(), platforms=platforms)
     ).results.portability
@@ -228,7 +229,7 @@ def test_an_error_before_the_run_is_stored_leaves_no_run(
         raise OSError
 
     draft = propose(ANSWERS, context)
-    monkeypatch.setattr(performance_portability, "find_platforms", fail)
+    monkeypatch.setattr(drafts, "find_platforms", fail)
     with pytest.raises(OSError):  # noqa: PT011 - any will do
         create(draft, context)
     assert context.store.is_empty()

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 
@@ -18,23 +16,19 @@ from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
 from advisor.ask.run_options import RunOptions, command_of
 from advisor.context import Context
-from advisor.decide import performance_portability
 from advisor.decide.decision import evaluate
+from advisor.decide.performance_portability import is_same_work
 from advisor.domain.answer import Answer
+from advisor.domain.machine import Machine
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Trust, lower_trust
 from advisor.domain.run_state import Header, RunState
-from advisor.errors import (
-    GpuNotAttachedError,
-    RunFileError,
-    UnknownGpuError,
-)
+from advisor.errors import GpuNotAttachedError, RunFileError, UnknownGpuError
+from advisor.execute.drafts import DraftRun, propose
 
 #: Best trust grade of an imported answer: whether this machine is like the one of the run is not
 #: known.
 BEST_TRUST: Trust = "B"
-
-_Draft = TypeVar("_Draft")
 
 
 def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
@@ -105,7 +99,7 @@ def _is_same_question(found: Question, run_options: RunOptions, question: Questi
     return (
         found.gpu is not None
         and found.devices_per_model == run_options.gpus_per_model
-        and performance_portability.is_same_work(found, wanted)
+        and is_same_work(found, wanted)
         and run_options.dtype in {"auto", found.dtype}
     )
 
@@ -121,15 +115,15 @@ def describe_origin(header: Header, now: dt.datetime) -> str:
     )
 
 
-def draft_or_answer(
-    run_options: RunOptions, context: Context, draft: Callable[[], _Draft]
-) -> _Draft | Answer:
-    """Return what `draft` returns; for an absent GPU, the answer of a stored run on such a GPU.
+def propose_or_answer(
+    run_options: RunOptions, context: Context, detected: Machine | None = None
+) -> DraftRun | Answer:
+    """Draft a run; for an absent GPU, return the answer of a stored run on such a GPU.
 
     Raise the error of the absent GPU if there is no such run.
     """
     try:
-        return draft()
+        return propose(run_options, context, detected)
     except (GpuNotAttachedError, UnknownGpuError):
         found = find_answer(run_options, context)
         if found is None:

@@ -16,8 +16,8 @@ from advisor import schemas
 from advisor.ask.model import parse_model
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
-from advisor.decide import absent_gpu
 from advisor.domain.answer import Answer, encode
+from advisor.execute import absent_gpu
 from advisor.report import text_report
 
 ANSWERS = RunOptions(model="synthetic/ffn@8x16", gpu="H100")
