@@ -11,7 +11,8 @@ import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.decide.speedup_draws import PERFORMANCE, Draws, ScoredDraws, quantile, rounded
+from advisor.decide.grades import Draws
+from advisor.decide.speedup_draws import PERFORMANCE, ScoredDraws, quantile, rounded
 from advisor.domain.constraints import Priorities
 from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord
 from advisor.domain.results import EQUIVALENCE_MARGIN, Results, ScoredArm

@@ -8,17 +8,19 @@ Facts are the measured ones first, else those that the catalogue declares.
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Evidence, Rating, TierGap
-from advisor.domain.rubric import Criterion, GradeRule, Rubric
+from advisor.domain.rubric import Criterion, GradeRule, Outside, Rubric
 from advisor.domain.workflow import Workflow
 
 FactValue = float | str | bool | int | None
+#: An array of float64; NumPy is imported where it computes.
+Draws: TypeAlias = Any
 
 #: Where the band of the letter with this number begins.
 BAND_STARTS = {3: 2.5, 2: 1.5}
@@ -42,29 +44,36 @@ def grade_of(rule: GradeRule, value: FactValue) -> float:
         return rule.values.get(key, UNKNOWN)
     if isinstance(value, (bool, str)) or value is None or math.isnan(value):
         return UNKNOWN
-    if rule.between == "step":
-        return _last_knot(rule, value)
     if rule.between == "log" and value <= 0:
         return rule.knots[0][1] if rule.below == "flat" else -math.inf
-    return _interpolate(rule, value)
+    return float(grades_at(rule, math.log(value) if rule.between == "log" else value))
 
 
-def _last_knot(rule: GradeRule, value: float) -> float:
-    index = bisect.bisect_right([figure for figure, _ in rule.knots], value) - 1
-    return rule.knots[max(index, 0)][1]
+def grades_at(rule: GradeRule, places: Draws) -> Draws:
+    """Return the grades at places, which are logarithms where the rule interpolates in them."""
+    import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
-
-def _interpolate(rule: GradeRule, figure: float) -> float:
     scale = math.log if rule.between == "log" else float
-    points = [(scale(each), grade) for each, grade in rule.knots]
-    position = scale(figure)
-    if position <= points[0][0] and rule.below == "flat":
-        return points[0][1]
-    if position >= points[-1][0] and rule.above == "flat":
-        return points[-1][1]
-    index = bisect.bisect_right([each for each, _ in points], position)
-    (x0, y0), (x1, y1) = points[(end := min(max(index, 1), len(points) - 1)) - 1], points[end]
-    return y0 + (y1 - y0) * (position - x0) / (x1 - x0)
+    knots = np.array([scale(figure) for figure, _ in rule.knots])
+    heights = np.array([grade for _, grade in rule.knots])
+    if rule.between == "step":
+        return heights[np.maximum(np.searchsorted(knots, places, side="right") - 1, 0)]
+    return interpolate(places, knots, heights, below=rule.below, above=rule.above)
+
+
+def interpolate(
+    places: Draws, xs: Draws, ys: Draws, *, below: Outside = "extend", above: Outside = "extend"
+) -> Draws:
+    """Interpolate linearly; beyond the points a slope continues, or the last value does."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    slopes = np.diff(ys) / np.diff(xs)
+    found: Draws = np.interp(places, xs, ys)
+    if below == "extend":
+        found = found + np.minimum(places - xs[0], 0.0) * slopes[0]
+    if above == "extend":
+        found = found + np.maximum(places - xs[-1], 0.0) * slopes[-1]
+    return found
 
 
 def figure_for(rule: GradeRule, grade: float) -> float | None:

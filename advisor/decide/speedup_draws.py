@@ -11,17 +11,15 @@ import math
 import statistics
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from advisor.decide.grades import Draws, grades_at, interpolate
 from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES
 from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.recommendation import SpeedRegret
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import GradeRule, Rubric
-
-#: An array of float64; NumPy is imported where it computes.
-Draws: TypeAlias = Any
 
 DRAW_COUNT = 4000
 #: The fact that the draws are about, and its criterion.
@@ -122,42 +120,6 @@ def _normals(seed: int, arm: str, columns: int) -> Draws:
     return stream.standard_normal((DRAW_COUNT, columns))
 
 
-class GradeCurve(NamedTuple):
-    """The part of the rule of speed-ups that their grades are computed from."""
-
-    knots: tuple[tuple[float, float], ...]
-    between: str
-    below: str
-    above: str
-
-
-@functools.lru_cache(maxsize=16)
-def draw_grades(
-    errors: SpeedupErrors, seed: int, scale: float, curve: GradeCurve, exact: str | None = None
-) -> Draws:
-    """Return the grades of the drawn speed-ups, `(draws, arms) float64`, not to be changed.
-
-    They are those of `decide.grades.grade_of` for each value.
-    """
-    import numpy as np  # noqa: PLC0415 - as above
-
-    logs = draw_log_speedups(errors, seed, scale, exact)
-    figures = np.array([math.log(figure) for figure, _ in curve.knots])
-    heights = np.array([grade for _, grade in curve.knots])
-    if curve.between == "step":
-        segments = np.searchsorted(figures, logs, side="right") - 1
-        grades: Draws = heights[np.maximum(segments, 0)]
-    else:
-        slopes = np.diff(heights) / np.diff(figures)
-        grades = np.interp(logs, figures, heights)
-        if curve.below == "extend":
-            grades += np.minimum(logs - figures[0], 0.0) * slopes[0]
-        if curve.above == "extend":
-            grades += np.maximum(logs - figures[-1], 0.0) * slopes[-1]
-    grades.setflags(write=False)
-    return grades
-
-
 def includes_processes(measurement: Measurement) -> bool:
     """Check whether the interval of the speed-up has what differs between processes."""
     cells = measurement.cells
@@ -255,6 +217,7 @@ class ScoredDraws:
         import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
         columns = [self._column[arm.arm] for arm in viable]
+        logs = draw_log_speedups(self._errors, self._seed, scale, exact)[:, columns]
         shares = priorities.shares()
         fixed_part, moving_part = np.zeros(len(viable)), 0.0
         for criterion in rubric.criteria:
@@ -265,8 +228,7 @@ class ScoredDraws:
                 continue
             limited = np.array([arm.ratings[criterion.id].fact != SPEEDUP for arm in viable])
             limits = np.where(limited, fixed, np.inf)
-            curve = GradeCurve(rule.knots, rule.between, rule.below, rule.above)
-            grades = draw_grades(self._errors, self._seed, scale, curve, exact)[:, columns]
+            grades = grades_at(rule, logs if rule.between == "log" else np.exp(logs))
             moving_part += shares[criterion.id] * np.minimum(grades, limits)
         return np.broadcast_to(fixed_part + moving_part, (len(self.logs), len(viable)))
 
@@ -294,8 +256,8 @@ class ScoredDraws:
         for exact, lost in own.items():
             logs = draw_log_speedups(self._errors, self._seed, 1.0, exact)
             logs = logs[:, self._column[advised.arm]]
-            grades = _extended(logs, figures, heights) + lost / weight
-            factors = np.exp(_extended(grades, heights, figures) - logs)
+            grades = interpolate(logs, figures, heights) + lost / weight
+            factors = np.exp(interpolate(grades, heights, figures) - logs)
             found.append(quantile(factors, rubric.decision.certain) - 1)
         return rounded(max(found))
 
@@ -318,17 +280,6 @@ def _speed_rule(rubric: Rubric) -> GradeRule | None:
     """Return the rule that grades the speed-up."""
     rules = (rule for criterion in rubric.criteria for rule in criterion.grades)
     return next((rule for rule in rules if rule.fact == SPEEDUP), None)
-
-
-def _extended(values: Draws, xs: Draws, ys: Draws) -> Draws:
-    """Interpolate linearly; the first and the last slope continue beyond the points."""
-    import numpy as np  # noqa: PLC0415 - as above
-
-    slopes = np.diff(ys) / np.diff(xs)
-    found: Draws = np.interp(values, xs, ys)
-    found += np.minimum(values - xs[0], 0.0) * slopes[0]
-    found += np.maximum(values - xs[-1], 0.0) * slopes[-1]
-    return found
 
 
 def quantile(values: Draws, share: float) -> float:
