@@ -32,7 +32,8 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import racing, repetitions
 from advisor.execute.execution import has_answer
-from advisor.execute.recorder import RaceContext, Recorder
+from advisor.execute.recorder import Recorder
+from advisor.execute.run_in_progress import RunInProgress
 from probes.wire.events import BlockTimed, Ready
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape
@@ -240,23 +241,23 @@ def simulate_run(
     workflows = (builders.workflow(arm) for arm in arms)
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
     recorder = new_recorder(arms)
-    races = race_context(session, recorder, question, functools.partial(evaluate, header))
+    progress = progress_of(session, recorder, question, functools.partial(evaluate, header))
     started = [(arm, 0) for arm in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
-    sessions.exhaust(racing.race_shapes(races, functools.partial(has_answer, header)))
+    sessions.exhaust(racing.race_shapes(progress, functools.partial(has_answer, header)))
     sessions.exhaust(recorder.record_each(session.stop()))
-    sessions.exhaust(repetitions.repeat_leaders(races))
+    sessions.exhaust(repetitions.repeat_leaders(progress))
     return SimulatedRun(session, header, recorder.state)
 
 
-def race_context(
+def progress_of(
     session: SimulatedSession,
     recorder: Recorder,
     question: Question,
     evaluate: Callable[[RunState], Answer],
-) -> RaceContext:
-    """Return the context of a run on a simulated machine, with the shipped limits of visits."""
-    return RaceContext(
+) -> RunInProgress:
+    """Return a run in progress on a simulated machine, with the shipped limits of visits."""
+    return RunInProgress(
         session=session,  # type: ignore[arg-type]
         recorder=recorder,
         header=builders.header(question=question),

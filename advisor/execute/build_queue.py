@@ -23,7 +23,7 @@ from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
-from advisor.execute.recorder import RaceContext
+from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import NextBuild, SideBySideBuilds
 from probes.wire.outcome import Failure
@@ -79,28 +79,28 @@ def _promise(arm: Arm) -> float:
     return math.log(arm.largest_speedup) / seconds
 
 
-def waits_for_sibling(arm: Arm, ahead: Sequence[Arm], context: RaceContext) -> bool:
+def waits_for_sibling(arm: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
     """Return whether the race of an arm of the same workflow may save the build of this one.
 
     The other arm is `ahead` in the order and promises as much. A quick build that may gain does not
     wait.
     """
     promise, seconds = _promise(arm), arm.expected_build_seconds
-    early_seconds = context.header.catalogue.presets.builds.early_seconds
+    early_seconds = progress.header.catalogue.presets.builds.early_seconds
     is_quick = seconds is not None and seconds <= early_seconds
     return (
         not (is_quick and promise > 0)
-        and arm.id not in controls(context.state)
-        and builds_contenders_only(context.question)
+        and arm.id not in controls(progress.state)
+        and builds_contenders_only(progress.question)
         and any(each.workflow == arm.workflow and _promise(each) >= promise for each in ahead)
     )
 
 
-def without_waiting(arms: Iterable[Arm], context: RaceContext) -> list[Arm]:
+def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:
     """Return the arms, in their order, that wait for no race of one before them."""
     chosen: list[Arm] = []
     for arm in arms:
-        if not waits_for_sibling(arm, chosen, context):
+        if not waits_for_sibling(arm, chosen, progress):
             chosen.append(arm)
     return chosen
 
@@ -114,7 +114,7 @@ def builds_contenders_only(question: Question) -> bool:
 class BuildQueue:
     """The arms that wait for a build, and the conditions under which the next one starts."""
 
-    context: RaceContext
+    progress: RunInProgress
     waiting: list[Arm]
     #: Number of builds that run at the same time, and the arms whose builds run already.
     shares: int
@@ -129,16 +129,16 @@ class BuildQueue:
     def choose(self, running: int) -> NextBuild | None:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
         while (arm := self._next_arm()) is not None and self._may_start(arm, running):
-            is_baseline = arm == self.context.state.plan.baseline
+            is_baseline = arm == self.progress.state.plan.baseline
             if not (is_baseline or self.starts_at_once or self._is_measured()):
                 return None
             self.waiting.remove(arm)
-            context, state = self.context, self.context.state
-            is_running = context.session.is_running(arm.id)
-            if not is_running and context.session.has_started(arm.id):
+            progress, state = self.progress, self.progress.state
+            is_running = progress.session.is_running(arm.id)
+            if not is_running and progress.session.has_started(arm.id):
                 continue  # its import failed
-            left = seconds_left(context)
-            limit = build_limits.limit_or_skip(state, arm, context.question, left)
+            left = seconds_left(progress)
+            limit = build_limits.limit_or_skip(state, arm, progress.question, left)
             if isinstance(limit, Failure):
                 self.skipped.append((arm, limit))
                 continue
@@ -155,27 +155,27 @@ class BuildQueue:
 
     def _next_arm(self) -> Arm | None:
         """Return the first arm that waits for no race of another one."""
-        raced = raced_arms(self.context.state)
+        raced = raced_arms(self.progress.state)
         ahead = [arm for arm in self._begun() if arm.id not in raced]
         return next(
-            (arm for arm in self.waiting if not waits_for_sibling(arm, ahead, self.context)), None
+            (arm for arm in self.waiting if not waits_for_sibling(arm, ahead, self.progress)), None
         )
 
     def _begun(self) -> list[Arm]:
         """Return the arms whose builds run or have finished in this stretch."""
-        plan = self.context.state.plan
+        plan = self.progress.state.plan
         begun = [*(arm for arm in plan.arms if arm.id in self.building), *self.started]
-        return [arm for arm in begun if self.context.session.is_running(arm.id)]
+        return [arm for arm in begun if self.progress.session.is_running(arm.id)]
 
     def _is_measured(self) -> bool:
         """Return whether the baseline has made its first calls, so that its memory is known."""
-        baseline = self.context.state.plan.baseline.id
-        has_started = bool(self.context.state.processes.get(baseline))
-        return not has_started or _is_built(self.context, baseline)
+        baseline = self.progress.state.plan.baseline.id
+        has_started = bool(self.progress.state.processes.get(baseline))
+        return not has_started or _is_built(self.progress, baseline)
 
     def _expected_seconds_left(self, arm: Arm) -> float | None:
         """Return how long this build and those that run or wait are expected to take."""
-        session = self.context.session
+        session = self.progress.session
         running = [each for each in self._begun() if not session.is_prepared(each.id)]
         seconds = [each.expected_build_seconds for each in (arm, *running, *self.waiting)]
         known = [each for each in seconds if each is not None]
@@ -189,7 +189,7 @@ class BuildQueue:
         While an arm is built whose stack requires it, or that ran out of memory next to others, no
         other build runs.
         """
-        session, state = self.context.session, self.context.state
+        session, state = self.progress.session, self.progress.state
         out_of_memory = remaining.oom_beside_others(state)
         needs_all = arm.builds_alone or arm.id in out_of_memory
         if running:
@@ -199,12 +199,12 @@ class BuildQueue:
         return is_first or session.has_memory_headroom()
 
 
-def seconds_left(context: RaceContext) -> float:
+def seconds_left(progress: RunInProgress) -> float:
     """Return the seconds that are left for builds.
 
     Before the first race an arm to compare with is worth its time.
     """
-    return context.races_end - context.clock() if context.state.groups else math.inf
+    return progress.races_end - progress.clock() if progress.state.groups else math.inf
 
 
 def has_new_arm(session: WorkerSession, state: RunState) -> bool:
@@ -249,27 +249,27 @@ def _reason(found: Potential) -> str:
     return f"{most}; it was {gain} in {found.gain.runs} runs"
 
 
-def is_over(context: RaceContext) -> bool:
+def is_over(progress: RunInProgress) -> bool:
     """Return whether no further arm is built.
 
     The build of a workflow that has no figure yet may go on for half of the time of the
     repetitions: it can change the answer more. A run goes on for as long again until an arm of
     another workflow than the baseline's is built, if there is any.
     """
-    state = context.state
+    state = progress.state
     plan = state.plan
     arms = {arm.id for arm in plan.arms if arm.id not in controls(state)}
     others = {arm.id for arm in plan.arms if arm.workflow != plan.baseline.workflow}
     rivals = others - failed_arms(state) or arms
-    if rivals & {*raced_arms(state), *_ready_arms(context)}:
-        late = (context.races_end + context.end) / 2
-        return context.clock() >= (late if _builds_new_workflow(context) else context.races_end)
-    return context.clock() >= context.end + context.seconds
+    if rivals & {*raced_arms(state), *_ready_arms(progress)}:
+        late = (progress.races_end + progress.end) / 2
+        return progress.clock() >= (late if _builds_new_workflow(progress) else progress.races_end)
+    return progress.clock() >= progress.end + progress.seconds
 
 
-def _ready_arms(context: RaceContext) -> list[str]:
+def _ready_arms(progress: RunInProgress) -> list[str]:
     """Return the arms that are built and have not raced, the controls excepted."""
-    session, state = context.session, context.state
+    session, state = progress.session, progress.state
     known = raced_arms(state) | controls(state)
     built = [
         arm.id
@@ -281,18 +281,18 @@ def _ready_arms(context: RaceContext) -> list[str]:
     return [arm for arm in built if arm not in known and is_comparable]
 
 
-def _builds_new_workflow(context: RaceContext) -> bool:
+def _builds_new_workflow(progress: RunInProgress) -> bool:
     """Return whether an arm is being built of whose workflow none is."""
-    arms = context.state.plan.arms
-    built = {*raced_arms(context.state), *_ready_arms(context)}
+    arms = progress.state.plan.arms
+    built = {*raced_arms(progress.state), *_ready_arms(progress)}
     known = {arm.workflow for arm in arms if arm.id in built}
-    return any(context.session.is_building(arm.id) for arm in arms if arm.workflow not in known)
+    return any(progress.session.is_building(arm.id) for arm in arms if arm.workflow not in known)
 
 
-def _is_built(context: RaceContext, arm: str) -> bool:
+def _is_built(progress: RunInProgress, arm: str) -> bool:
     """Return whether the running build of the arm is done but for the check of its outputs."""
-    processes = context.state.processes.get(arm, ())
-    return bool(processes) and len(processes[-1].built) == len(context.question.shapes)
+    processes = progress.state.processes.get(arm, ())
+    return bool(processes) and len(processes[-1].built) == len(progress.question.shapes)
 
 
 class RacePause:
@@ -303,37 +303,37 @@ class RacePause:
     """
 
     def __init__(
-        self, context: RaceContext, builds: SideBySideBuilds, early: Sequence[str]
+        self, progress: RunInProgress, builds: SideBySideBuilds, early: Sequence[str]
     ) -> None:
-        self._context = context
+        self._progress = progress
         self._builds = builds
         self._early = early
-        self._waits_for_early = not context.state.groups
-        presets = context.header.catalogue.presets.builds
-        self._due = context.clock() + (
+        self._waits_for_early = not progress.state.groups
+        presets = progress.header.catalogue.presets.builds
+        self._due = progress.clock() + (
             presets.first_race_seconds if self._waits_for_early else presets.race_interval_seconds
         )
 
     def is_due(self) -> bool:
         """Return whether the builds pause now."""
-        context, baseline = self._context, self._context.state.plan.baseline.id
-        session = context.session
+        progress, baseline = self._progress, self._progress.state.plan.baseline.id
+        session = progress.session
         has_failed = session.has_started(baseline) and not session.is_running(baseline)
         if has_failed or session.has_failed(REFERENCE):
             return True
-        is_checked = any(_is_built(context, arm) for arm in self._builds.running)
-        if is_checked and context.clock() < min(self._due + CHECK_SECONDS, context.end):
+        is_checked = any(_is_built(progress, arm) for arm in self._builds.running)
+        if is_checked and progress.clock() < min(self._due + CHECK_SECONDS, progress.end):
             return False
-        if is_over(context):
+        if is_over(progress):
             return True
-        if not _ready_arms(context):
+        if not _ready_arms(progress):
             return False
-        return self._context.clock() >= self._due or (
+        return self._progress.clock() >= self._due or (
             self._waits_for_early and all(map(self._is_settled, self._early))
         )
 
     def _is_settled(self, arm: str) -> bool:
-        session = self._context.session
+        session = self._progress.session
         return session.has_started(arm) and (
             not session.is_running(arm) or session.is_prepared(arm) or session.is_warmed_up(arm)
         )

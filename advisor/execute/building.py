@@ -26,7 +26,7 @@ from advisor.execute.build_queue import (
     seconds_left,
     without_waiting,
 )
-from advisor.execute.recorder import RaceContext
+from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
 from probes.wire.outcome import Failure
 
@@ -43,87 +43,91 @@ REFERENCE_SHARE = 0.25
 MEMORY = "memory"
 
 
-def build_group(context: RaceContext, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
+def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
     """Start every arm that is still needed, and build until arms are worth a race.
 
     As many arms are built as fit in memory. Raise `ModelRefusedError` or `NothingViableError` if
     the reference or the baseline fails.
     """
-    session, recorder = context.session, context.recorder
-    needed = remaining.needed_arms(recorder.state, context.question)
+    session, recorder = progress.session, progress.recorder
+    needed = remaining.needed_arms(recorder.state, progress.question)
     arms = [arm for arm in needed if arm.id not in builds.running]
     if not arms and not builds.running:
         return
-    at_once, early = context.builds_at_once, arms
+    at_once, early = progress.builds_at_once, arms
     if not recorder.state.groups:
-        seconds = context.header.catalogue.presets.builds.early_seconds
+        seconds = progress.header.catalogue.presets.builds.early_seconds
         early = early_arms(arms, seconds, recorder.state.plan.baseline, at_once)
-        early = without_waiting(early, context)
+        early = without_waiting(early, progress)
     if not builds.running:
-        yield from _prepare(context, _arms_to_import(context, arms, early))
+        yield from _prepare(progress, _arms_to_import(progress, arms, early))
     unbuilt = [
         arm
         for arm in arms
         if not session.is_warmed_up(arm.id)
         and (session.is_running(arm.id) or not session.has_started(arm.id))
     ]
-    reference_first = at_once == 1 or not _fits_beside_reference(context, builds)
+    reference_first = at_once == 1 or not _fits_beside_reference(progress, builds)
     if reference_first:
         yield from recorder.record_each(session.finish_reference())
     if _was_slow(recorder.state):
-        yield from _start_quick_reference(context)
+        yield from _start_quick_reference(progress)
         if reference_first:
             yield from recorder.record_each(session.finish_reference())
     if not has_reference(recorder.state) and not session.is_running(REFERENCE):
         raise baseline_error(recorder.state, REFERENCE)
     if at_once == 1:
-        yield from _build_in_turn(context, [arm for arm in unbuilt if arm in early])
+        yield from _build_in_turn(progress, [arm for arm in unbuilt if arm in early])
     else:
-        yield from _build_side_by_side(context, builds, unbuilt, early)
+        yield from _build_side_by_side(progress, builds, unbuilt, early)
 
 
 def _arms_to_import(
-    context: RaceContext, arms: Sequence[Arm], early: Sequence[Arm]
+    progress: RunInProgress, arms: Sequence[Arm], early: Sequence[Arm]
 ) -> Sequence[Arm]:
     """Return the arms whose builds will begin first; with one build at a time, the early ones."""
-    if context.builds_at_once == 1:
+    if progress.builds_at_once == 1:
         return early
-    most = max(context.builds_at_once, len(controls(context.state)))
-    later = order_builds([arm for arm in arms if arm not in early], context.state, context.question)
+    most = max(progress.builds_at_once, len(controls(progress.state)))
+    later = order_builds(
+        [arm for arm in arms if arm not in early], progress.state, progress.question
+    )
     beside = [*early, *(arm for arm in later if not arm.builds_alone)]
-    return without_waiting(beside, context)[:most]
+    return without_waiting(beside, progress)[:most]
 
 
-def _fits_beside_reference(context: RaceContext, builds: SideBySideBuilds, times: int = 1) -> bool:
+def _fits_beside_reference(
+    progress: RunInProgress, builds: SideBySideBuilds, times: int = 1
+) -> bool:
     """Return whether all builds fit in memory next to the reference, by the size of the weights.
 
     With `times` as much memory must be free. Where builds have to pay for themselves, the calls of
     the baseline must be known before.
     """
-    if context.question.requests is not None:
+    if progress.question.requests is not None:
         return False
-    processes = context.state.processes.get(REFERENCE, ())
+    processes = progress.state.processes.get(REFERENCE, ())
     loaded = processes[-1].loaded if processes else None
     if loaded is None or loaded.parameter_bytes is None:
         return False
     workers = builds.builds_at_once + WORKERS_OF_REFERENCE
-    return context.session.headroom.has_free(
+    return progress.session.headroom.has_free(
         times * workers * COPIES_OF_WEIGHTS * loaded.parameter_bytes
     )
 
 
-def _prepare(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
+def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
     """Start workers, and let the reference write the inputs; raise its error if it fails.
 
     On a GPU, workers that import disturb nothing that follows.
     """
-    session, recorder = context.session, context.recorder
+    session, recorder = progress.session, progress.recorder
     awaited = None
-    if context.question.device != "cpu" and context.builds_at_once > 1:
+    if progress.question.device != "cpu" and progress.builds_at_once > 1:
         awaited = {REFERENCE}
-    if not has_reference(context.state):
-        yield from recorder.record_each(_start_reference(context))
-    yield from _start_arms(context, arms, awaited)
+    if not has_reference(progress.state):
+        yield from recorder.record_each(_start_reference(progress))
+    yield from _start_arms(progress, arms, awaited)
     # The memory check must run while no worker has used the device.
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.check_memory())
@@ -132,24 +136,24 @@ def _prepare(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.create_models())
     forgotten = [arm for arm in arms if not session.has_started(arm.id)]
-    yield from _start_arms(context, forgotten, None)
+    yield from _start_arms(progress, forgotten, None)
 
 
-def end_builds(context: RaceContext, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
+def end_builds(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
     """End the builds for which no time is left, and report the arms that were not reached."""
-    reason = f"not built: the time for builds, a part of the {context.seconds:g} s, was over"
+    reason = f"not built: the time for builds, a part of the {progress.seconds:g} s, was over"
     failure = Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
-    plan, session = context.state.plan, context.session
-    yield from drop_unbuilt(context, builds, {arm.id: failure for arm in plan.arms})
+    plan, session = progress.state.plan, progress.session
+    yield from drop_unbuilt(progress, builds, {arm.id: failure for arm in plan.arms})
     if not session.is_running(plan.baseline.id):
-        yield from context.recorder.record_each(session.drop(REFERENCE, failure))
+        yield from progress.recorder.record_each(session.drop(REFERENCE, failure))
 
 
 def drop_unbuilt(
-    context: RaceContext, builds: SideBySideBuilds, failures: Mapping[str, Failure]
+    progress: RunInProgress, builds: SideBySideBuilds, failures: Mapping[str, Failure]
 ) -> Iterator[LoggedEvent]:
     """End the builds of the arms in `failures` and report those that were not reached."""
-    session, recorder = context.session, context.recorder
+    session, recorder = progress.session, progress.recorder
     for arm, failure in failures.items():
         if arm in builds.running or not recorder.state.processes.get(arm):
             number = next_process_number(recorder.state, arm)
@@ -190,24 +194,24 @@ def builds_at_once(header: Header) -> int:
     return max(1, min(header.catalogue.presets.builds.most_at_once, processors))
 
 
-def _start_reference(context: RaceContext) -> Iterator[RunEvent]:
+def _start_reference(progress: RunInProgress) -> Iterator[RunEvent]:
     """Start the reference worker: a quick one after one that was killed because it was slow.
 
     Without it no output can be checked, and no arm is timed.
     """
-    state = context.state
+    state = progress.state
     is_quick = any(_slow_references(state))
-    yield from context.session.start_reference(
+    yield from progress.session.start_reference(
         state.plan.baseline,
         next_process_number(state, REFERENCE),
-        math.inf if is_quick else REFERENCE_SHARE * context.seconds,
+        math.inf if is_quick else REFERENCE_SHARE * progress.seconds,
         quick=is_quick,
     )
 
 
-def _start_quick_reference(context: RaceContext) -> Iterator[LoggedEvent]:
-    yield from context.recorder.record_each(_start_reference(context))
-    context.session.compute_reference()
+def _start_quick_reference(progress: RunInProgress) -> Iterator[LoggedEvent]:
+    yield from progress.recorder.record_each(_start_reference(progress))
+    progress.session.compute_reference()
 
 
 def _was_slow(state: RunState) -> bool:
@@ -221,30 +225,30 @@ def _slow_references(state: RunState) -> list[bool]:
 
 
 def _start_arms(
-    context: RaceContext, arms: Sequence[Arm], awaited: Collection[str] | None
+    progress: RunInProgress, arms: Sequence[Arm], awaited: Collection[str] | None
 ) -> Iterator[LoggedEvent]:
-    session, state = context.session, context.state
+    session, state = progress.session, progress.state
     idle = [arm for arm in arms if not session.is_running(arm.id)]
     numbered = [(arm, next_process_number(state, arm.id)) for arm in idle]
     started = session.start(numbered, built=arms_built_before(state), awaited=awaited)
-    yield from context.recorder.record_each(started)
+    yield from progress.recorder.record_each(started)
 
 
-def _build_in_turn(context: RaceContext, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
+def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
     """Build and warm up one arm after the other within the build limits.
 
     Stop when the time is over, or when memory is short and a new arm is built: the other arms wait
     for the next group.
     """
-    session, recorder = context.session, context.recorder
+    session, recorder = progress.session, progress.recorder
     baseline = recorder.state.plan.baseline
     for arm in arms:
-        if arm != baseline and is_over(context):
+        if arm != baseline and is_over(progress):
             return
         if has_new_arm(session, recorder.state) and not session.has_memory_headroom():
             return
-        left = math.inf if arm == baseline else seconds_left(context)
-        limit = build_limits.limit_or_skip(recorder.state, arm, context.question, left)
+        left = math.inf if arm == baseline else seconds_left(progress)
+        limit = build_limits.limit_or_skip(recorder.state, arm, progress.question, left)
         if isinstance(limit, Failure):
             yield from recorder.record_each(session.drop(arm.id, limit))
             continue
@@ -254,7 +258,7 @@ def _build_in_turn(context: RaceContext, arms: Sequence[Arm]) -> Iterator[Logged
 
 
 def _build_side_by_side(
-    context: RaceContext, builds: SideBySideBuilds, arms: Sequence[Arm], early: Sequence[Arm]
+    progress: RunInProgress, builds: SideBySideBuilds, arms: Sequence[Arm], early: Sequence[Arm]
 ) -> Iterator[LoggedEvent]:
     """Build the baseline, then the others at the same time; warm up those that are built.
 
@@ -262,24 +266,24 @@ def _build_side_by_side(
     start after the first calls of the baseline, or at once on a GPU with plenty of memory, else
     when the baseline has warmed up. `early` arms come first.
     """
-    session, recorder = context.session, context.recorder
+    session, recorder = progress.session, progress.recorder
     baseline = recorder.state.plan.baseline
-    starts_at_once = context.question.device != "cpu" and _fits_beside_reference(
-        context, builds, TIMES_BEFORE_FIRST_CALLS
+    starts_at_once = progress.question.device != "cpu" and _fits_beside_reference(
+        progress, builds, TIMES_BEFORE_FIRST_CALLS
     )
     if not session.is_running(REFERENCE):
-        yield from _build_in_turn(context, [arm for arm in arms if arm == baseline])
+        yield from _build_in_turn(progress, [arm for arm in arms if arm == baseline])
     cold = [arm for arm in arms if not session.is_warmed_up(arm.id)]
-    others = order_builds(cold, recorder.state, context.question)
+    others = order_builds(cold, recorder.state, progress.question)
     others.sort(key=lambda arm: (arm != baseline, arm not in early))
     # Few builds get more processors each.
     queue = BuildQueue(
-        context, others, builds.builds_at_once, list(builds.running), starts_at_once=starts_at_once
+        progress, others, builds.builds_at_once, list(builds.running), starts_at_once=starts_at_once
     )
-    pause = RacePause(context, builds, [arm.id for arm in early])
+    pause = RacePause(progress, builds, [arm.id for arm in early])
     yield from recorder.record_each(session.build_side_by_side(builds, queue.choose, pause.is_due))
     if _was_slow(recorder.state):
-        yield from _start_quick_reference(context)
+        yield from _start_quick_reference(progress)
         go_on = session.build_side_by_side(builds, queue.choose, pause.is_due)
         yield from recorder.record_each(go_on)
     if not has_reference(recorder.state) and not session.is_running(REFERENCE):

@@ -36,7 +36,8 @@ from advisor.execute import (
     starts,
 )
 from advisor.execute.quiet import activity_reader, wait_until_quiet
-from advisor.execute.recorder import RaceContext, Recorder
+from advisor.execute.recorder import Recorder
+from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
@@ -148,7 +149,7 @@ def _execute_steps(
             yield recorder.record(Finished())
             return
         start, seconds = context.clock(), question.seconds
-        races = RaceContext(
+        progress = RunInProgress(
             session=session,
             recorder=recorder,
             header=header,
@@ -160,50 +161,50 @@ def _execute_steps(
             evaluate=functools.partial(evaluate, header, while_running=True),
         )
         if not is_further:
-            yield from _race_and_measure_further(races, context.store)
+            yield from _race_and_measure_further(progress, context.store)
             yield from recorder.record_each(session.stop())
-        yield from repetitions.repeat_leaders(races, is_further=is_further)
+        yield from repetitions.repeat_leaders(progress, is_further=is_further)
     if question.cold_start:
-        yield from starts.measure_starts(races)
+        yield from starts.measure_starts(progress)
     yield recorder.record(Finished())
 
 
-def _race_and_measure_further(races: RaceContext, store: Store) -> Iterator[LoggedEvent]:
+def _race_and_measure_further(progress: RunInProgress, store: Store) -> Iterator[LoggedEvent]:
     """Race every arm and measure the raced workers further.
 
     Arms for which the run finds a need race too.
     """
-    arms = races.state.plan.arms
-    repeated = repetitions.likely_arms(arms) if races.question.budget.repeats else ()
-    builds = SideBySideBuilds(races.session, min(races.builds_at_once, len(arms)), repeated)
+    arms = progress.state.plan.arms
+    repeated = repetitions.likely_arms(arms) if progress.question.budget.repeats else ()
+    builds = SideBySideBuilds(progress.session, min(progress.builds_at_once, len(arms)), repeated)
     while True:
-        yield from _race_groups(races, builds, store)
-        yield from races.recorder.record_each(races.session.finish_reference())
-        yield from post_race.measure_further(races)
-        added = post_race.arms_to_add(races.state, races.header, store)
-        if build_queue.is_over(races) or not added:
+        yield from _race_groups(progress, builds, store)
+        yield from progress.recorder.record_each(progress.session.finish_reference())
+        yield from post_race.measure_further(progress)
+        added = post_race.arms_to_add(progress.state, progress.header, store)
+        if build_queue.is_over(progress) or not added:
             return
-        yield from races.recorder.record_each(added)
+        yield from progress.recorder.record_each(added)
 
 
 def _race_groups(
-    races: RaceContext, builds: SideBySideBuilds, store: Store
+    progress: RunInProgress, builds: SideBySideBuilds, store: Store
 ) -> Iterator[LoggedEvent]:
     """Build and race until every arm has raced, no further arm fits, or the time is over.
 
     An arm races as soon as it is built; the builds of others are suspended meanwhile.
     """
-    session, recorder, header = races.session, races.recorder, races.header
+    session, recorder, header = progress.session, progress.recorder, progress.header
     question = header.question
     while True:
         before = _race_progress(recorder.state, question)
-        yield from building.build_group(races, builds)
-        if build_queue.is_over(races):
-            yield from building.end_builds(races, builds)
+        yield from building.build_group(progress, builds)
+        if build_queue.is_over(progress):
+            yield from building.end_builds(progress, builds)
         else:
             added = post_race.arms_to_add(recorder.state, header, store)
             yield from recorder.record_each(added)
-        yield from racing.race_shapes(races, functools.partial(has_answer, header))
+        yield from racing.race_shapes(progress, functools.partial(has_answer, header))
         waiting = remaining.waiting_arms(recorder.state, question)
         has_progress = builds.running or _race_progress(recorder.state, question) != before
         if (
@@ -216,11 +217,11 @@ def _race_groups(
         if answer.recommendation is not None:
             yield recorder.record(answer_so_far(answer, recorder.state))
         hopeless = build_queue.arms_that_cannot_lead(answer, header.catalogue)
-        yield from building.drop_unbuilt(races, builds, hopeless)
+        yield from building.drop_unbuilt(progress, builds, hopeless)
         if not session.has_memory_headroom() or waiting & remaining.oom_beside_others(
             recorder.state
         ):
-            yield from post_race.free_memory(races)
+            yield from post_race.free_memory(progress)
 
 
 def _race_progress(state: RunState, question: Question) -> tuple[object, ...]:

@@ -20,8 +20,8 @@ from advisor.domain.run_events import ArmsAdded, LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.workflow import Workflow
 from advisor.execute import build_limits, racing, remaining
-from advisor.execute.recorder import RaceContext
 from advisor.execute.repetitions import excluded_by_declaration, leaders_of
+from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
 from advisor.store.store import Store
 
@@ -33,56 +33,56 @@ SHARE_OF_NEW_SHAPES = 1 / 3
 LEAST_CONVOLUTIONS = 2
 
 
-def measure_further(context: RaceContext) -> Iterator[LoggedEvent]:
+def measure_further(progress: RunInProgress) -> Iterator[LoggedEvent]:
     """Sustain the two fastest arms, then profile every arm that runs, duplicates excepted.
 
     A budget can limit this to the leaders of the decision so far. They then try new shapes.
     """
-    session, recorder, question = context.session, context.recorder, context.question
+    session, recorder, question = progress.session, progress.recorder, progress.question
     plan = recorder.state.plan
     chosen = plan.arms
     if question.budget.contenders_only and not question.all_arms:
-        chosen = leaders_of(context.evaluate(recorder.state), plan)
+        chosen = leaders_of(progress.evaluate(recorder.state), plan)
     arms = [arm.id for arm in chosen if session.is_running(arm.id) and arm.duplicate_of is None]
-    yield from recorder.record_each(sustain_fastest(context))
+    yield from recorder.record_each(sustain_fastest(progress))
     for arm in arms:
         yield from recorder.record_each(profile(session, arm, question))
-    yield from _try_shapes_of_leaders(context)
+    yield from _try_shapes_of_leaders(progress)
 
 
-def _try_shapes_of_leaders(context: RaceContext) -> Iterator[LoggedEvent]:
+def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[LoggedEvent]:
     """Let the leaders try one batch size and one length that were not built.
 
     The results may make other arms lead. The new leaders try shapes too, until every leader has
     tried some or the time is spent. Otherwise a declared fact that a trial would have refuted could
     make an arm lead, or exclude it by a constraint.
     """
-    session, budget = context.session, context.question.budget
+    session, budget = progress.session, progress.question.budget
     limit, tried = budget.new_shape_seconds, set[str]()
-    if limit > 0 and context.clock() < context.end:
-        running = [arm.id for arm in context.state.plan.arms if session.is_running(arm.id)]
-        yield from context.recorder.record_each(session.check(running))
+    if limit > 0 and progress.clock() < progress.end:
+        running = [arm.id for arm in progress.state.plan.arms if session.is_running(arm.id)]
+        yield from progress.recorder.record_each(session.check(running))
     # Most of the time that is left is for the repetition.
-    left = SHARE_OF_NEW_SHAPES * (context.end - context.clock())
-    end = context.clock() + min(budget.all_new_shapes_seconds, left)
-    while limit > 0 and context.clock() < end:
-        answer, plan = context.evaluate(context.state), context.state.plan
+    left = SHARE_OF_NEW_SHAPES * (progress.end - progress.clock())
+    end = progress.clock() + min(budget.all_new_shapes_seconds, left)
+    while limit > 0 and progress.clock() < end:
+        answer, plan = progress.evaluate(progress.state), progress.state.plan
         arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
         running = [arm.id for arm in arms if session.is_running(arm.id)]
         untried = next((arm for arm in running if arm not in tried), None)
         if untried is None:
             return
         tried.add(untried)
-        yield from context.recorder.record_each(session.try_new_shapes(untried, limit))
+        yield from progress.recorder.record_each(session.try_new_shapes(untried, limit))
 
 
-def free_memory(context: RaceContext) -> Iterator[LoggedEvent]:
+def free_memory(progress: RunInProgress) -> Iterator[LoggedEvent]:
     """Profile and stop the raced workers that the next group does not need.
 
     The leaders of several shapes are stopped too, except for the first, while memory is short
     or an arm that waits has run out of memory while they were resident.
     """
-    session, recorder, question = context.session, context.recorder, context.question
+    session, recorder, question = progress.session, progress.recorder, progress.question
     waiting = remaining.waiting_arms(recorder.state, question)
     kept = remaining.retained(recorder.state, question) | waiting
     for arm in [
@@ -111,12 +111,12 @@ def profile(session: WorkerSession, arm: str, question: Question) -> Iterator[Ru
         yield from session.try_new_shapes(arm)
 
 
-def sustain_fastest(context: RaceContext) -> Iterator[RunEvent]:
+def sustain_fastest(progress: RunInProgress) -> Iterator[RunEvent]:
     """Call the two fastest arms at the largest shape without pauses, one after the other.
 
     Sustained calls may reach a limit of power or heat that the pauses of the race hide.
     """
-    session, question, state = context.session, context.question, context.state
+    session, question, state = progress.session, progress.question, progress.state
     shape = max(question.shapes)
     pair = arms_by_speed(results_by_shape(state, question), state, shape)[:2]
     if question.budget.sustained_seconds <= 0 or len(pair) < len(set(ABBA)):

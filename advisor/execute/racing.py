@@ -25,8 +25,8 @@ from advisor.domain.run_events import (
     RunEvent,
 )
 from advisor.domain.run_state import RunState, varying_sibling
-from advisor.execute.recorder import RaceContext
 from advisor.execute.remaining import oom_beside_others
+from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
 from probes.wire.shape import Shape
 
@@ -131,45 +131,45 @@ class StopRule:
         return are_narrow and self.has_answer(state)
 
 
-def race_shapes(context: RaceContext, has_answer: HasAnswer) -> Iterator[LoggedEvent]:
+def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[LoggedEvent]:
     """Race the built arms at every shape that still needs a race.
 
     The sizes share the measuring time that is left. Stop when the baseline has ended.
     """
-    recorder, question = context.recorder, context.question
-    counts = DiscardCounts(context.header.catalogue.presets.guard)
-    built = _built_arms(context)
+    recorder, question = progress.recorder, progress.question
+    counts = DiscardCounts(progress.header.catalogue.presets.guard)
+    built = _built_arms(progress)
     open_shapes = [
         shape
         for shape in question.shapes
-        if shape not in context.state.closed or built - _arms_raced_at(context.state, shape)
+        if shape not in progress.state.closed or built - _arms_raced_at(progress.state, shape)
     ]
     measuring_seconds = question.budget.measuring_seconds
-    share = _share_of_measuring_time(context)
-    end = min(context.clock() + measuring_seconds * share, context.races_end)
+    share = _share_of_measuring_time(progress)
+    end = min(progress.clock() + measuring_seconds * share, progress.races_end)
     for index, shape in enumerate(open_shapes):
-        is_open = shape in context.state.opened and shape not in context.state.closed
-        built = _built_arms(context)
-        planned = tuple(arm.id for arm in context.state.plan.arms if arm.id in built)
-        arms = context.state.opened[shape] if is_open else planned
-        if context.state.plan.baseline.id not in arms:
+        is_open = shape in progress.state.opened and shape not in progress.state.closed
+        built = _built_arms(progress)
+        planned = tuple(arm.id for arm in progress.state.plan.arms if arm.id in built)
+        arms = progress.state.opened[shape] if is_open else planned
+        if progress.state.plan.baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
         if not is_open:
             yield recorder.record(RaceOpened(shape=shape, arms=arms))
-        now = context.clock()
-        last = context.end
-        if len(context.state.groups[shape]) == 1:
+        now = progress.clock()
+        last = progress.end
+        if len(progress.state.groups[shape]) == 1:
             last = min(now + OVERTIME * measuring_seconds, max(last, now + measuring_seconds))
         deadline = RaceDeadline(
-            context.clock, now + max(end - now, 0.0) / (len(open_shapes) - index), last
+            progress.clock, now + max(end - now, 0.0) / (len(open_shapes) - index), last
         )
-        race = replay_race(context.state, shape, question)
-        all_arms = {arm.id for arm in context.state.plan.arms}
-        waiting = all_arms - failed_arms(context.state) - built
+        race = replay_race(progress.state, shape, question)
+        all_arms = {arm.id for arm in progress.state.plan.arms}
+        waiting = all_arms - failed_arms(progress.state) - built
         # Arms that are not built yet will race together with those that are.
-        is_early = bool(waiting) and context.session.has_memory_headroom()
+        is_early = bool(waiting) and progress.session.has_memory_headroom()
         may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
-        closed = yield from _run_rounds(context, race, shape, counts, deadline, may_end)
+        closed = yield from _run_rounds(progress, race, shape, counts, deadline, may_end)
         yield recorder.record(closed)
 
 
@@ -184,24 +184,24 @@ def warmed_up_arms(session: WorkerSession, state: RunState) -> list[Arm]:
     ]
 
 
-def _built_arms(context: RaceContext) -> set[str]:
-    return {arm.id for arm in warmed_up_arms(context.session, context.state)}
+def _built_arms(progress: RunInProgress) -> set[str]:
+    return {arm.id for arm in warmed_up_arms(progress.session, progress.state)}
 
 
 def _arms_raced_at(state: RunState, shape: Shape) -> set[str]:
     return {arm for group in state.groups.get(shape, ()) for arm in group.arms}
 
 
-def _share_of_measuring_time(context: RaceContext) -> float:
+def _share_of_measuring_time(progress: RunInProgress) -> float:
     """Return the share of the measuring time for the next group.
 
     It is the group's unraced arms over these, the arms that wait and the arms that have raced. The
     last group gets all of it if every arm is still resident: the earlier races ended early then.
     """
-    state, built = context.state, _built_arms(context)
+    state, built = progress.state, _built_arms(progress)
     raced, failed = raced_arms(state), failed_arms(state)
     unraced = {
-        arm for shape in context.question.shapes for arm in built - _arms_raced_at(state, shape)
+        arm for shape in progress.question.shapes for arm in built - _arms_raced_at(state, shape)
     }
     all_arms = {arm.id for arm in state.plan.arms}
     waiting = all_arms - (failed - oom_beside_others(state)) - built
@@ -212,7 +212,7 @@ def _share_of_measuring_time(context: RaceContext) -> float:
 
 
 def _run_rounds(
-    context: RaceContext,
+    progress: RunInProgress,
     race: Race,
     shape: Shape,
     counts: DiscardCounts,
@@ -220,9 +220,9 @@ def _run_rounds(
     may_end: MayEnd,
 ) -> Generator[LoggedEvent, None, RaceClosed]:
     """Run rounds until the race may end or its deadline has passed; return its end."""
-    session = context.session
-    first_round = context.state.groups[shape][-1].first_round
-    while not race.finished and not may_end(race, context.state):
+    session = progress.session
+    first_round = progress.state.groups[shape][-1].first_round
+    while not race.finished and not may_end(race, progress.state):
         if deadline.is_over(race.rounds):
             return RaceClosed(
                 shape=shape, reason="the measuring time is spent", cause="out-of-time"
@@ -231,7 +231,7 @@ def _run_rounds(
         for arm in race.next_round():
             if session.is_running(arm):
                 visit = measure_visit(session, arm, shape, number, counts)
-                yield from context.recorder.record_each(visit)
+                yield from progress.recorder.record_each(visit)
             block = session.last_visit(arm)
             if session.is_running(arm) and block is not None:
                 race.record(arm, log_median_seconds(block))

@@ -1,16 +1,12 @@
-"""A run in progress: its events are numbered, stored and folded; its workers and rules."""
+"""Number, store and fold the events of a run in progress."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
-from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
-from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RunEvent
-from advisor.domain.run_state import Header, RunState
-from advisor.probing.session import WorkerSession
+from advisor.domain.run_state import RunState
 
 
 class Recorder:
@@ -46,32 +42,3 @@ class Recorder:
         """Record the events one by one; yield each after it is recorded."""
         for run_event in run_events:
             yield self.record(run_event)
-
-
-@dataclasses.dataclass(frozen=True)
-class RaceContext:
-    """The workers, the record and the rules of one run while it is measured."""
-
-    session: WorkerSession
-    recorder: Recorder
-    header: Header
-    #: Seconds from an arbitrary origin.
-    clock: Callable[[], float]
-    #: Seconds of the run, and when the last build and race end, and the run, by `clock`; infinite
-    #: without a limit.
-    seconds: float
-    races_end: float
-    end: float
-    #: Number of builds that may run at the same time.
-    builds_at_once: int
-    #: Returns the answer with what has been measured so far.
-    evaluate: Callable[[RunState], Answer]
-
-    @property
-    def question(self) -> Question:
-        return self.header.question
-
-    @property
-    def state(self) -> RunState:
-        """The state of the run after its last event."""
-        return self.recorder.state

@@ -14,7 +14,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, RunEvent
 from advisor.domain.run_state import RunState
 from advisor.execute import racing
-from advisor.execute.recorder import RaceContext
+from advisor.execute.run_in_progress import RunInProgress
 
 #: Rounds of each shape in a repetition.
 REPEAT_ROUNDS = 5
@@ -78,31 +78,31 @@ def seconds_while_open(question: Question, state: RunState) -> float:
     return max(budget.open_seconds, budget.open_share * state.at)
 
 
-def repeat_leaders(context: RaceContext, *, is_further: bool = False) -> Iterator[LoggedEvent]:
+def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iterator[LoggedEvent]:
     """Measure the leaders again in fresh processes, most of which start with warm caches.
 
     No repetition begins after the end of the run. Those of the budget come first. Further ones
     follow while the decision is OPEN and its seconds for open decisions hold as many as would
     settle it. `is_further` asks for one more than there are.
     """
-    question, clock = context.question, context.clock
+    question, clock = progress.question, progress.clock
     seconds, end = 0.0, None
-    asked = max(question.budget.repeats, len(context.state.repeats) + is_further)
+    asked = max(question.budget.repeats, len(progress.state.repeats) + is_further)
     for number in itertools.count(1):
-        if is_repetition_complete(context.state, number, question):
+        if is_repetition_complete(progress.state, number, question):
             continue
-        if clock() >= context.end:
+        if clock() >= progress.end:
             return
         if number > asked:
             if end is None:
-                end = min(clock() + seconds_while_open(question, context.state), context.end)
-            if not _settles(context.evaluate(context.state), seconds, end - clock()):
+                end = min(clock() + seconds_while_open(question, progress.state), progress.end)
+            if not _settles(progress.evaluate(progress.state), seconds, end - clock()):
                 return
         started = clock()
-        yield from _repeat_once(context, number)
-        if number not in context.state.repeats:
+        yield from _repeat_once(progress, number)
+        if number not in progress.state.repeats:
             return
-        if number > asked and not _has_new_processes(context.state, number):
+        if number > asked and not _has_new_processes(progress.state, number):
             return
         seconds = clock() - started
 
@@ -130,41 +130,41 @@ def _settles(answer: Answer, seconds: float, remaining: float) -> bool:
     )
 
 
-def _repeat_once(context: RaceContext, number: int) -> Iterator[LoggedEvent]:
+def _repeat_once(progress: RunInProgress, number: int) -> Iterator[LoggedEvent]:
     """Make or finish one repetition; none where there is nothing to compare.
 
     Repetitions beyond those of the budget have the leaders alone, which the decision depends on.
     With one leader, the first has the duplicate too: one difference between equal processes more.
     """
-    if number not in context.state.repeats:
-        budget = context.question.budget
+    if number not in progress.state.repeats:
+        budget = progress.question.budget
         has_leaders_only = budget.repeated == "leaders" or number > budget.repeats
         arms = (
-            leaders_of(context.evaluate(context.state), context.state.plan)
+            leaders_of(progress.evaluate(progress.state), progress.state.plan)
             if has_leaders_only
-            else arms_to_repeat(context.state, context.question)
+            else arms_to_repeat(progress.state, progress.question)
         )
         if len(arms) < FEWEST_ARMS:
             return
         if number == 1 and len(arms) == FEWEST_ARMS:
-            plan = context.state.plan
+            plan = progress.state.plan
             arms = (*arms, *(arm for arm in plan.arms if arm.duplicate_of == plan.baseline.id))
         started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
-        yield context.recorder.record(started)
-    cold = builds_to_repeat(context.evaluate(context.state))
-    yield from _repeat_in_groups(context, number, cold)
-    yield from context.recorder.record_each(context.session.stop())
+        yield progress.recorder.record(started)
+    cold = builds_to_repeat(progress.evaluate(progress.state))
+    yield from _repeat_in_groups(progress, number, cold)
+    yield from progress.recorder.record_each(progress.session.stop())
 
 
 def _repeat_in_groups(
-    context: RaceContext, number: int, cold: Collection[str]
+    progress: RunInProgress, number: int, cold: Collection[str]
 ) -> Iterator[LoggedEvent]:
     """Make one repetition in groups that fit in memory, each with the baseline.
 
     The caches of the arms in `cold` are removed first. Rounds are numbered on from group to group.
     Without a shortage there is one group. The workers of the last group keep running.
     """
-    session, recorder = context.session, context.recorder
+    session, recorder = progress.session, progress.recorder
     plan, repeated, first_round = recorder.state.plan, recorder.state.repeats[number], 1
     waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
     starting = [plan.baseline, *waiting]
@@ -172,7 +172,7 @@ def _repeat_in_groups(
         numbered = [(arm, next_process_number(recorder.state, arm.id)) for arm in starting]
         built = [arm for arm in repeated if arm not in cold]
         yield from recorder.record_each(session.start(numbered, repeat=number, built=built))
-        if _fit_at_once(context, repeated):
+        if _fit_at_once(progress, repeated):
             side_by_side = [arm.id for arm in starting if arm.id not in cold]
             yield from recorder.record_each(session.prepare(side_by_side))
         group, starting = [plan.baseline], [plan.baseline]
@@ -184,35 +184,37 @@ def _repeat_in_groups(
             group.append(waiting.pop(0))
             yield from recorder.record_each(session.build(group[-1].id))
         rounds = range(first_round, first_round + REPEAT_ROUNDS)
-        yield from recorder.record_each(_visit_in_turn(context, group, rounds))
+        yield from recorder.record_each(_visit_in_turn(progress, group, rounds))
         if waiting:
             yield from recorder.record_each(session.stop({arm.id for arm in group}))
         first_round += REPEAT_ROUNDS
 
 
-def _fit_at_once(context: RaceContext, arms: Collection[str]) -> bool:
+def _fit_at_once(progress: RunInProgress, arms: Collection[str]) -> bool:
     """Return whether the arms may be built at the same time: a race had them all in memory."""
-    raced = [group.arms for groups in context.state.groups.values() for group in groups]
-    return len(arms) <= context.builds_at_once and any(set(arms) <= set(each) for each in raced)
+    raced = [group.arms for groups in progress.state.groups.values() for group in groups]
+    return len(arms) <= progress.builds_at_once and any(set(arms) <= set(each) for each in raced)
 
 
-def _visit_in_turn(context: RaceContext, arms: Sequence[Arm], rounds: range) -> Iterator[RunEvent]:
+def _visit_in_turn(
+    progress: RunInProgress, arms: Sequence[Arm], rounds: range
+) -> Iterator[RunEvent]:
     """Visit every arm in each round.
 
     The order rotates from round to round: an arm does not always follow the same other arm.
     """
-    counts = racing.DiscardCounts(context.header.catalogue.presets.guard)
-    shapes = context.question.shapes
+    counts = racing.DiscardCounts(progress.header.catalogue.presets.guard)
+    shapes = progress.question.shapes
     for index, shape in enumerate(shapes):
-        now = context.clock()
-        end = now + max(context.end - now, 0.0) / (len(shapes) - index)
+        now = progress.clock()
+        end = now + max(progress.end - now, 0.0) / (len(shapes) - index)
         for number in rounds:
-            if number >= rounds.start + FEWEST_ROUNDS and context.clock() >= end:
+            if number >= rounds.start + FEWEST_ROUNDS and progress.clock() >= end:
                 break
             for position in range(len(arms)):
                 arm = arms[(position + number) % len(arms)].id
-                if context.session.is_running(arm):
-                    yield from racing.measure_visit(context.session, arm, shape, number, counts)
+                if progress.session.is_running(arm):
+                    yield from racing.measure_visit(progress.session, arm, shape, number, counts)
 
 
 def is_repetition_complete(state: RunState, number: int, question: Question) -> bool:

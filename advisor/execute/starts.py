@@ -18,8 +18,8 @@ from advisor.domain.measurement import CACHE_DIRECTORY, Start
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import LoggedEvent, StartMeasured
 from advisor.errors import NoRecipeError, VerificationError
-from advisor.execute.recorder import RaceContext
 from advisor.execute.repetitions import leaders_of
+from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
 from advisor.probing.snippets import PairSettings, Snippet, follow, make_arm, open_session, start
 from advisor.recipes.snippet import StartScripts, compose_starts
@@ -30,21 +30,23 @@ from probes.wire.shape import Shape
 UNCHECKED = "its reply was not checked"
 
 
-def measure_starts(context: RaceContext) -> Iterator[LoggedEvent]:
+def measure_starts(progress: RunInProgress) -> Iterator[LoggedEvent]:
     """Measure the starts of the leaders, then of arms that a limit of the start may exclude.
 
     No way begins after the seconds of the budget, the first one of the first arm excepted.
     """
-    limited = math.isfinite(context.seconds)
-    end = context.clock() + (context.question.budget.start_seconds if limited else math.inf)
-    starts = context.state.starts.items()
+    limited = math.isfinite(progress.seconds)
+    end = progress.clock() + (progress.question.budget.start_seconds if limited else math.inf)
+    starts = progress.state.starts.items()
     tried = {arm for arm, found in starts if all(each.failure != UNCHECKED for each in found)}
-    while (arm := _next_arm(context, tried)) is not None and context.clock() < end:
+    while (arm := _next_arm(progress, tried)) is not None and progress.clock() < end:
         tried.add(arm.id)
-        facts, eager = (_recipe_facts(context, each) for each in (arm, context.state.plan.baseline))
+        facts, eager = (
+            _recipe_facts(progress, each) for each in (arm, progress.state.plan.baseline)
+        )
         if facts is None or eager is None:
             continue
-        question = context.question
+        question = progress.question
         try:
             scripts = compose_starts(question, facts.integration, facts.starts, facts.inputs)
             first, *_ = compose_starts(question, eager.integration, {}, eager.inputs)
@@ -52,22 +54,22 @@ def measure_starts(context: RaceContext) -> Iterator[LoggedEvent]:
             continue
         settings = PairSettings(
             arm=arm,
-            config=context.session.config,
+            config=progress.session.config,
             allowed=facts.allowances.get(str(question.start_shape)),
             seconds=0.0,
             one_by_one=True,
         )
-        found = _measure_arm(context, settings, [first, *scripts], end)
-        yield from context.recorder.record_each(found)
+        found = _measure_arm(progress, settings, [first, *scripts], end)
+        yield from progress.recorder.record_each(found)
 
 
-def _next_arm(context: RaceContext, tried: set[str]) -> Arm | None:
+def _next_arm(progress: RunInProgress, tried: set[str]) -> Arm | None:
     """Return the next arm to start: the advised one, its rivals, the baseline, then others.
 
     The others are those that no constraint excludes but one on a figure that is not known, where
     no arm is advised.
     """
-    answer, plan = context.evaluate(context.state), context.state.plan
+    answer, plan = progress.evaluate(progress.state), progress.state.plan
     advised = answer.advised.scored.arm if answer.advised else ""
     leaders = sorted(
         leaders_of(answer, plan), key=lambda arm: (arm.id != advised, arm == plan.baseline)
@@ -84,7 +86,7 @@ def _next_arm(context: RaceContext, tried: set[str]) -> Arm | None:
 
 
 def _measure_arm(
-    context: RaceContext,
+    progress: RunInProgress,
     settings: PairSettings,
     scripts: Sequence[StartScripts],
     end: float,
@@ -94,7 +96,7 @@ def _measure_arm(
     The first script is that of eager PyTorch. Of the baseline it is the only one.
     """
     (eager, *own), arm, config = scripts, settings.arm, settings.config
-    question, baseline = context.question, context.state.plan.baseline
+    question, baseline = progress.question, progress.state.plan.baseline
     # Another version of the library may make other weights from the same seed.
     python = arm.python if getattr(question.model, "weights", "") == "random" else ""
     config.scratch_directory.mkdir(parents=True, exist_ok=True)
@@ -102,7 +104,7 @@ def _measure_arm(
         tempfile.TemporaryDirectory(dir=config.scratch_directory) as home,
         open_session(settings, home) as session,
     ):
-        starter = Starter(session, settings, pathlib.Path(home), context.clock)
+        starter = Starter(session, settings, pathlib.Path(home), progress.clock)
         if arm == baseline:
             yield StartMeasured(arm=arm.id, start=starter.start(eager))
             return
@@ -114,13 +116,13 @@ def _measure_arm(
         first, checked = starter.check(eager, python, found)
     for each in checked:
         yield StartMeasured(arm=arm.id, start=each)
-    if not python and baseline.id not in context.state.starts:
+    if not python and baseline.id not in progress.state.starts:
         yield StartMeasured(arm=baseline.id, start=first)
 
 
-def _recipe_facts(context: RaceContext, arm: Arm) -> RecipeFacts | None:
+def _recipe_facts(progress: RunInProgress, arm: Arm) -> RecipeFacts | None:
     """Return what the arm's last process that got so far reported for its recipe."""
-    processes = reversed(context.state.processes.get(arm.id, ()))
+    processes = reversed(progress.state.processes.get(arm.id, ()))
     return next((each.recipe_facts for each in processes if each.recipe_facts), None)
 
 

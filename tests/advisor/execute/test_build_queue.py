@@ -71,8 +71,8 @@ def queue_of(
     recorder = simulation.new_recorder([arm.id for arm in arms])
     session = session or IdleSession()
     question = builders.question(**asked)
-    context = simulation.race_context(session, recorder, question, lambda _: pytest.fail("unused"))
-    return BuildQueue(context, list(arms), shares, [], starts_at_once=starts_at_once)
+    progress = simulation.progress_of(session, recorder, question, lambda _: pytest.fail("unused"))
+    return BuildQueue(progress, list(arms), shares, [], starts_at_once=starts_at_once)
 
 
 def chosen(queue: BuildQueue, running: int) -> str | None:
@@ -85,7 +85,7 @@ def test_builds_wait_for_the_memory_of_the_baseline_or_start_at_once(
     *, starts_at_once: bool
 ) -> None:
     queue = queue_of([expecting("other", 10.0)], shares=3, starts_at_once=starts_at_once)
-    queue.context.recorder.record(WorkerSpawned(arm=BASELINE, process=0))
+    queue.progress.recorder.record(WorkerSpawned(arm=BASELINE, process=0))
     assert chosen(queue, 0) == ("other" if starts_at_once else None)
 
 
@@ -162,7 +162,7 @@ def test_a_variant_waits_for_the_race_of_an_arm_of_its_workflow(
     expected = [arm.id for arm in arms] if built is None else [*built, None, None]
     assert found == expected
     if built is not None:
-        queue.context.recorder.record(
+        queue.progress.recorder.record(
             RaceOpened(shape=Shape(1), arms=(BASELINE, "compile", "compile/quick"))
         )
         assert [chosen(queue, 0) for _ in range(2)] == ["compile/slow", None]
@@ -406,5 +406,5 @@ def test_the_first_build_of_a_workflow_may_take_longer(
         builders.arm("other", workflow="b"),
     ]
     state = builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=()))
-    context = context_of(building, (BASELINE, "first"), lambda: now, state=state, end=100.0)
-    assert build_queue.is_over(context) is is_over
+    progress = context_of(building, (BASELINE, "first"), lambda: now, state=state, end=100.0)
+    assert build_queue.is_over(progress) is is_over

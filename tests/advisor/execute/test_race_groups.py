@@ -21,7 +21,13 @@ import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import LimitedMemory, expect_failure
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
+from simulation import (
+    NOISE_LEVELS,
+    SimulatedMachine,
+    SimulatedSession,
+    new_recorder,
+    progress_of,
+)
 
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
@@ -167,7 +173,7 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
             question=question, catalogue=builders.catalogue(*map(builders.workflow, arms))
         ),
     )
-    sessions.exhaust(repetitions.repeat_leaders(race_context(session, recorder, question, decide)))
+    sessions.exhaust(repetitions.repeat_leaders(progress_of(session, recorder, question, decide)))
     assert session.most_built == 3
     rounds = visits_by_round(recorder.state, Shape(1), repeat=1)
     visited = [set(rounds[number]) for number in sorted(rounds)]

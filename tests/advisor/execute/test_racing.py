@@ -20,7 +20,7 @@ from simulation import (
     SimulatedMachine,
     SimulatedSession,
     new_recorder,
-    race_context,
+    progress_of,
 )
 
 from advisor.ask.run_options import RunOptions
@@ -75,8 +75,8 @@ class SessionWithFailingBaseline(SimulatedSession):
 
 def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Race two batch sizes; there is always an answer, and no decision is asked for."""
-    context = race_context(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
-    return racing.race_shapes(context, has_answer=lambda _: True)
+    progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
+    return racing.race_shapes(progress, has_answer=lambda _: True)
 
 
 def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
@@ -108,8 +108,8 @@ def test_arms_that_join_after_the_first_races_get_no_overtime() -> None:
     sessions.exhaust(races_of(session, recorder))
     late = next(arm for arm in plan.arms if arm.id == "late")
     sessions.exhaust(recorder.record_each(session.start([(late, 0)])))
-    races = race_context(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
-    over = dataclasses.replace(races, races_end=0.0, end=races.clock())
+    progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
+    over = dataclasses.replace(progress, races_end=0.0, end=progress.clock())
     visits = len(session.order)
     sessions.exhaust(racing.race_shapes(over, has_answer=lambda _: True))
     assert len(session.order) == visits

@@ -13,7 +13,13 @@ import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import expect_failure
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, race_context
+from simulation import (
+    NOISE_LEVELS,
+    SimulatedMachine,
+    SimulatedSession,
+    new_recorder,
+    progress_of,
+)
 
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
@@ -302,9 +308,7 @@ def repeat(
         first = [(arm, 0) for arm in recorder.state.plan.arms]
         sessions.exhaust(recorder.record_each(session.start(first)))
         sessions.exhaust(recorder.record_each(session.stop()))
-    sessions.exhaust(
-        repetitions.repeat_leaders(race_context(session, recorder, question, evaluate))
-    )
+    sessions.exhaust(repetitions.repeat_leaders(progress_of(session, recorder, question, evaluate)))
     assert not session.is_running("compiled")
     return session, recorder.state
 
