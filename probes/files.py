@@ -1,9 +1,10 @@
-"""Load a module from its file, and write files so that they exist complete or not at all."""
+"""Load a module from its file, write files completely or not at all, and count their bytes."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import pathlib
 import sys
 import types
@@ -31,3 +32,17 @@ def replace_when_complete(path: pathlib.Path) -> Iterator[pathlib.Path]:
     partial = path.with_name(f"part-{path.name}")
     yield partial
     partial.rename(path)
+
+
+def count_bytes(directory: pathlib.Path) -> int:
+    """Return the bytes of all files below `directory`; 0 if it does not exist.
+
+    Links do not count: they lead to files of the user or, if a worker made them, anywhere.
+    """
+    found = 0
+    for folder, _, names in os.walk(directory) if not directory.is_symlink() else ():
+        for file in (pathlib.Path(folder, name) for name in names):
+            # A compiler may have removed a temporary file meanwhile.
+            with contextlib.suppress(OSError):
+                found += 0 if file.is_symlink() else file.lstat().st_size
+    return found

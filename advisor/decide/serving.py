@@ -101,7 +101,7 @@ def _measurement(
     """Return the measurement of an arm without cells, whose speed-up is a ratio of goodputs."""
     counts = (count_measured_processes(state.processes[each]) for each in (arm.id, baseline))
     process_error = standard_error(deviation, *counts)
-    speedup = goodput_ratio(found[arm.id], found[baseline], process_error)
+    speedup = speedup_of(found[arm.id], found[baseline], process_error)
     if arm.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
     summary = summarise_arm(state, arm, {}, None, dtype=question.dtype, speedup=speedup)
@@ -115,7 +115,7 @@ def _measurement(
     return msgspec.structs.replace(summary, memory_bytes=memory, settings=settings)
 
 
-def goodput_ratio(one: Goodput, other: Goodput, process_error: float) -> Interval:
+def speedup_of(one: Goodput, other: Goodput, process_error: float) -> Interval:
     """Return the ratio of two goodputs; `process_error` is the standard error between processes."""
     ratio = one.interval.over(other.interval, process_error * HALF_INTERVAL)
     return msgspec.structs.replace(ratio, process_error=process_error)

@@ -21,8 +21,9 @@ from advisor.errors import NoRecipeError, VerificationError
 from advisor.execute.repetitions import leaders_of
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
-from advisor.probing.snippets import PairSettings, Snippet, follow, make_arm, open_session, start
+from advisor.probing.snippets import Snippet, SnippetSettings, follow, make_arm, open_session, start
 from advisor.recipes.snippet import StartScripts, compose_starts
+from probes.files import count_bytes
 from probes.wire.events import Compared, Event, FirstReply, RecipeFacts
 from probes.wire.shape import Shape
 
@@ -52,12 +53,10 @@ def measure_starts(progress: RunInProgress) -> Iterator[LoggedEvent]:
             first, *_ = compose_starts(question, eager.integration, {}, eager.inputs)
         except NoRecipeError:
             continue
-        settings = PairSettings(
+        settings = SnippetSettings(
             arm=arm,
             config=progress.session.config,
             allowed=facts.allowances.get(str(question.start_shape)),
-            seconds=0.0,
-            one_by_one=True,
         )
         found = _measure_arm(progress, settings, [first, *scripts], end)
         yield from progress.recorder.record_each(found)
@@ -87,7 +86,7 @@ def _next_arm(progress: RunInProgress, tried: set[str]) -> Arm | None:
 
 def _measure_arm(
     progress: RunInProgress,
-    settings: PairSettings,
+    settings: SnippetSettings,
     scripts: Sequence[StartScripts],
     end: float,
 ) -> Iterator[StartMeasured]:
@@ -132,7 +131,7 @@ class Starter:
     def __init__(
         self,
         session: WorkerSession,
-        settings: PairSettings,
+        settings: SnippetSettings,
         home: pathlib.Path,
         clock: Callable[[], float],
     ) -> None:
@@ -217,17 +216,3 @@ class Starter:
             seconds=replies[0] if replies else None,
             call_seconds=statistics.median(visit.seconds) if visit else None,
         ), events
-
-
-def count_bytes(folder: pathlib.Path) -> int:
-    """Return the bytes of the files below a folder; links are those of the user's files.
-
-    A folder that is a link was put there by a worker, and may lead anywhere.
-    """
-    if folder.is_symlink():
-        return 0
-    return sum(
-        place.stat().st_size
-        for place in folder.rglob("*")
-        if place.is_file() and not place.is_symlink()
-    )

@@ -58,8 +58,8 @@ NAMED_FILE = re.compile(r'"([\w-]+\.[\w.-]+)"')
 
 
 @dataclasses.dataclass(frozen=True)
-class PairSettings:
-    """How a pair is run."""
+class SnippetSettings:
+    """What the processes that run snippets of a run share."""
 
     #: The arm of the first snippet; its batch size and its lengths are in the text.
     arm: Arm
@@ -67,6 +67,12 @@ class PairSettings:
     config: RunConfig
     #: What a comparison with eager PyTorch allows by output; None for no comparison.
     allowed: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class PairSettings(SnippetSettings):
+    """How a pair is run and timed."""
+
     #: Seconds of timing of each snippet.
     seconds: float
     #: Whether the first one ends before the second starts: an engine takes the GPU's memory.
@@ -120,7 +126,7 @@ def run_pair(first: Snippet, second: Snippet, settings: PairSettings) -> Pair:
     )
 
 
-def open_session(settings: PairSettings, home: str) -> WorkerSession:
+def open_session(settings: SnippetSettings, home: str) -> WorkerSession:
     """Return a session with its folders in `home`, those of `shared` among them."""
     folder = pathlib.Path(home)
     return WorkerSession(
@@ -131,7 +137,12 @@ def open_session(settings: PairSettings, home: str) -> WorkerSession:
 
 
 def make_arm(
-    name: str, snippet: Snippet, *, settings: PairSettings, shared: pathlib.Path, **options: object
+    name: str,
+    snippet: Snippet,
+    *,
+    settings: SnippetSettings,
+    shared: pathlib.Path,
+    **options: object,
 ) -> Arm:
     """Return the arm of a process that runs the snippet, and write what it needs to `shared`.
 

@@ -25,7 +25,7 @@ from advisor.report.run_differences import Difference, find_differences, softwar
 from advisor.report.speed_ratios import (
     SpeedVerdict,
     classify_speed,
-    goodput_ratio,
+    goodput_change,
     may_be_slower,
     speedup_ratio,
     undisturbed_ratio,
@@ -251,7 +251,7 @@ def _server_changes(before: Answer, after: Answer, threshold: float) -> Iterator
     was_unfit = is_unfit(before.results) or is_unfit(after.results)
     common = [arm for arm in first if arm in second]
     for arm in common:
-        ratio = goodput_ratio(first[arm], second[arm], len(common))
+        ratio = goodput_change(first[arm], second[arm], len(common))
         yield Change(
             arm=arm,
             shape=None,

@@ -139,7 +139,7 @@ def speedup_ratio(compared: ComparedRatio, intervals: int, threshold: float) -> 
     )
 
 
-def goodput_ratio(before: Interval, after: Interval, intervals: int) -> Interval:
+def goodput_change(before: Interval, after: Interval, intervals: int) -> Interval:
     """Return `after` over `before`, as one of this many intervals (Bonferroni)."""
     widening = t_quantile(1 - FAMILY_ERROR / 2 / intervals, MANY) / HALF_INTERVAL
     return after.over(before, widening=widening)

@@ -96,7 +96,7 @@ def verify(
     check = check_now(read, header.catalogue.presets.quiet)
     cell, settings = prepared.cell, prepared.settings
     pair = run_pair(prepared.snippet, prepared.baseline, settings)
-    typical, reached = typical_seconds(pair), reached_speedup(pair)
+    typical, reached = median_seconds(pair), reached_speedup(pair)
     result = classify(cell.speedup, reached, tolerance, busy=bool(check.problems))
     return Verification(
         schema=SCHEMA,
@@ -212,7 +212,7 @@ def compose(
     )
 
 
-def typical_seconds(pair: Pair) -> tuple[float, float] | None:
+def median_seconds(pair: Pair) -> tuple[float, float] | None:
     """Return the seconds of a typical call of both snippets; None for calls that were not timed."""
     if not pair.rounds:
         return None
@@ -223,7 +223,7 @@ def typical_seconds(pair: Pair) -> tuple[float, float] | None:
 
 
 def reached_speedup(pair: Pair) -> Interval | None:
-    seconds = typical_seconds(pair)
+    seconds = median_seconds(pair)
     if seconds is None:
         return None
     typical = seconds[1] / seconds[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import pathlib
@@ -13,7 +12,7 @@ from probes import protocol
 from probes.adapter import UnsupportedError, WorkflowModule
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
-from probes.files import load_module
+from probes.files import count_bytes, load_module
 from probes.measuring import flexibility, timing
 from probes.runtime import process, reference, sandbox
 from probes.runtime.cells import (
@@ -166,14 +165,3 @@ def recipe_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.RecipeFact
         coupled_rows=flexibility.has_coupled_rows(request),
         starts=workflow.starts(subject, request) if hasattr(workflow, "starts") else {},
     )
-
-
-def count_bytes(directory: pathlib.Path) -> int:
-    """Return the bytes of all files below `directory`; 0 if it does not exist."""
-    found = 0
-    for folder, _, files in os.walk(directory):
-        for name in files:
-            # A compiler may have removed a temporary file meanwhile.
-            with contextlib.suppress(OSError):
-                found += pathlib.Path(folder, name).lstat().st_size
-    return found

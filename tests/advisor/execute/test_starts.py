@@ -24,7 +24,7 @@ from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
-from advisor.probing.snippets import PairSettings, open_session
+from advisor.probing.snippets import SnippetSettings, open_session
 from advisor.recipes.snippet import StartScripts
 
 pytestmark = pytest.mark.slow
@@ -60,24 +60,22 @@ WRITE = LOADING + 'torch.save(model, "model.pt")\n'
 
 
 @pytest.fixture
-def settings(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> PairSettings:
+def settings(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> SnippetSettings:
     monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
     ways: Mapping[str, StartWay] = defaultdict(
         lambda: StartWay(title="way", loads_on="devices", source="page")
     )
-    return PairSettings(
+    return SnippetSettings(
         arm=builders.arm("compiled"),
         config=sessions.run_config(
             tmp_path, rubric_files.probes_directory(), catalogue=builders.catalogue(starts=ways)
         ),
         allowed=[1e-7],
-        seconds=0.0,
-        one_by_one=True,
     )
 
 
 @pytest.fixture
-def starter(settings: PairSettings, tmp_path: pathlib.Path) -> Iterator[Starter]:
+def starter(settings: SnippetSettings, tmp_path: pathlib.Path) -> Iterator[Starter]:
     with open_session(settings, str(tmp_path)) as session:
         yield Starter(session, settings, tmp_path, time.monotonic)
 
@@ -160,7 +158,7 @@ def test_replies_that_nothing_could_check_are_not_right(starter: Starter) -> Non
 
 
 def test_replies_that_are_compared_with_nothing_are_not_right(
-    settings: PairSettings, tmp_path: pathlib.Path
+    settings: SnippetSettings, tmp_path: pathlib.Path
 ) -> None:
     settings = dataclasses.replace(settings, allowed=None)
     with open_session(settings, str(tmp_path)) as session:
