@@ -51,7 +51,7 @@ def describe_faster(facts: AdvisedAnswer) -> str:
     is_named = faster is not None or best is None or best.arm in facts.decision.as_good
     if is_baseline and best is not None and not is_named:
         gain = describe_gain(facts, best)
-        sentences.append(f"The best other workflow is {best.title}, {gain} as fast.")
+        sentences.append(f"Next by score: {best.title}, {gain} as fast.")
     return " ".join(sentences)
 
 

@@ -160,13 +160,15 @@ def describe_precision(facts: AdvisedAnswer, faster: ScoredArm | None = None) ->
     has_tf32 = gpu is not None and float(gpu.compute_capability) >= first
     is_tried = any(tried.name == "tf32" for each in measurements for tried in each.variants)
     if question.dtype == "float32" and has_tf32 and not is_tried:
-        lines.append("TF32 was off (PyTorch's default: on in convolutions); improve tries it.")
+        lines.append("TF32 was off (PyTorch: on in convolutions); p3-advisor improve tries it.")
     return [" ".join(lines)] if lines else []
 
 
 def _alternative(facts: AdvisedAnswer, arm: str | None) -> str:
-    """Return the title of an arm with its speed-up; empty for none."""
-    return f"{facts.titles[arm]} ({facts.arms[arm].speedup:.2f}x)" if arm else ""
+    """Return the title of an arm, with its speed-up on a fit machine; empty for none."""
+    if not arm or is_unfit(facts.answer.results):
+        return facts.titles[arm] if arm else ""
+    return f"{facts.titles[arm]} ({facts.arms[arm].speedup:.2f}x)"
 
 
 def describe_accuracy(facts: AdvisedAnswer) -> list[str]:

@@ -46,6 +46,8 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
     "exactness": "is less exact",
     "no-change": "needs a change of the code",
 }
+#: From this certainty on another arm is called about as good.
+MOSTLY = 0.5
 #: A loss of speed that is less than this share counts as nothing.
 NOTHING = 0.005
 #: A range from whose middle the truth may be this far away is no figure.
@@ -205,27 +207,24 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
 
 
 def _as_good(facts: AdvisedAnswer) -> str:
-    """Name the arms that are about as good, with their speed-ups and shares."""
+    """Name the arms that are about as good, or may be, with their speed-ups and shares."""
     shares = facts.decision.contenders
-    named = [
-        f"{arm.title} ({describe_gain(facts, arm)}, certainty "
-        f"{format_share_of_draws(shares[arm.arm])})"
-        for arm in (facts.arms[each] for each in facts.decision.as_good)
-    ]
-    return f"about as good: {join_names(named, 'or')}" if named else ""
+    named: dict[str, list[str]] = {}
+    for arm in (facts.arms[each] for each in facts.decision.as_good):
+        share = shares[arm.arm]
+        how = "about as good" if share >= MOSTLY else "perhaps as good"
+        shown = f"{describe_gain(facts, arm)}, certainty {format_share_of_draws(share)}"
+        named.setdefault(how, []).append(f"{arm.title} ({shown})")
+    return "; ".join(f"{how}: {join_names(each, 'or')}" for how, each in named.items())
 
 
 def _wrong_choice(facts: AdvisedAnswer) -> str:
     """Return what being wrong costs at these weights."""
     lost = facts.decision.lost_speed
-    if lost is None or facts.decision.outstanding:
+    if lost is None or lost < NOTHING or facts.decision.outstanding:
         return ""
-    if lost < NOTHING:
-        # It would deny the doubts of a likely answer, and the worth of a faster arm's speed.
-        is_sure = facts.decision.word == "CLEAR" and find_faster_arm(facts) is None
-        return "At your weights a wrong choice would cost nothing." if is_sure else ""
-    worth = f"{format_share(lost)} of speed is worth"
-    return f"At your weights a wrong choice would cost as much as {worth}."
+    size = f"{format_share(lost)} of speed" if lost <= 1 else f"a factor of {1 + lost:.1f} in speed"
+    return f"If the choice is wrong, that costs as much as {size} at your weights."
 
 
 def _speed(facts: AdvisedAnswer) -> str:

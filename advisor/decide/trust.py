@@ -153,7 +153,7 @@ def _find_noise_beside(results: Results, gain: float) -> list[str]:
     if noise <= STEADY_NOISE or math.log1p(noise) <= MOST_OF_GAIN * abs(math.log(gain)):
         return []
     share = format_share(noise, 1)
-    return [f"the noise floor, {share}, is more than half of a gain of {gain:.2f}x"]
+    return [f"a noise floor of {share} leaves a gain of {gain:.2f}x in doubt"]
 
 
 def _find_unsteadiness(results: Results) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
@@ -94,7 +94,8 @@ def lines_for(model: Model, integration: str) -> str:
 def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]:
     """Return at most so many lines: the first whole statements, and those of each call.
 
-    A comment stands for the others. The line `known` is left out: the user's code has it.
+    A comment stands for the others, and for the imports above all where there is room for nothing
+    else. The line `known` is left out: the user's code has it.
     """
     lines = {
         number: line
@@ -107,17 +108,27 @@ def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]
     calls = [number for number in lines if number >= first]
     if len(calls) >= most:
         calls = []
-    ends = set[int | None]()
+    ends, imports = set[int | None](), list[str]()
     # A file from another machine could have anything else here.
     with contextlib.suppress(NoRecipeError):
         nodes = ast.walk(parse(integration))
         ends = {node.end_lineno for node in nodes if isinstance(node, ast.stmt)}
-    shown = [*lines][: most - 1 - len(calls)]
-    while shown and shown[-1] not in ends:
-        shown.pop()
+        imports, _ = split_imports(integration)
+    room = most - 1 - len(calls)
+    shown = _whole([*lines][:room], ends)
+    if all(lines[number] in imports for number in shown):
+        steps = [number for number in lines if lines[number] not in imports]
+        shown = _whole(steps[:room], ends)
     left = len(lines) - len(shown) - len(calls)
     gap = f"# {left} more lines, which p3-advisor recipe prints"
     return [*(lines[each] for each in shown), gap, *(lines[each] for each in calls)]
+
+
+def _whole(numbers: list[int], ends: Collection[int | None]) -> list[int]:
+    """Return the lines without the beginning of a statement that ends after them."""
+    while numbers and numbers[-1] not in ends:
+        numbers.pop()
+    return numbers
 
 
 def indent(source: str, spaces: int) -> str:

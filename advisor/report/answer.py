@@ -254,30 +254,32 @@ def cost_line(answer: Answer, arm: RankedArm, caches: str = "") -> str:
     fixed = ["refuses other shapes than it was built for"] if is_fixed else []
     parts = [change, *fixed, build, *_memory(measured, answer.baseline)]
     advice = answer.recommendation
-    if advice is not None and advice.arm == scored.arm and (repaid := repaid_after(advice)):
-        parts.append(f"repaid after {repaid}")
+    if advice is not None and advice.arm == scored.arm and (repaid := when_repaid(advice)):
+        parts.append(repaid)
     return "; ".join(parts)
 
 
-def repaid_after(advice: Recommendation) -> str:
+def when_repaid(advice: Recommendation) -> str:
     """Return the requests after which the build has paid off at every batch size.
 
-    The batch size that needs most of several is named. Empty where it may never pay off.
+    The batch size that needs most of several is named. Empty where it pays off at none.
     """
     worst = max(
         advice.break_even,
         key=lambda each: math.inf if each.requests is None else each.requests,
         default=None,
     )
-    if worst is None or worst.requests is None:
+    if worst is None or all(each.requests is None for each in advice.break_even):
         return ""
+    if worst.requests is None:
+        return f"never repaid at {worst.shape.description}"
     low = _round(worst.requests if worst.low is None else worst.low)
     high = _round(worst.high)
     count = low if low == high else f"{low} to {high}" if high else f"at least {low}"
     all_requests = [each.requests for each in advice.break_even]
     is_one_of_several = all_requests.count(worst.requests) == 1 < len(all_requests)
     where = f" at {worst.shape.description}" if is_one_of_several else ""
-    return f"{count} request{'' if count == '1' else 's'}{where}"
+    return f"repaid after {count} request{'' if count == '1' else 's'}{where}"
 
 
 def _round(requests: float | None) -> str:

@@ -26,7 +26,7 @@ from probes.wire.shape import Shape
 
 AGREEMENT = {
     True: "the measurement agrees",
-    False: "the measurement disagrees",
+    False: "those of them that were measured are not the best choice here",
     None: "not decided here",
 }
 MIX = "The speed-up of an arm is the geometric mean over these lines, weighted by the shares"
