@@ -12,14 +12,13 @@ import msgspec
 
 from advisor.ask.option_values import check_constraints
 from advisor.ask.rubric_files import read_rubric
-from advisor.decide import performance_portability, scoring, trained_loss
+from advisor.decide import performance_portability, scoring, trained_loss, unmeasured
 from advisor.decide.headline import write_headline
 from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
 from advisor.decide.rounds import can_go_on, counted_visits, find_failure
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import summarise
-from advisor.decide.unmeasured import NOT_REACHED, list_excluded, list_planned, potential_at
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import START, Constraint, Priorities
@@ -126,7 +125,7 @@ def evaluate(
     workers may differ so far; see `recommend`.
     """
     results = summarise_run(header, state)
-    excluded = list_excluded(header, state.plan)
+    excluded = unmeasured.list_excluded(header, state.plan)
     question = header.question
     if not (state.starts or state.finished):  # starts come last
         others = tuple(each for each in question.constraints if each.criterion != START)
@@ -147,7 +146,7 @@ def evaluate(
             load_check=state.load_check,
             results=results,
             scores=(),
-            unmeasured=(*list_planned(header, state, results, None), *excluded),
+            unmeasured=(*unmeasured.list_planned(header, state, results, None), *excluded),
             recommendation=None,
             problem=None,
         ),
@@ -160,7 +159,7 @@ def evaluate(
     final_problem = None if resumable else error
     answer = msgspec.structs.replace(
         answer,
-        unmeasured=(*list_planned(header, state, results, final_problem), *excluded),
+        unmeasured=(*unmeasured.list_planned(header, state, results, final_problem), *excluded),
         problem=Problem.of(error),
         question=header.question,
     )
@@ -296,8 +295,9 @@ def _advise(
 def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     """Return the score that each arm that timed out or was not reached has with its largest lead.
 
-    Arms of workflows that have a measurement are left out: their kind is known. An arm that no kept
-    run on such a device has measured may lead by the factor of the rubric.
+    Where an arm of its workflow was measured, only one for which no time was left counts, with what
+    it gained at most over that one. An arm that no kept run on such a device has measured may lead
+    by the factor of the rubric.
     """
     results = answer.results
     known = {entry.workflow for entry in results.measurements}
@@ -306,15 +306,17 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     earlier = catalogue.earlier_runs.get(answer.question.device, {})
     leads = {arm: each.largest_lead for arm, each in earlier.items() if each.largest_lead}
     unknown = catalogue.rubric.decision.outstanding_gain
-    found = {
-        arm.arm: potential_at(fastest * leads.get(arm.arm, unknown), arm, answer, catalogue)
-        for arm in answer.unmeasured
+
+    found = {}
+    for arm in answer.unmeasured:
+        is_new, is_late = arm.workflow not in known, arm.skip_cause == "out-of-time"
+        has_failed = arm.status in {"timed-out", "excluded"} or arm.skip_cause == "cannot-lead"
         # An arm with an option was planned, and failed or was not reached.
-        if arm.option is not None
-        and (arm.status in {"timed-out", "excluded"} or arm.skip_cause in NOT_REACHED)
-        and arm.workflow not in known
-        and arm.arm not in too_slow
-    }
+        if arm.option is None or arm.arm in too_slow or not (is_late or (is_new and has_failed)):
+            continue
+        limited = None if is_new else unmeasured.potential_of(arm, answer, catalogue)
+        most = fastest * leads.get(arm.arm, unknown)
+        found[arm.arm] = limited or unmeasured.potential_at(most, arm, answer, catalogue)
     return {arm: each.score for arm, each in found.items() if each is not None}
 
 

@@ -16,7 +16,7 @@ from advisor.ask import rubric_files
 from advisor.decide.decision import decide_again
 from advisor.decide.unmeasured import list_excluded, list_planned, status_of
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
-from advisor.domain.catalogue import EarlierRuns
+from advisor.domain.catalogue import EarlierRuns, SiblingGain
 from advisor.domain.constraints import Constraint
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval
@@ -178,13 +178,16 @@ def test_no_environment_is_created_for_a_workflow_of_the_shared_one() -> None:
 LATE = "late/fast"
 
 
-def unmeasured(arm: str, status: Status, option: str | None = "fast") -> UnmeasuredArm:
+def unmeasured(
+    arm: str, status: Status, option: str | None = "fast", **changes: Any
+) -> UnmeasuredArm:
     workflow = arm.partition("/")[0]
     return msgspec.structs.replace(
         builders.unmeasured(workflow, reason="its time was up"),
         arm=arm,
         option=option,
         status=status,
+        **changes,
     )
 
 
@@ -192,7 +195,14 @@ HEAD = builders.header(
     catalogue=builders.catalogue(
         builders.workflow("compiled"),
         builders.workflow("late", declared=builders.declared(new_shapes="recompiles")),
-        earlier_runs={"cpu": {"late/fast": EarlierRuns(build_seconds=1.0, largest_lead=1.5)}},
+        earlier_runs={
+            "cpu": {
+                "late/fast": EarlierRuns(build_seconds=1.0, largest_lead=1.5),
+                "compiled/slow": EarlierRuns(
+                    build_seconds=1.0, gains={"compiled": SiblingGain(largest=0.9, runs=5)}
+                ),
+            }
+        },
     )
 )
 
@@ -216,8 +226,18 @@ def answer(left: UnmeasuredArm, *constraints: Constraint) -> Answer:
         (unmeasured(LATE, "crashed"), False),
         (unmeasured(LATE, "unsupported", None), False),
         (unmeasured("compiled/fast", "timed-out"), False),
+        (unmeasured("compiled/fast", "skipped", skip_cause="out-of-time"), True),
+        (unmeasured("compiled/slow", "skipped", "slow", skip_cause="out-of-time"), False),
     ],
-    ids=["timed out", "not reached", "crashed", "not planned", "of a measured workflow"],
+    ids=[
+        "timed out",
+        "not reached",
+        "crashed",
+        "not planned",
+        "of a measured workflow",
+        "not reached, of a measured workflow",
+        "not reached, and never faster than the measured one",
+    ],
 )
 def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bool) -> None:
     found = built_answers.advised(answer(left))
