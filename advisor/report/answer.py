@@ -125,6 +125,8 @@ def short_answer_lines(
     if not has_details or advice.decision.word in {"LIKELY", "OPEN"}:
         # The certainty has more of what speaks against the answer.
         trust = [each.partition(":")[0] for each in trust]
+    if len(advice.trust_reasons) > 1:
+        trust[-1] += f", and {len(advice.trust_reasons) - 1} more"
     return [
         headline(answer),
         *stop_notice(answer),
