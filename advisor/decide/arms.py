@@ -17,7 +17,6 @@ from advisor.decide.diagnosis import (
     workload_of,
 )
 from advisor.decide.drift import correct_drift, count_stalls, find_shift, typical_seconds
-from advisor.decide.fastest_calls import level_difference
 from advisor.decide.intervals import (
     Estimate,
     geometric_mean_interval,
@@ -34,9 +33,9 @@ from advisor.decide.new_shapes import (
 from advisor.decide.rounds import (
     counted_visits,
     last_ready_process,
-    log_median_seconds,
     visits_by_round,
 )
+from advisor.decide.undisturbed_visits import summarise_undisturbed
 from advisor.domain.measurement import (
     CallDiagnosis,
     CallPercentiles,
@@ -45,7 +44,6 @@ from advisor.domain.measurement import (
     Interval,
     Measurement,
     Throughput,
-    UndisturbedSpeedup,
     VisitCounts,
 )
 from advisor.domain.plan import Arm
@@ -257,45 +255,3 @@ def _throughput(loaded: Loaded | None, shape: Shape, seconds: float) -> Throughp
         tokens = shape.batch_size * units_per_sample(loaded, shape)
         return Throughput(value=tokens / seconds, unit="tokens/s")
     return Throughput(value=shape.batch_size / seconds, unit="samples/s")
-
-
-#: Of fewer processes too few may be undisturbed, and resampling shows too small an error: in
-#: simulations, twice as many intervals of three to five processes miss the truth as should.
-FEWEST_PROCESSES = 6
-
-
-def summarise_undisturbed(
-    state: RunState, baseline: str, arm: str, shape: Shape
-) -> UndisturbedSpeedup | None:
-    """Return the speed-up between the fastest visits of the baseline and of `arm`.
-
-    None with fewer than `FEWEST_PROCESSES` processes of both, which do not show its error.
-    """
-    paired = [
-        logs
-        for repeat in (0, *sorted(state.repeats))
-        if (logs := _paired_logs(state, baseline, arm, shape, repeat))[0]
-    ]
-    if len(paired) < FEWEST_PROCESSES:
-        return None
-    difference = level_difference([ours for ours, _ in paired], [theirs for _, theirs in paired])
-    return UndisturbedSpeedup(
-        value=math.exp(difference.value),
-        log_error=difference.standard_error,
-        processes=len(paired),
-    )
-
-
-def _paired_logs(
-    state: RunState, baseline: str, arm: str, shape: Shape, repeat: int
-) -> tuple[list[float], list[float]]:
-    """Return the logarithms of the seconds of both arms in the rounds that have both."""
-    rounds = [
-        visits
-        for visits in visits_by_round(state, shape, repeat).values()
-        if baseline in visits and arm in visits
-    ]
-    first, second = (
-        [log_median_seconds(visits[each]) for visits in rounds] for each in (baseline, arm)
-    )
-    return first, second

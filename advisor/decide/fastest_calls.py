@@ -12,10 +12,8 @@ takes the minimum.
 from __future__ import annotations
 
 import math
-import random
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -233,51 +231,6 @@ def _mean(cells: Sequence[Cell], values: Sequence[float | None]) -> float | None
     return math.exp(weighted_mean(logs))
 
 
-#: Share of the times that lie below the level.
-FASTEST_SHARE = 0.05
-#: Resamples of the processes, drawn from a fixed seed: the same times have the same error.
-RESAMPLES = 400
-
-
-class LevelDifference(NamedTuple):
-    """The difference between the levels of two series of logarithms, and its standard error."""
-
-    value: float
-    standard_error: float
-
-
-def undisturbed_level(processes: Sequence[Sequence[float]]) -> float:
-    """Return the `FASTEST_SHARE` quantile of all times, which does not depend on a single one."""
-    ordered = sorted(time for each in processes for time in each)
-    position = FASTEST_SHARE * (len(ordered) - 1)
-    below = math.floor(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
-
-
-def level_difference(
-    first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]
-) -> LevelDifference:
-    """Return the level of `first` minus that of `second`.
-
-    Each has a series of logarithms for each process; processes with the same index ran at the same
-    time, at least two. The standard error is that of resampled indices, which is too small by the
-    square root of (n - 1) / n and is corrected for that.
-    """
-    count, drawn = len(first), random.Random(0)  # noqa: S311 - no secret
-    differences = []
-    for _ in range(RESAMPLES):
-        indices = drawn.choices(range(count), k=count)
-        differences.append(
-            undisturbed_level([first[index] for index in indices])
-            - undisturbed_level([second[index] for index in indices])
-        )
-    return LevelDifference(
-        undisturbed_level(first) - undisturbed_level(second),
-        statistics.stdev(differences) * math.sqrt(count / (count - 1)),
-    )
-
-
 #: Fewer calls have no tail: their fastest ones are the middle.
 FEWEST_CALLS = 10
 #: Share of the calls that lie below the level: the fastest one of up to a hundred. Next to one
@@ -291,6 +244,8 @@ ALIKE, FEWEST_ALIKE = 1.15, 3
 TIME_SLICE = 0.004
 #: Waiting is not known more exactly.
 LEAST_SHARE = 0.01
+#: Resamples of the visits, drawn from a fixed seed: the same times have the same error.
+RESAMPLES = 400
 #: Most values that a resample looks at; more are thinned evenly.
 MOST_VALUES = 4000
 

@@ -181,7 +181,7 @@ def _race_and_measure_further(progress: RunInProgress, store: Store) -> Iterator
         yield from _race_groups(progress, builds, store)
         yield from progress.recorder.record_each(progress.session.finish_reference())
         yield from post_race.measure_further(progress)
-        added = post_race.arms_to_add(progress.state, progress.header, store)
+        added = remaining.arms_to_add(progress.state, progress.header, store)
         if build_queue.is_over(progress) or not added:
             return
         yield from progress.recorder.record_each(added)
@@ -202,7 +202,7 @@ def _race_groups(
         if build_queue.is_over(progress):
             yield from building.end_builds(progress, builds)
         else:
-            added = post_race.arms_to_add(recorder.state, header, store)
+            added = remaining.arms_to_add(recorder.state, header, store)
             yield from recorder.record_each(added)
         yield from racing.race_shapes(progress, functools.partial(has_answer, header))
         waiting = remaining.waiting_arms(recorder.state, question)

@@ -1,36 +1,25 @@
 """Measure raced workers further: sustained calls, profiles, shapes that were not built.
 
 These steps would disturb a race, so they follow it.
-
-Before them a workflow adds the arms that it has for what the run finds of the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
-from advisor.ask.planning import is_chosen, list_arms, unsupported_use
 from advisor.decide.race import results_by_shape
 from advisor.decide.rounds import arms_by_speed
-from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Question
-from advisor.domain.run_events import ArmsAdded, LoggedEvent, RunEvent
-from advisor.domain.run_state import Header, RunState
-from advisor.domain.workflow import Workflow
-from advisor.execute import build_limits, racing, remaining
+from advisor.domain.run_events import LoggedEvent, RunEvent
+from advisor.execute import racing, remaining
 from advisor.execute.repetitions import excluded_by_declaration, leaders_of
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
-from advisor.store.store import Store
 
 #: Order in which the two fastest arms are sustained: an even drift affects both alike.
 ABBA = (0, 1, 1, 0)
 #: Share of the time that is left in which new shapes are tried, where the leaders alone try any.
 SHARE_OF_NEW_SHAPES = 1 / 3
-#: A vision transformer has one layer that convolves images, which cuts them into patches.
-LEAST_CONVOLUTIONS = 2
 
 
 def measure_further(progress: RunInProgress) -> Iterator[LoggedEvent]:
@@ -125,47 +114,3 @@ def sustain_fastest(progress: RunInProgress) -> Iterator[RunEvent]:
         if session.is_running(pair[index]):
             seconds = question.budget.sustained_seconds / len(ABBA)
             yield from session.measure_energy(pair[index], shape, f"sustain {shape} {seconds}")
-
-
-def arms_to_add(state: RunState, header: Header, store: Store) -> list[ArmsAdded]:
-    """Return the further arms that what was found calls for, with the reason."""
-    planned = {arm.workflow: arm for arm in state.plan.arms}
-    known = {arm.id for arm in state.plan.arms}
-    found = []
-    for workflow in header.catalogue.workflows:
-        if workflow.id not in planned:
-            continue
-        for finding, because in _findings(state, workflow).items():
-            arms = [
-                msgspec.structs.replace(arm, python=planned[workflow.id].python)
-                for arm in list_arms(workflow, header.question.device)
-                if workflow.arms_after.get(arm.option) == finding
-                and arm.id not in known
-                and is_chosen(arm, header.question.workflows)
-                and unsupported_use(workflow, arm, header.question) is None
-            ]
-            if arms:
-                added = build_limits.with_expected_builds(arms, header, store)
-                found.append(ArmsAdded(added=added, because=because))
-    return found
-
-
-def _findings(state: RunState, workflow: Workflow) -> dict[str, str]:
-    """Return what was found of those for which the workflow has arms, with the words for it."""
-    found, varying = {}, _varying_arm(state, workflow)
-    if varying is not None:
-        found["nondeterministic"] = f"the outputs of {varying} vary"
-    references = state.processes.get(REFERENCE, ())
-    loaded = references[-1].loaded if references else None
-    if loaded is not None and loaded.convolutions >= LEAST_CONVOLUTIONS:
-        found["convolutions"] = f"the model has {loaded.convolutions} layers that convolve images"
-    return found
-
-
-def _varying_arm(state: RunState, workflow: Workflow) -> str | None:
-    """Return the first arm of the workflow whose outputs vary."""
-    for arm in state.plan.arms:
-        processes = state.processes.get(arm.id, ()) if arm.workflow == workflow.id else ()
-        if any(process.failed_with("nondeterministic") for process in processes):
-            return arm.id
-    return None

@@ -1,14 +1,24 @@
-"""Which arms a run still has to measure."""
+"""Which arms a run still has to measure, those that its findings call for among them."""
 
 from __future__ import annotations
 
 import collections
 
+import msgspec
+
+from advisor.ask.planning import is_chosen, list_arms, unsupported_use
 from advisor.decide.race import replay_race, results_by_shape
 from advisor.decide.rounds import controls, failed_arms, raced_arms
-from advisor.domain.plan import Arm
+from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
-from advisor.domain.run_state import RunState
+from advisor.domain.run_events import ArmsAdded
+from advisor.domain.run_state import Header, RunState
+from advisor.domain.workflow import Workflow
+from advisor.execute import build_limits
+from advisor.store.store import Store
+
+#: A vision transformer has one layer that convolves images, which cuts them into patches.
+LEAST_CONVOLUTIONS = 2
 
 
 def needed_arms(state: RunState, question: Question) -> list[Arm]:
@@ -87,3 +97,47 @@ def oom_beside_others(state: RunState) -> set[str]:
         for arm, processes in state.processes.items()
         if processes and len(set(processes[-1].residents_at_oom) - always_resident) > 1
     }
+
+
+def arms_to_add(state: RunState, header: Header, store: Store) -> list[ArmsAdded]:
+    """Return the further arms that what was found calls for, with the reason."""
+    planned = {arm.workflow: arm for arm in state.plan.arms}
+    known = {arm.id for arm in state.plan.arms}
+    found = []
+    for workflow in header.catalogue.workflows:
+        if workflow.id not in planned:
+            continue
+        for finding, because in _findings(state, workflow).items():
+            arms = [
+                msgspec.structs.replace(arm, python=planned[workflow.id].python)
+                for arm in list_arms(workflow, header.question.device)
+                if workflow.arms_after.get(arm.option) == finding
+                and arm.id not in known
+                and is_chosen(arm, header.question.workflows)
+                and unsupported_use(workflow, arm, header.question) is None
+            ]
+            if arms:
+                added = build_limits.with_expected_builds(arms, header, store)
+                found.append(ArmsAdded(added=added, because=because))
+    return found
+
+
+def _findings(state: RunState, workflow: Workflow) -> dict[str, str]:
+    """Return what was found of those for which the workflow has arms, with the words for it."""
+    found, varying = {}, _varying_arm(state, workflow)
+    if varying is not None:
+        found["nondeterministic"] = f"the outputs of {varying} vary"
+    references = state.processes.get(REFERENCE, ())
+    loaded = references[-1].loaded if references else None
+    if loaded is not None and loaded.convolutions >= LEAST_CONVOLUTIONS:
+        found["convolutions"] = f"the model has {loaded.convolutions} layers that convolve images"
+    return found
+
+
+def _varying_arm(state: RunState, workflow: Workflow) -> str | None:
+    """Return the first arm of the workflow whose outputs vary."""
+    for arm in state.plan.arms:
+        processes = state.processes.get(arm.id, ()) if arm.workflow == workflow.id else ()
+        if any(process.failed_with("nondeterministic") for process in processes):
+            return arm.id
+    return None

@@ -22,7 +22,7 @@ from advisor.domain.machine import GpuProcess, MachineActivity
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import Finished, LoggedEvent, Planned, QuietChecked, Resumed
 from advisor.domain.run_state import RunState
-from advisor.execute import post_race
+from advisor.execute import remaining
 from advisor.execute.quiet import check_now, find_problems, wait_until_quiet
 from advisor.execute.recorder import Recorder
 from advisor.report.formatting import describe_check
@@ -188,11 +188,11 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
     loaded = dataclasses.replace(builders.known(process.loaded), convolutions=layers)
     reference = msgspec.structs.replace(process, loaded=loaded)
     state = builders.run_state({"images": process, REFERENCE: reference})
-    found = post_race.arms_to_add(state, header, Store(tmp_path))
+    found = remaining.arms_to_add(state, header, Store(tmp_path))
     arms = [arm for each in found for arm in each.added]
     assert [arm.id for arm in arms] == added
     assert [arm.expected_build_seconds for arm in arms] == [7.0] * len(added)
     plan = state.plan
     plan = msgspec.structs.replace(plan, arms=(*plan.arms, *arms))
     again = msgspec.structs.replace(state, plan=plan)
-    assert post_race.arms_to_add(again, header, Store(tmp_path)) == []
+    assert remaining.arms_to_add(again, header, Store(tmp_path)) == []
