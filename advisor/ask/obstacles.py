@@ -47,7 +47,7 @@ def _find_limit(workflow: Workflow, question: Question, gpu: Gpu | None) -> str 
     """
     if question.task in workflow.refused:
         return str(workflow.refused[question.task].value)
-    if question.task == "serve" and "serve" not in workflow.tasks:
+    if question.serves and "serve" not in workflow.tasks:
         return "p3-advisor starts no server of it"
     if question.task not in workflow.tasks:
         return f"it does not support the task {question.task}, only {' and '.join(workflow.tasks)}"

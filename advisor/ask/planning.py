@@ -44,7 +44,7 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         chosen, obstacles = _choose_arms(workflow, question, machine)
         arms += chosen
         excluded += obstacles
-    if question.load is not None:
+    if question.serves:
         return Plan(arms=_serving_arms(arms), excluded=tuple(excluded))
     baseline = _find_baseline(question, arms, excluded)
     duplicate = msgspec.structs.replace(
@@ -104,7 +104,7 @@ def refuse_without_rival(question: Question, plan: Plan) -> None:
     """Raise `NoStackError` where none of the workflows of `--workflows` can run here."""
     named = {ArmName.parse(name).workflow for name in question.workflows}
     reasons = [each for each in plan.excluded if ArmName.parse(each.workflow).workflow in named]
-    if question.load is not None or not named or named & {arm.workflow for arm in plan.arms}:
+    if question.serves or not named or named & {arm.workflow for arm in plan.arms}:
         return
     raise NoStackError(
         "; ".join(f"{each.workflow} cannot run here: {each.reason}" for each in reasons),

@@ -186,6 +186,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return "the model's own precision" if self.dtype == "own" else self.dtype
 
     @property
+    def serves(self) -> bool:
+        """Whether servers are measured under load."""
+        return self.load is not None
+
+    @property
     def seconds(self) -> float:
         """Seconds of the whole run; infinite without a limit."""
         return math.inf if self.all_arms else self.budget.seconds.get(self.task, math.inf)

@@ -65,7 +65,7 @@ def propose(run_options: RunOptions, context: Context, detected: Machine | None 
         sizes = (rows,) if rows else question.batch_sizes
         question = msgspec.structs.replace(question, batch_sizes=sizes)
     catalogue = catalogue.for_question(question)
-    if question.load is not None:
+    if question.serves:
         servers.find_interpreter(catalogue, here)
     return DraftRun(catalogue, here, question, planning.plan(question, here, catalogue), rows)
 

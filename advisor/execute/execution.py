@@ -118,7 +118,7 @@ def _keeps_builds(header: Header, state: RunState) -> bool:
 
 def keeps_builds(answer: Answer) -> bool:
     """Return whether the run has finished without a clear answer, and could measure on."""
-    if not answer.finished or answer.question.load is not None:
+    if not answer.finished or answer.question.serves:
         return False
     if answer.recommendation is None:
         return answer.problem is not None and answer.problem.name == MachineUnfitError.name

@@ -67,7 +67,7 @@ class RunConfig:
     def threads(self) -> int:
         """Threads that a worker may compute with: one a core, not those of a load generator."""
         cpu, serving = self.header.machine.cpu, self.catalogue.serving
-        if self.question.load is None:
+        if not self.question.serves:
             return cpu.physical_cores
         left = server_processors(cpu.usable_processors, serving.generator_share)
         return min(cpu.physical_cores, left)
@@ -116,7 +116,7 @@ class RunConfig:
             accuracy=accuracy_thresholds(rules_of(arm, catalogue.accuracy, question.accuracy)),
             checks_repeats=is_first,
             quantiser=arm.quantiser,
-            role=ROLES.get(arm.id, "serve" if question.load else "measure"),
+            role=ROLES.get(arm.id, "serve" if question.serves else "measure"),
             shared_directory=str(shared),
             scratch_directory=str(scratch),
             input_sets=INPUT_SETS[task],
@@ -125,7 +125,7 @@ class RunConfig:
             sandbox=question.sandbox,
             long_text=self._long_text() if is_first else {},
             metric=question.metric if is_first else "",
-            new_shapes=question.budget.tries_new_shapes and question.load is None,
+            new_shapes=question.budget.tries_new_shapes and not question.serves,
             load=self._load_limits(),
             devices_per_model=question.devices_per_model,
             supported_dtypes=list(arm.dtypes),

@@ -165,7 +165,7 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
     advised = answer.advised
     if advised is None or advised.arm == BASELINE:
         return []
-    if answer.question.load is not None:
+    if answer.question.serves:
         return serving_lines(answer, advised.arm)
     model = answer.question.model
     known = "" if isinstance(model, OnnxModel) else IMPORT_TORCH
@@ -207,7 +207,7 @@ def measure_on(answer: Answer) -> list[str]:
     certainty = answer.recommendation.decision if answer.recommendation else None
     is_open = certainty is not None and certainty.word == "OPEN"
     is_here = answer.finished and not (answer.imported or answer.provenance or answer.rerun_command)
-    if not is_here or answer.question.load:
+    if not is_here or answer.question.serves:
         return []
     lines = []
     if certainty is not None and certainty.outstanding:
@@ -250,7 +250,7 @@ def cost_line(answer: Answer, arm: RankedArm, caches: str = "") -> str:
     build = f"build {format_seconds(measured.build_seconds.cold)} s"
     if warm is not None:
         build += f", {format_seconds(warm)} s from caches{caches}"
-    change = _change(scored.adoption, is_server=answer.question.load is not None)
+    change = _change(scored.adoption, is_server=answer.question.serves)
     flexibility = scored.ratings["input_flexibility"]
     is_fixed = (flexibility.fact, flexibility.value) == ("new_shapes", "refused")
     fixed = ["refuses other shapes than it was built for"] if is_fixed else []

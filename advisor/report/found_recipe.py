@@ -75,16 +75,15 @@ def find_recipe(run: Run, arm: str) -> FoundRecipe | None:
             break
     else:
         return None
-    is_served = question.load is not None
-    command = started_command(process, question) if is_served else facts.serving_command
-    if is_served and not command:
+    command = started_command(process, question) if question.serves else facts.serving_command
+    if question.serves and not command:
         return None
     environment, packages = imported.environment, set[str]()
     with contextlib.suppress(NoRecipeError):  # the arm may have a server all the same
         snippet = compose_snippet(
             question, question.batch_sizes[0], facts.integration, facts.inputs
         )
-        packages = set() if is_served else imported_packages(snippet)
+        packages = set() if question.serves else imported_packages(snippet)
     planned = next(each for each in state.plan.arms if each.id == arm)
     found = {
         **vars(facts),

@@ -153,7 +153,7 @@ def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe) -> str:
 
     Of an answer without its run, return the command, or the lines that adopt the arm.
     """
-    if answer.question.load is not None:
+    if answer.question.serves:
         return render_server(answer, arm, found)
     if not found.python:
         cell = snippet_cell(arm)

@@ -176,7 +176,7 @@ def _where_more_is(answer: Answer) -> list[str]:
     code = answer.advised.measured.integration if answer.advised else ""
     model = CHECKPOINT if CHECKPOINT in code else "model"
     inputs = "inputs" if answer.question.task == "forward" else "prompts"
-    whole = "As a script" if answer.question.load else f"Whole code, with {model} and {inputs}"
+    whole = "As a script" if answer.question.serves else f"Whole code, with {model} and {inputs}"
     return [
         *([f"{whole}: {recipe}"] if code_lines(answer) else []),
         f"All figures{f' of {count} arms' if count > 1 else ''}: {command} --full",

@@ -182,7 +182,7 @@ def with_lines(found: FoundRecipe, lines: str) -> FoundRecipe:
 def refuse_elsewhere(answer: Answer, arm: Arm) -> None:
     """Raise an error for an arm that cannot be run here, or that no snippet repeats."""
     question = answer.question
-    if question.load is not None:
+    if question.serves:
         raise VerificationError(
             f"{arm.id} was measured as a server under load, which no snippet repeats",
             "measure it again with p3-advisor recommend --task serve",

@@ -113,7 +113,7 @@ def describe_work(draft: DraftRun, left_out: Collection[str] = ()) -> str:
     measured = len(distinct_arms(draft)) - len(left_out)
     sizes = ", ".join(map(str, question.batch_sizes))
     source = " of the examples" if draft.example_rows else ""
-    batch = "" if question.load else f", batch {sizes}{source}"
+    batch = "" if question.serves else f", batch {sizes}{source}"
     return (
         f"{measured} ways to {_task(question)}{batch},"
         f" {question.dtype}.  At most {_most_time(draft, left_out)}."

@@ -98,7 +98,7 @@ def describe_question(question: Question, device: str, width: int) -> str:
     """
     task = TASK_NAMES.get(question.task, "") if width >= TASK_WIDTH else ""
     lengths = dict.fromkeys(shape.lengths for shape in question.shapes if shape.lengths)
-    batch = "" if question.load else f"batch {','.join(map(str, question.batch_sizes))}"
+    batch = "" if question.serves else f"batch {','.join(map(str, question.batch_sizes))}"
     tokens = f"{'/'.join(lengths)} tokens" if lengths else ""
     facts = (text.printable(device, MAX_DEVICE_CELLS), task, question.dtype, batch, tokens)
     return " \N{MIDDLE DOT} ".join(filter(None, facts))
