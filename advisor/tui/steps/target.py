@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast, get_args
 
+import msgspec
 from textual.app import ComposeResult
 from textual.widgets import Input, Select, Static
 
@@ -78,9 +80,18 @@ def first_text(run_options: RunOptions, name: str) -> str:
 
 
 def entered_value(name: str, typed: str) -> object:
-    """Return a text that is right as the value of its option; the default for an empty one."""
-    default = getattr(RunOptions(), name)
-    return type(default)(typed) if typed else default
+    """Return a text as the value of its option, the default for an empty one.
+
+    Raise `SizeError` for a number that is not within the bounds of the option.
+    """
+    try:
+        given = msgspec.convert({name: typed} if typed else {}, RunOptions, strict=False)
+    except msgspec.ValidationError as problem:
+        raise SizeError(
+            f"--{name.replace('_', '-')} {typed!r} is no number in its range",
+            "use a number, such as 2",
+        ) from problem
+    return getattr(given, name)
 
 
 def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | None:
@@ -96,15 +107,12 @@ def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | No
         "ttft": lambda typed: parse_duration("--ttft", typed),
         "itl": lambda typed: parse_duration("--itl", typed),
         "lengths": lambda typed: parse_request_lengths(typed, catalogue.serving),
-        "rate": lambda typed: _check_number("--rate", typed, float),
-        "gpus_per_model": lambda typed: _check_number("--gpus-per-model", typed, int),
-        "max_build_seconds": lambda typed: _check_number("--max-build-seconds", typed, float),
         "python": _check_interpreter,
     }
     try:
         for name, typed in texts.items():
-            if typed and name in checks:
-                checks[name](typed)
+            if typed:
+                checks.get(name, functools.partial(entered_value, name))(typed)
     except UserError as error:
         what, next_step = error.what, error.next_step
         for name in texts:
@@ -120,15 +128,6 @@ def _check_gpu(typed: str, catalogue: Catalogue) -> None:
             f"unknown GPU {typed!r}",
             f"use one of {', '.join(catalogue.gpus)}",
         )
-
-
-def _check_number(option: str, typed: str, kind: type[int | float]) -> None:
-    try:
-        is_positive = 0 < kind(typed) < float("inf")
-    except ValueError:
-        is_positive = False
-    if not is_positive:
-        raise SizeError(f"{option} {typed!r} is not a positive number", "use a number, such as 2")
 
 
 def _check_interpreter(typed: str) -> None:
