@@ -281,20 +281,14 @@ def recorded_home(
 
 
 @pytest.fixture
-def fake_context(
-    home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
-) -> Callable[[], Context]:
-    """A function that returns contexts with simulated workflows; they share one store of runs."""
+def context(home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> Context:
+    """The context of a store of runs, with simulated workflows."""
     counter = itertools.count()
-
-    def make() -> Context:
-        return Context(
-            environment=dict(os.environ),
-            store=Store(home),
-            now=lambda: dt.datetime(2026, 11, 21, 12, 0, next(counter) % 60, tzinfo=ZONE),
-            random=random.Random(0),
-            probes=fake_probes,
-            rubric=fake_rubric,
-        )
-
-    return make
+    return Context(
+        environment=os.environ,
+        store=Store(home),
+        now=lambda: dt.datetime(2026, 11, 21, 12, 0, next(counter) % 60, tzinfo=ZONE),
+        random=random.Random(0),
+        probes=fake_probes,
+        rubric=fake_rubric,
+    )

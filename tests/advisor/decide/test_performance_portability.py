@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -167,11 +166,6 @@ def test_what_was_not_tried_on_the_other_platform_stays_declared(expect: Expect)
 
 
 ANSWERS = RunOptions(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
-
-
-@pytest.fixture
-def context(fake_context: Callable[[], Context]) -> Context:
-    return fake_context()
 
 
 def test_the_newest_run_of_the_same_work_on_another_device_is_a_platform(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -21,11 +20,6 @@ from advisor.execute import absent_gpu
 from advisor.report import text_report
 
 ANSWERS = RunOptions(model="synthetic/ffn@8x16", gpu="H100")
-
-
-@pytest.fixture
-def context(fake_context: Callable[[], Context]) -> Context:
-    return fake_context()
 
 
 def find_answer(context: Context, **changes: Any) -> Answer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -79,7 +78,7 @@ def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
 
 @pytest.mark.slow
 def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
-    fake_context: Callable[[], Context],
+    context: Context,
 ) -> None:
     run_options = RunOptions(
         batch_sizes="2",
@@ -89,7 +88,7 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
         workflows="quick,misbehaving/hangs",
         requests=500,
     )
-    run = sessions.execute_run(fake_context(), run_options)
+    run = sessions.execute_run(context, run_options)
     answer = decide(run)
     (killed,) = run.state().processes["misbehaving/hangs"]
     assert "--requests" in (expect_failure(killed.outcome, "timed-out").fix or "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
-from collections.abc import Callable
 
 import builders
 import built_answers
@@ -50,7 +49,7 @@ def test_the_failed_arms_are_retried_by_their_names_in_the_option(tmp_path: path
 
 
 def test_no_run_is_drafted_without_the_gpu_of_the_question(
-    tmp_path: pathlib.Path, fake_context: Callable[[], Context]
+    tmp_path: pathlib.Path, context: Context
 ) -> None:
     header = make_run(Store(tmp_path), finished=True).header()
     question = msgspec.structs.replace(
@@ -58,7 +57,7 @@ def test_no_run_is_drafted_without_the_gpu_of_the_question(
     )
     header = msgspec.structs.replace(header, question=question)
     with pytest.raises(GpuNotAttachedError):
-        propose_again(header, ("broken/default",), fake_context())
+        propose_again(header, ("broken/default",), context)
 
 
 def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
@@ -163,11 +162,11 @@ def context_with_environment(
 
 
 def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_pythonpath(
-    fake_context: Callable[[], Context], home: pathlib.Path, tmp_path: pathlib.Path
+    context: Context, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     environment = 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'
     log = tmp_path / "log"
-    context, python = context_with_environment(fake_context(), environment, home, tmp_path, log)
+    context, python = context_with_environment(context, environment, home, tmp_path, log)
     run_options = RunOptions(
         gpu="cpu", batch_sizes="1", budget="1s", all_arms=True, workflows="quick"
     )

@@ -12,7 +12,7 @@ import math
 import pathlib
 import random
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import builders
@@ -116,7 +116,7 @@ def test_the_groups_together_have_one_best_arm(resumed_run: Run) -> None:
 
 
 def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
-    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(3))
     run_options = RunOptions(
@@ -125,7 +125,7 @@ def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
         all_arms=True,
         workflows="quick,misbehaving/raises,narrow/served",
     )
-    answer = decide(sessions.execute_run(fake_context(), run_options))
+    answer = decide(sessions.execute_run(context, run_options))
     assert set(answer.measurements) == {
         BASELINE,
         "quick",
@@ -218,9 +218,8 @@ THREADED = {"threaded": "varies", "later": "varies-later"}
 
 
 @pytest.fixture
-def threaded_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path) -> Context:
+def threaded_context(context: Context, tmp_path: pathlib.Path) -> Context:
     """A context with the workflows of `THREADED`."""
-    context = fake_context()
     probes, rubric = tmp_path / "probes", tmp_path / "rubric"
     shutil.copytree(context.probes, probes)
     shutil.copytree(context.rubric, rubric)

@@ -179,12 +179,12 @@ def test_a_run_without_an_answer_has_leaders_once_it_is_resumed() -> None:
 
 
 def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
-    fake_context: Callable[[], Context],
+    context: Context,
 ) -> None:
     run_options = RunOptions(
         batch_sizes="2", budget="quick", workflows="narrow/late,narrow/slow,quick"
     )
-    run = sessions.execute_run(fake_context(), run_options)
+    run = sessions.execute_run(context, run_options)
     answer = decide(run)
     tried = {
         measurement.arm: [result.shape for result in measurement.new_shape_results]

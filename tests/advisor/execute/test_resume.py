@@ -197,9 +197,8 @@ def test_the_reference_is_stored_when_its_worker_has_ended_without_a_failure() -
 
 
 def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
-    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = fake_context()
 
     def fill_disk(
         session: WorkerSession, worker: Worker, deferred: list[RunEvent]
@@ -227,9 +226,8 @@ CROSSED_MILLISECONDS = {"quick": (1, 3), "alike": (3, 1)}
 
 
 @pytest.fixture
-def crossed_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path) -> Context:
+def crossed_context(context: Context, tmp_path: pathlib.Path) -> Context:
     """A context in which the best arm of one batch size is slow at the other."""
-    context = fake_context()
     probes = tmp_path / "probes"
     shutil.copytree(context.probes, probes)
     for name, (at_one, at_two) in CROSSED_MILLISECONDS.items():

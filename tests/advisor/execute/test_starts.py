@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import builders
 import pytest
@@ -170,7 +170,7 @@ def test_replies_that_are_compared_with_nothing_are_not_right(
 
 
 def test_a_start_of_a_run_counts_once_its_reply_is_checked(
-    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
     scripts = [
@@ -181,7 +181,6 @@ def test_a_start_of_a_run_counts_once_its_reply_is_checked(
     run_options = RunOptions(
         model="demo", workflows="quick", budget="1s", all_arms=True, gpu="cpu", cold_start=True
     )
-    context = fake_context()
     run = prepare(run_options, context)
     events = [each.run_event for each in execute(run, context)]
     started = [each for each in events if isinstance(each, StartMeasured)]

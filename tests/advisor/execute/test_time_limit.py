@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
-from collections.abc import Callable
 
 import pytest
 import sessions
@@ -172,10 +171,9 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
 
 
 def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
-    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("P3_ADVISOR_FAKE_LOAD_SECONDS", "3600")
-    context = fake_context()
     run = prepare(RunOptions(max_load_seconds=1.0, batch_sizes="1"), context)
     with pytest.raises(UserError) as problem:
         exhaust(execute(run, context))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -117,13 +116,13 @@ def test_an_export_contains_no_interpreter_paths(run: Run) -> None:
 
 
 def test_an_imported_run_cannot_be_executed_or_resumed(
-    run: Run, other_store: Store, tmp_path: pathlib.Path, fake_context: Callable[[], Context]
+    run: Run, other_store: Store, tmp_path: pathlib.Path, context: Context
 ) -> None:
     imported = export_file.import_run(
         other_store, *export_file.read_export(write_export(tmp_path, export_file.encode_run(run)))
     )
     with pytest.raises(RunIsImportedError):
-        list(execute(imported, fake_context()))
+        list(execute(imported, context))
     assert list(other_store.resumable_runs()) == []
 
 
