@@ -32,8 +32,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import racing, repetitions
 from advisor.execute.execution import has_answer
-from advisor.execute.recorder import Recorder
-from advisor.execute.run_in_progress import RunInProgress
+from advisor.execute.run_in_progress import Recorder, RunInProgress
 from probes.wire.events import BlockTimed, Ready
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape

@@ -36,8 +36,7 @@ from advisor.execute import (
     starts,
 )
 from advisor.execute.quiet import activity_reader, wait_until_quiet
-from advisor.execute.recorder import Recorder
-from advisor.execute.run_in_progress import RunInProgress
+from advisor.execute.run_in_progress import Recorder, RunInProgress
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig

@@ -31,7 +31,7 @@ from advisor.domain.run_events import LoadMeasured, LoggedEvent, RepetitionStart
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
 from advisor.errors import EnvironmentNotUsableError, NoStackError
-from advisor.execute.recorder import Recorder
+from advisor.execute.run_in_progress import Recorder
 from advisor.probing.load_generator import LoadGenerator, divide_processors
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
 from advisor.probing.session import WorkerSession

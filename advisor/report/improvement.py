@@ -24,7 +24,7 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
 from advisor.errors import VerificationError
-from advisor.execute.recorder import Recorder
+from advisor.execute.run_in_progress import Recorder
 from advisor.probing.snippets import run_pair
 from advisor.report.verification import PreparedPair, prepare, reached_speedup
 from advisor.store.runs import Run

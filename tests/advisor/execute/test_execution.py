@@ -24,7 +24,7 @@ from advisor.domain.run_events import Finished, LoggedEvent, Planned, QuietCheck
 from advisor.domain.run_state import RunState
 from advisor.execute import remaining
 from advisor.execute.quiet import check_now, find_problems, wait_until_quiet
-from advisor.execute.recorder import Recorder
+from advisor.execute.run_in_progress import Recorder
 from advisor.report.formatting import describe_check
 from advisor.store.runs import Run
 from advisor.store.store import Store

@@ -35,7 +35,7 @@ from advisor.domain.run_state import RunState
 from advisor.errors import MachineUnfitError
 from advisor.execute import execution, racing, remaining
 from advisor.execute.racing import DECIDING_ROUNDS, RaceDeadline, StopRule
-from advisor.execute.recorder import Recorder
+from advisor.execute.run_in_progress import Recorder
 from advisor.probing.conditions import CpuReading
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape

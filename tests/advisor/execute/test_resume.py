@@ -35,7 +35,7 @@ from advisor.domain.run_events import (
 from advisor.errors import NotWritableError, UnknownRunError
 from advisor.execute import building, remaining
 from advisor.execute.execution import drop_refused, execute, newest_resumable
-from advisor.execute.recorder import Recorder
+from advisor.execute.run_in_progress import Recorder
 from advisor.probing import session as probing_session
 from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker
