@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 
 
 FILE = "model.onnx"
-#: A file next to one that the older exporter has written.
+#: A file next to one that the older exporter has written. It has a user's lines before the export.
 TRACED = "traced"
+#: Layers with kernels that ONNX does not have, which they use while gradients are off.
+FAST_LAYERS = (
+    torch.nn.TransformerEncoder,
+    torch.nn.TransformerEncoderLayer,
+    torch.nn.MultiheadAttention,
+)
+NO_FAST_LAYERS = "torch.backends.mha.set_fastpath_enabled(False)  # ONNX lacks its kernels\n"
 #: What it raises for a model that it does not take.
 TRACING_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
 #: Of a module that only the older exporter takes, which would keep what the example led to.
@@ -85,9 +92,11 @@ def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
         return "", "model"
     before, exported, more = "", "model, inputs", ""
     # The exporter with `dynamo=True` refuses some models.
-    if any(pathlib.Path(request.scratch_directory).glob(f"*/{TRACED}")):
+    traced = next(pathlib.Path(request.scratch_directory).glob(f"*/{TRACED}"), None)
+    if traced is not None:
+        before = traced.read_text(encoding="utf-8")
         if is_free:
-            before, exported = f"{EXAMPLE_LINES}{NAMES}", "model, example"
+            before, exported = f"{before}{EXAMPLE_LINES}{NAMES}", "model, example"
             more = ', input_names=names, dynamic_axes=dict.fromkeys(names, {0: "batch"})'
         call = f'torch.onnx.export({exported}, "model.onnx", dynamo=False{more})'
     else:
@@ -206,18 +215,23 @@ def _trace(
     axes = {name: {0: "batch"} for name, each in zip(names, arguments, strict=True) if each.ndim}
     more = {"input_names": names, "dynamic_axes": axes} if free else {}
     copies = tuple((with_min_batch(each) if free else each).clone() for each in arguments)
+    is_fast = any(isinstance(each, FAST_LAYERS) for each in subject.module.modules())
+    was_enabled = torch.backends.mha.get_fastpath_enabled()
     with replace_when_complete(file.parent) as directory:
         directory.mkdir(parents=True, exist_ok=True)
         try:
             path = str(directory / file.name)
+            torch.backends.mha.set_fastpath_enabled(False)
             with value_reads.watch(subject.module) as reads:
                 torch.onnx.export(subject.module, copies, path, dynamo=False, **more)
         except TRACING_ERRORS:
             traceback.print_exc()
             return False
+        finally:
+            torch.backends.mha.set_fastpath_enabled(was_enabled)
         if reads:
             raise UnsupportedError(READS_VALUES.format(", ".join(sorted(reads))), USE_TENSORS)
-        (directory / TRACED).touch()
+        (directory / TRACED).write_text(NO_FAST_LAYERS if is_fast else "", encoding="utf-8")
     return True
 
 

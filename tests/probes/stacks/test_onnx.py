@@ -139,6 +139,47 @@ def test_code_that_reads_sizes_is_traced(tmp_path: pathlib.Path) -> None:
     assert onnx_export.is_traced(file)
 
 
+MASKED = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 2)
+
+    def forward(self, x, mask):
+        y = self.encoder(x, src_key_padding_mask=~mask)
+        return y * 2 if float(self.encoder.layers[0].linear1.weight.abs().max()) < 1e6 else y
+
+def build():
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    mask[1, 3:] = False
+    return Net().eval(), (torch.randn(2, 5, 8), mask)
+"""
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("is_free", [False, True])
+def test_the_lines_of_a_traced_export_run_as_they_are_printed(
+    is_free: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Factories(MASKED, batch_sizes=[2]).request("build", tmp_path)
+    subject = by_request.open_torch_subject(request)
+    export = onnx_export.for_any_batch_size if is_free else onnx_export.for_shapes
+    inputs = subject.inputs(2, 0)
+    with torch.no_grad():
+        assert onnx_export.is_traced(export(subject, inputs, request))
+    lines, _ = onnx_export.integration(request, is_free=is_free)
+    monkeypatch.chdir(tmp_path)
+    try:
+        exec(lines, {"torch": torch, "model": subject.module, "inputs": subject.tensors(inputs)})
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+    assert (tmp_path / "model.onnx").exists()
+
+
 @pytest.mark.stack
 # PyTorch's exporter uses classes that it has deprecated.
 @pytest.mark.filterwarnings("ignore::FutureWarning")
