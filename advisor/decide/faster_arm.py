@@ -71,10 +71,12 @@ def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:
 
 
 def describe_gain(facts: AdvisedAnswer, arm: ScoredArm) -> str:
-    """Return the speed-up of an arm; its range where the machine was not fit to measure on."""
-    if not is_unfit(facts.answer.results) or arm.arm == facts.answer.results.baseline:
+    """Return the speed-up of an arm; its range if that is wide or the machine was not fit."""
+    speedup = facts.answer.measurements[arm.arm].speedup
+    is_baseline = arm.arm == facts.answer.results.baseline
+    if is_baseline or not (speedup.is_wide or is_unfit(facts.answer.results)):
         return f"{arm.speedup:.2f}x"
-    return describe_range(facts.answer.measurements[arm.arm].speedup)
+    return describe_range(speedup)
 
 
 def describe_range(speedup: Interval) -> str:

@@ -50,8 +50,6 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
 MOSTLY = 0.5
 #: A loss of speed that is less than this share counts as nothing.
 NOTHING = 0.005
-#: A range from whose middle the truth may be this far away is no figure.
-WIDE = 4.0
 #: A larger share of the draws speaks for the choice, and says nothing of what was not measured.
 ALMOST_ALL = 0.99
 #: Arms that are outstanding, further ones are counted, and workflows that failed.
@@ -116,9 +114,23 @@ def _certainty(facts: AdvisedAnswer) -> str:
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good and not is_first else "",
         _wrong_choice(facts),
         describe_faster(facts),
+        _not_reached(facts),
         _settings_alone(facts),
     ]
     return " ".join(filter(None, sentences))
+
+
+def _not_reached(facts: AdvisedAnswer) -> str:
+    """Name the workflows that were not reached, but for those that might lead."""
+    known = {arm.workflow for arm in facts.answer.scores}
+    late = {
+        arm.workflow: facts.titles[arm.arm]
+        for arm in reversed(facts.answer.unmeasured)
+        if arm.skip_cause == "out-of-time" and arm.workflow not in known
+        if arm.arm not in facts.decision.outstanding
+    }
+    titles = [*late.values()][:MOST_NAMED]
+    return f"Not measured for lack of time: {join_names(titles)}." if late else ""
 
 
 def _settings_alone(facts: AdvisedAnswer) -> str:
@@ -238,7 +250,7 @@ def _speed(facts: AdvisedAnswer) -> str:
     if is_unfit(facts.answer.results):
         why = describe_unfitness(facts.answer.results)
         return f"{describe_range(speedup).capitalize()} {than}: {why}."
-    if speedup.high > WIDE * speedup.low:
+    if speedup.is_wide:
         return f"{describe_range(speedup).capitalize()} {than}."
     is_doubtful = facts.decision.word != "CLEAR" and speedup.low < 1 < speedup.value
     doubt = "; it may be slower" if is_doubtful else ""

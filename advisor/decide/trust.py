@@ -33,7 +33,8 @@ MOST_STEADY_DISCARDED, MOST_STEADY_UNFIT = 0.05, 0.05
 FEWEST_DIFFERENCES = 3
 #: Share of the gain, both as logarithms, above which such a difference makes the gain doubtful.
 MOST_OF_GAIN = 0.5
-#: Share of visits made on a busy machine above which nothing that was measured can be trusted.
+#: Share of the visits that count, made on a busy machine, above which nothing that was measured
+#: can be trusted.
 MOST_UNFIT = 0.5
 
 
@@ -75,7 +76,7 @@ def is_unfit(results: Results) -> bool:
 
 def is_busy(results: Results) -> bool:
     """Check whether most visits were made on a busy machine."""
-    return results.visits.unfit > MOST_UNFIT * max(results.visits.made, 1)
+    return results.visits.unfit > MOST_UNFIT * max(results.visits.kept, 1)
 
 
 def find_unfitness(results: Results) -> list[str]:
@@ -97,8 +98,8 @@ def describe_unfitness(results: Results) -> str:
 
 
 def _describe_unfit_visits(results: Results) -> str:
-    made = max(results.visits.made, 1)
-    return f"the machine was busy or throttled during {results.visits.unfit} of {made} visits"
+    visits = results.visits
+    return f"the machine was busy or throttled during {visits.unfit} of {visits.kept} visits"
 
 
 def _describe_noise(noise: float) -> str:
@@ -195,7 +196,7 @@ def find_disturbances(results: Results) -> list[str]:
         reasons.append(
             f"{visits.discarded} of {made} visits were discarded: the machine was busy or throttled"
         )
-    if visits.unfit / made > MOST_STEADY_UNFIT:
+    if visits.unfit / max(visits.kept, 1) > MOST_STEADY_UNFIT:
         reasons.append(_describe_unfit_visits(results))
     return reasons
 

@@ -12,6 +12,9 @@ from probes.wire.checks import Checked
 from probes.wire.events import NewShapeResult
 from probes.wire.shape import Shape
 
+#: An interval whose ends differ by a larger factor is shown without its middle.
+WIDE = 4.0
+
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A value with its 95 % interval; a bound is null where the data do not bound the value."""
@@ -42,6 +45,12 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             math.log(self.value / self.low) if self.low else math.inf,
             math.log(self.high / self.value) if self.high else math.inf,
         )
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it spans so much that its value alone would mislead."""
+        low, high = self.low, self.high
+        return low is not None and high is not None and high > WIDE * low
 
     def over(self, other: Interval, log_error: float = 0.0, widening: float = 1.0) -> Interval:
         """Return the ratio to an independent figure; its widths are `widening` times as long.
@@ -193,6 +202,10 @@ class VisitCounts(msgspec.Struct, frozen=True, kw_only=True):
     unfit: int
     #: Calls that stalled because the stack compiled or captured something in them.
     stalled_calls: int = 0
+
+    @property
+    def kept(self) -> int:
+        return self.made - self.discarded
 
 
 class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):

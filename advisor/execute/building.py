@@ -141,10 +141,14 @@ def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[LoggedEve
 
 def end_builds(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
     """End the builds for which no time is left, and report the arms that were not reached."""
-    reason = f"not built: the time for builds, a part of the {progress.seconds:g} s, was over"
-    failure = Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
+    over = f"the time for builds, a part of the {progress.seconds:g} s, was over"
+    failure, cut_off = (
+        Failure("skipped", "build", f"{what}: {over}", MORE_TIME, skip_cause="out-of-time")
+        for what in ("not built", "its build was stopped")
+    )
     plan, session = progress.state.plan, progress.session
-    yield from drop_unbuilt(progress, builds, {arm.id: failure for arm in plan.arms})
+    failures = {arm.id: cut_off if arm.id in builds.running else failure for arm in plan.arms}
+    yield from drop_unbuilt(progress, builds, failures)
     if not session.is_running(plan.baseline.id):
         yield from progress.recorder.record_each(session.drop(REFERENCE, failure))
 

@@ -224,15 +224,15 @@ def interval_or_range(speedup: Interval, *, unfit: bool, decimals: int = 2) -> s
 
 
 def speed_or_range(speedup: Interval, *, unfit: bool) -> str:
-    """Return a speed-up, or its range where the machine was not fit to measure on."""
+    """Return a speed-up; its range if that is wide or the machine was not fit to measure on."""
     low, high = speedup.low, speedup.high
-    if unfit and low is not None and high is not None and low < high:
+    if (unfit or speedup.is_wide) and low is not None and high is not None and low < high:
         return f"{format_number(low, 2)} to {format_number(high, 2)}"
     return format_speedup(speedup)
 
 
 def write_fact(answer: Answer, arm: RankedArm, rating: Rating) -> str:
-    """Return the figure behind a grade; a range for a speed-up of an unfit machine."""
-    if rating.fact == "speedup" and is_unfit(answer.results):
+    """Return the figure behind a grade; a range for a speed-up that is wide or not fit."""
+    if rating.fact == "speedup" and (arm.speedup.is_wide or is_unfit(answer.results)):
         return speed_or_range(arm.speedup, unfit=True)
     return format_fact(rating.value)
