@@ -6,10 +6,11 @@ import dataclasses
 from typing import ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Markdown, Static, TabbedContent, TabPane
-from textual.widgets._tabbed_content import ContentTabs
+from textual.widgets._tabbed_content import ContentTab, ContentTabs
 
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, RankedArm
@@ -201,19 +202,29 @@ class TextPane(VerticalScroll):
         return self.TERMS[self._pane]
 
 
+class Pane(TabPane):
+    """A tab that does not follow the focus, which may have gone on when the tabs hear of it."""
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        event.prevent_default()
+
+
 class ResultsPanes(Vertical):
     """The panes of an answer in tabs."""
 
     def __init__(self, answer: RunAnswer) -> None:
         super().__init__()
         self._first = self._answer = answer
-        #: The id of the pane that is shown.
-        self.shown = "why"
+
+    @property
+    def shown(self) -> str:
+        """The id of the pane that is shown."""
+        return self.query_one(TabbedContent).active
 
     def compose(self) -> ComposeResult:
-        with TabbedContent(id="panes"):
+        with TabbedContent(id="panes", initial="why"):
             for number, (pane, title) in enumerate(PANES.items(), 1):
-                with TabPane(f"{number} {title}", id=pane):
+                with Pane(f"{number} {title}", id=pane):
                     if pane in PANE_SECTIONS:
                         yield TextPane(pane)
                     else:
@@ -223,9 +234,14 @@ class ResultsPanes(Vertical):
     def on_mount(self) -> None:
         self.query_one(ContentTabs).can_focus = False  # tab and numbers go to the panes
 
+    def on_click(self, event: events.Click) -> None:
+        if isinstance(event.widget, ContentTab) and event.widget.id is not None:
+            self.show(ContentTab.sans_prefix(event.widget.id))
+
+    def on_tabbed_content_tab_activated(self) -> None:
+        self._draw_text(self.shown)
+
     def show(self, pane: str) -> None:
-        self.shown = pane
-        self._draw_text(pane)
         self.query_one(TabbedContent).active = pane
         kind = "WeightBar" if pane == "weights" else "TextPane"
         self.query(f"#{pane} {kind}").first().focus()

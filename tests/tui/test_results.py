@@ -20,8 +20,9 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
+from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Markdown, Tab
+from textual.widgets import Markdown, Tab, TabbedContent
 
 from advisor.context import Context
 from advisor.domain.measurement import Interval
@@ -81,6 +82,26 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
         for tab, pane in zip(screen.query(Tab), PANES, strict=True):
             assert await pilot.click(tab)
             await wait_for(pilot, lambda pane=pane: screen.focused_part == pane)  # type: ignore[misc]
+
+
+@async_test
+async def test_panes_follow_keys_that_are_typed_without_a_pause(
+    tui_context: Context, sample_run: Run
+) -> None:
+    async with running_app(replay_app(tui_context, sample_run), SMALLEST) as pilot:
+        screen = await wait_for_screen(pilot, ResultsScreen)
+        activated: list[str] = []
+
+        def note(pane: str) -> None:
+            activated.append(pane)
+
+        screen.watch(screen.query_one(TabbedContent), "active", note, init=False)
+        for key in "2345":
+            pilot.app.post_message(events.Key(key, key))
+        await wait_for(pilot, lambda: screen.focused_part == "unmeasured")
+        await settle(pilot)
+        assert activated == ["weights", "trust", "next", "unmeasured"]
+        assert screen.focused_part == "unmeasured"
 
 
 def test_the_pane_of_next_steps_begins_as_the_printed_answer_does() -> None:

@@ -7,7 +7,6 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.widgets import TabbedContent
 
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.execute.execution import keeps_builds
@@ -181,11 +180,6 @@ time between tokens, in milliseconds, at the first batch size."""
             self.query_one(ResultsPanes).show(part)
         else:
             self.query_one(f"#{part}").focus()
-
-    def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
-        """Go to the pane whose name was clicked."""
-        if event.pane.id and event.pane.id != self.query_one(ResultsPanes).shown:
-            self.action_show_part(event.pane.id)
 
     # Ranking
 
