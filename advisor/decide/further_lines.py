@@ -92,7 +92,7 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
         before = len(answer.measurements[arm].facts.get("graph_breaks", {}))
         left = len(variant.graph_breaks)
         breaks = f"{left} graph break{'' if left == 1 else 's'} instead of {before}"
-        return f"{code} has {breaks}, and is {gain} as fast, outputs as before."
+        return f"{code} has {breaks}, and is {gain} as fast as with them, outputs as before."
     error = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
     return f"{code} is {gain} as fast as {baseline} in float32, {error}."
 

@@ -119,7 +119,8 @@ def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]
     if all(lines[number] in imports for number in shown):
         steps = [number for number in lines if lines[number] not in imports]
         shown = _whole(steps[:room], ends)
-    left = len(lines) - len(shown) - len(calls)
+    hidden = [line for number, line in lines.items() if number not in {*shown, *calls}]
+    left = sum(not line.lstrip().startswith("#") for line in hidden)
     gap = f"# {left} more lines, which p3-advisor recipe prints"
     return [*(lines[each] for each in shown), gap, *(lines[each] for each in calls)]
 
