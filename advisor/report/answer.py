@@ -215,7 +215,9 @@ def measure_on(answer: Answer) -> list[str]:
     may_settle = answer.measured_on < MOST_FURTHER and answer.resumable is not False
     if may_settle and (is_open or unfit_notice(answer)):
         command = f"p3-advisor resume {answer.run_id} --wait-for-quiet 5min"
-        lines.append(f"{command} measures the leaders again, from its builds, which the next run may remove.")
+        lines.append(
+            f"{command} measures the leaders again, from its builds, which the next run may remove."
+        )
     return lines
 
 
