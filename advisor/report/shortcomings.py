@@ -22,7 +22,7 @@ NOT_TRIED: tuple[Status, ...] = ("skipped", "not-installed", "excluded", "unsupp
 def unranked(answer: Answer) -> list[Section]:
     """Return the arms that fail a constraint and the workflows that have no measurement."""
     lines = [f"{', '.join(arms)}: {fails}" for fails, arms in _failures(answer).items()]
-    missing = [entry for entry in answer.unmeasured if not _is_unnamed(entry, answer)]
+    missing = [entry for entry in answer.unmeasured if not is_unnamed(entry, answer)]
     lines += _reasons([entry for entry in missing if entry.status != "not-covered"])
     without_probe = [entry.arm for entry in missing if entry.status == "not-covered"]
     if without_probe:
@@ -33,7 +33,7 @@ def unranked(answer: Answer) -> list[Section]:
     return [Section("unmeasured", TITLE, lines)]
 
 
-def _is_unnamed(entry: UnmeasuredArm, answer: Answer) -> bool:
+def is_unnamed(entry: UnmeasuredArm, answer: Answer) -> bool:
     """Return whether the user named workflows, and not this one, which was not tried."""
     named = {ArmName.parse(name).workflow for name in answer.question.workflows}
     not_tried = entry.status in NOT_TRIED or entry.status == "not-covered"

@@ -20,6 +20,7 @@ from advisor.domain.question import Question
 from advisor.report import markdown, parts, ranking
 from advisor.report.answer import code_lines, cost_line, flip_lines, next_steps, short_answer_lines
 from advisor.report.formatting import Section
+from advisor.report.shortcomings import is_unnamed
 from advisor.store.runs import Run
 from advisor.tui import text
 from advisor.tui.table import Column, Row
@@ -121,7 +122,7 @@ PANE_SECTIONS = {
     "why": ("cost", "new-shapes", "partly", "advice"),
     "trust": ("trust",),
     "next": ("next",),
-    "unmeasured": ("unmeasured",),
+    "unmeasured": ("unmeasured", "unasked"),
 }
 #: What a pane has without its sections.
 EMPTY_PANES = {
@@ -138,6 +139,8 @@ def render_pane(answer: Answer, pane: str) -> str:
     steps = next_steps(answer)
     if steps and (pane == "next" or (pane == "why" and answer.problem is not None)):
         found[pane] = Section(pane, PANES[pane], steps)
+    if answer.question.workflows:
+        found["unasked"] = Section("unasked", "Not asked for", _unasked_lines(answer))
     shown = [found[name] for name in PANE_SECTIONS[pane] if name in found]
     # The title of the pane is that of its first section.
     blocks = [
@@ -151,6 +154,19 @@ def render_pane(answer: Answer, pane: str) -> str:
         blocks = [*grades, *blocks, *tables]
     empty = EMPTY_PANES[pane if answer.recommendation or pane != "trust" else "why"]
     return "\n\n".join("\n".join(block) for block in blocks) or empty
+
+
+def _unasked_lines(answer: Answer) -> list[str]:
+    """Return which workflows could have been measured beside those that the user named."""
+    unnamed = [each for each in answer.unmeasured if is_unnamed(each, answer)]
+    names = {
+        head: [each.workflow for each in unnamed if each.status == status]
+        for head, status in (("left out", "excluded"), ("not installed", "not-installed"))
+    }
+    return [
+        "Only what was asked for was measured.",
+        *(f"{head} ({len(found)}): {', '.join(found)}" for head, found in names.items() if found),
+    ]
 
 
 def describe_weights(answer: RunAnswer) -> Text:

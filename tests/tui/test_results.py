@@ -114,6 +114,15 @@ def test_the_pane_of_next_steps_begins_as_the_printed_answer_does() -> None:
     assert f"Next: {first.replace('`', '')}" in printed
 
 
+def test_the_pane_of_what_is_not_measured_says_what_was_not_asked_for() -> None:
+    made = read_answer(str(EVIDENCE / "h200-minilm-float32.json"))
+    pane = render_pane(made, "unmeasured")
+    assert "Only what was asked for was measured." in pane
+    assert r"left out \(4\): " in pane
+    assert "Every workflow" not in pane
+    assert "asked for" not in render_pane(built_answers.answer(), "unmeasured")
+
+
 def test_without_a_measurement_no_code_is_offered(sample_run: Run) -> None:
     made = msgspec.structs.replace(built_answers.answer(), scores=())
     screen = ResultsScreen(RunAnswer(made, sample_run.header().catalogue, sample_run))
