@@ -20,6 +20,7 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
+from textual import events
 from textual.widgets import Input, Static, TabbedContent
 
 from advisor.ask.devices import CPU
@@ -254,6 +255,25 @@ async def test_with_ascii_only_every_character_is_ascii(
         await pilot.press("enter")
         await wait_for_screen(pilot, DetailScreen)
         assert screen_text(pilot).isascii()
+
+
+@async_test
+async def test_a_run_is_asked_for_with_a_model_that_was_typed_a_moment_ago(
+    tui_context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "five.py").write_text("def net(): ...\n")
+    started: list[str] = []
+    monkeypatch.setattr(
+        AdvisorApp, "action_start_now", lambda app: started.append(app.run_options.model)
+    )
+    async with running_app(asking_app(tui_context)) as pilot:
+        await go_to_step(pilot, 0)
+        for key in ("ctrl+u", "f", "i", "v", "e", "full_stop", "p", "y", "ctrl+r"):
+            character = "." if key == "full_stop" else key if len(key) == 1 else None
+            pilot.app.post_message(events.Key(key, character))
+        await wait_for(pilot, lambda: started)
+    assert started == ["five.py:net"]
 
 
 def test_files_are_completed_to_their_functions(

@@ -44,7 +44,7 @@ which each length has a share.
 Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("enter", "next", "Next"),
-        bind("ctrl+r", "start", "Run now", name="run", priority=True),
+        bind("ctrl+r", "start", "Run now", name="run"),
     ]
     step_index = 0
 

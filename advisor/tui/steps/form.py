@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from rich.text import Text
+from textual import events
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
@@ -88,6 +89,13 @@ class AnswerInput(Input):
 
     HELP = "Type the answer; an empty input stands for the grey text. Enter goes to the next step."
     BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "submit", "Next", name="next")]
+
+    async def on_key(self, event: events.Key) -> None:
+        """Obey the keys of this input at once, not after the characters that are typed next."""
+        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+            if await self.app.run_action(binding.action, self):
+                event.stop()
+                event.prevent_default()
 
 
 class Step(VerticalScroll, can_focus=False):
