@@ -83,7 +83,7 @@ def execute_controlled(
     commands = threading.Thread(target=_obey, args=arguments, name="commands", daemon=True)
     try:
         gated = dataclasses.replace(context, clock=gate.clock)
-        for event in execute(run, gated, wait_seconds):
+        for event in execute(run, gated, wait_seconds, workers.to_skip):
             # Before the first event, the run may belong to another process.
             if commands.ident is None:
                 commands.start()
@@ -104,7 +104,8 @@ class RunningWorkers:
         self._run = run
         #: The control directories by arm; None for a worker that has ended.
         self._directories: dict[str, pathlib.Path | None] = {}
-        self._to_skip: set[str] = set()
+        #: Arms that the user skips and whose workers have not started.
+        self.to_skip: set[str] = set()
 
     def follow(self, run_event: object) -> None:
         if isinstance(run_event, WorkerSpawned):
@@ -116,12 +117,12 @@ class RunningWorkers:
 
     def skip(self, arm: str) -> None:
         """End the worker of an arm, or as soon as it starts; any thread may call this."""
-        self._to_skip.add(arm)
+        self.to_skip.add(arm)
         self._skip_started(arm)
 
     def _skip_started(self, arm: str) -> None:
-        if arm in self._to_skip and arm in self._directories:
-            self._to_skip.discard(arm)
+        if arm in self.to_skip and arm in self._directories:
+            self.to_skip.discard(arm)
             if directory := self._directories[arm]:
                 skip(directory)
 

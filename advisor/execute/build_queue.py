@@ -26,6 +26,7 @@ from advisor.execute import build_limits, racing, remaining
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import NextBuild, SideBySideBuilds
+from advisor.probing.worker_failures import skipped_by_user
 from probes.wire.outcome import Failure
 
 #: Shorter builds count as this long: importing the stack takes as much.
@@ -121,7 +122,7 @@ class BuildQueue:
     building: list[str]
     #: Whether builds start before the first calls of the baseline show its memory.
     starts_at_once: bool = False
-    #: Arms for which no build time is left, with the reason.
+    #: Arms that are not built: the user skips them, or no time is left.
     skipped: list[tuple[Arm, Failure]] = dataclasses.field(default_factory=list)
     started: list[Arm] = dataclasses.field(default_factory=list)
     _runs_alone: bool = False
@@ -152,6 +153,14 @@ class BuildQueue:
                 expected_seconds_left=expected_seconds_left,
             )
         return None
+
+    def leave_to_user(self) -> bool:
+        """Take the arms that the user skips out of the queue; return whether there are any."""
+        to_skip, is_running = self.progress.to_skip, self.progress.session.is_running
+        arms = [arm for arm in self.waiting if arm.id in to_skip and not is_running(arm.id)]
+        self.skipped += [(arm, skipped_by_user("start")) for arm in arms]
+        self.waiting = [arm for arm in self.waiting if arm not in arms]
+        return bool(arms)
 
     def _next_arm(self) -> Arm | None:
         """Return the first arm that waits for no race of another one."""

@@ -28,6 +28,7 @@ from advisor.execute.build_queue import (
 )
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
+from advisor.probing.worker_failures import skipped_by_user
 from probes.wire.outcome import Failure
 
 #: Memory next to the reference, which holds its weights in a higher precision: as many workers, and
@@ -160,8 +161,10 @@ def drop_unbuilt(
     session, recorder = progress.session, progress.recorder
     for arm, failure in failures.items():
         if arm in builds.running or not recorder.state.processes.get(arm):
+            is_skipped = arm in progress.to_skip
+            why = skipped_by_user("start") if is_skipped else failure
             number = next_process_number(recorder.state, arm)
-            yield from recorder.record_each(session.drop(arm, failure, number))
+            yield from recorder.record_each(session.drop(arm, why, number))
     builds.forget_ended()
 
 
@@ -285,20 +288,36 @@ def _build_side_by_side(
         progress, others, builds.builds_at_once, list(builds.running), starts_at_once=starts_at_once
     )
     pause = RacePause(progress, builds, [arm.id for arm in early])
-    yield from recorder.record_each(session.build_side_by_side(builds, queue.choose, pause.is_due))
+    yield from _build_until_due(progress, builds, queue, pause)
     if _was_slow(recorder.state):
         yield from _start_quick_reference(progress)
-        go_on = session.build_side_by_side(builds, queue.choose, pause.is_due)
-        yield from recorder.record_each(go_on)
+        yield from _build_until_due(progress, builds, queue, pause)
     if not has_reference(recorder.state) and not session.is_running(REFERENCE):
         raise baseline_error(recorder.state, REFERENCE)
     if not session.is_running(baseline.id):
         raise baseline_error(recorder.state, baseline.id)
-    for arm, failure in queue.skipped:
-        number = next_process_number(recorder.state, arm.id)
-        yield from recorder.record_each(session.drop(arm.id, failure, number))
     for arm in recorder.state.plan.arms:
         if session.is_prepared(arm.id):
             yield from recorder.record_each(session.build(arm.id))
     if not recorder.state.groups and not session.is_running(baseline.id):
         raise baseline_error(recorder.state, baseline.id)
+
+
+def _build_until_due(
+    progress: RunInProgress, builds: SideBySideBuilds, queue: BuildQueue, pause: RacePause
+) -> Iterator[LoggedEvent]:
+    """Build until a race is due; report at once which arms the user skips."""
+    session, recorder = progress.session, progress.recorder
+
+    def shall_pause() -> bool:
+        return queue.leave_to_user() or pause.is_due()
+
+    is_due = False
+    while not is_due:
+        build = session.build_side_by_side(builds, queue.choose, shall_pause)
+        yield from recorder.record_each(build)
+        is_due = not any(failure.skip_cause == "user" for _, failure in queue.skipped)
+        while queue.skipped:
+            arm, failure = queue.skipped.pop(0)
+            number = next_process_number(recorder.state, arm.id)
+            yield from recorder.record_each(session.drop(arm.id, failure, number))

@@ -6,7 +6,7 @@ Yields events; prints nothing and exits nowhere.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -56,12 +56,18 @@ def refuse_imported(header: Header) -> None:
         )
 
 
-def execute(run: Run, context: Context, wait_seconds: float | None = None) -> Iterator[LoggedEvent]:
+def execute(
+    run: Run,
+    context: Context,
+    wait_seconds: float | None = None,
+    to_skip: Collection[str] = (),
+) -> Iterator[LoggedEvent]:
     """Execute the remaining steps of the run; yield each event after it is stored.
 
     If the run has finished and its decision is not CLEAR, its leaders are measured again in fresh
     processes, from the builds that were kept. `wait_seconds` is how long the run may wait for a
-    quiet machine, by default what its question says. Raise the `UserError` that ends the run early.
+    quiet machine, by default what its question says. `to_skip` are the arms that the user skips
+    before they start; a thread may add some. Raise the `UserError` that ends the run early.
     """
     header = run.header()
     refuse_imported(header)
@@ -76,7 +82,7 @@ def execute(run: Run, context: Context, wait_seconds: float | None = None) -> It
                     f"the builds of run {header.run_id} were removed",
                     "ask again: the newest run without a clear answer keeps its builds",
                 )
-            yield from _execute_steps(run, header, recorder, context)
+            yield from _execute_steps(run, header, recorder, context, to_skip)
         if _keeps_builds(header, recorder.state):
             run.clear_scratch_of_others()
         elif recorder.state.finished:
@@ -125,7 +131,7 @@ def keeps_builds(answer: Answer) -> bool:
 
 
 def _execute_steps(
-    run: Run, header: Header, recorder: Recorder, context: Context
+    run: Run, header: Header, recorder: Recorder, context: Context, to_skip: Collection[str]
 ) -> Iterator[LoggedEvent]:
     """Build and race the arms, measure the raced workers further, repeat the leaders."""
     is_further = recorder.state.finished
@@ -158,6 +164,7 @@ def _execute_steps(
             end=start + seconds,
             builds_at_once=building.builds_at_once(header),
             evaluate=functools.partial(evaluate, header, while_running=True),
+            to_skip=to_skip,
         )
         if not is_further:
             yield from _race_and_measure_further(progress, context.store)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from advisor.domain.answer import Answer
 from advisor.domain.event_folding import fold
@@ -66,6 +66,8 @@ class RunInProgress:
     builds_at_once: int
     #: Returns the answer with what has been measured so far.
     evaluate: Callable[[RunState], Answer]
+    #: Arms that the user skips before they start.
+    to_skip: Collection[str] = ()
 
     @property
     def question(self) -> Question:

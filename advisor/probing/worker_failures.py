@@ -66,12 +66,16 @@ def vanished_failure(worker: Worker) -> Failure:
     )
 
 
+def skipped_by_user(phase: Phase) -> Failure:
+    reason = f"skipped by the user in the phase {phase}"
+    return Failure("skipped", phase, reason, skip_cause="user")
+
+
 def exit_failure(worker: Worker) -> Failure:
     """Return the failure of a worker that has exited without a response."""
     status = worker.popen.wait()
     if os.path.lexists(worker.directory / SKIPPED_FILE):
-        reason = f"skipped by the user in the phase {worker.phase}"
-        return Failure("skipped", worker.phase, reason, skip_cause="user")
+        return skipped_by_user(worker.phase)
     if status >= 0 and worker.phase == "load":
         return Failure(
             "model-refused",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -130,6 +131,16 @@ def test_a_build_that_cannot_end_in_time_is_not_started(monkeypatch: pytest.Monk
     assert chosen(queue, 0) == "short"
     ((arm, failure),) = queue.skipped
     assert (arm.id, failure.skip_cause) == ("long", "out-of-time")
+
+
+def test_an_arm_that_the_user_skips_does_not_wait_for_its_build() -> None:
+    queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], shares=2)
+    queue.progress = dataclasses.replace(queue.progress, to_skip={"long"})
+    assert queue.leave_to_user()
+    assert not queue.leave_to_user()
+    ((arm, failure),) = queue.skipped
+    assert (arm.id, failure.skip_cause) == ("long", "user")
+    assert chosen(queue, 0) == "short"
 
 
 def test_the_expected_time_is_that_of_all_builds_side_by_side() -> None:
