@@ -35,7 +35,7 @@ HONEST: dict[str, list[str]] = {
     "peaks": ["measure", "ready"],
     "visit 1 0": ["block_timed"],
     "sustain 1 1": ["sustain", "ready"],
-    "probe 1 1": ["sustain", "ready"],
+    "closed-loop 1 1": ["sustain", "ready"],
     "diagnose": ["diagnose", "ready"],
     "allocate 0": ["measure", "ready"],
     "check": ["done", "ready"],
