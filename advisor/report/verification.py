@@ -317,7 +317,8 @@ def _next_step(found: Verification) -> str:
     if found.result == "wrong":
         return "do not use its outputs; measure again, which checks them: p3-advisor recommend"
     if shows_nothing(found.speedup, found.tolerance):
-        return "measure the speed-up itself again: p3-advisor recommend --wait-for-quiet 5min"
+        resume = f"p3-advisor resume {found.run_id} --wait-for-quiet 5min"
+        return f"measure the speed-up itself again: {resume}"
     if found.load_check.problems:
         return f"stop the other work on this machine, then {again}"
     stays = "undecided" if found.result == "undecided" else "slower"

@@ -168,6 +168,8 @@ def test_a_gain_that_may_be_none_or_is_missed_on_a_busy_machine_is_undecided(
     any_speed, twice = Interval(value=0.3, low=0.02, high=3.3), Interval(value=2, low=2, high=2)
     assert verification.classify(any_speed, twice, 0.05) == "undecided"
     assert verification.classify(same, same, 0.05) == "holds", "no gain was promised"
+    open_run = msgspec.structs.replace(found, holds=False, speedup=any_speed, changed_versions={})
+    assert f"p3-advisor resume {found.run_id} --wait" in verification.render(open_run)
 
 
 def test_a_change_of_speed_of_the_machine_cancels(verify: Verify) -> None:
