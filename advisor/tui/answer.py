@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,12 +14,20 @@ from textual.widgets import Markdown, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTab, ContentTabs
 
 from advisor.decide.decision import decide_again
+from advisor.decide.trust import grade
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERION_HEADS, Priorities
 from advisor.domain.question import Question
 from advisor.report import markdown, parts, ranking
-from advisor.report.answer import code_lines, cost_line, flip_lines, next_steps, short_answer_lines
+from advisor.report.answer import (
+    code_lines,
+    cost_line,
+    flip_lines,
+    headline,
+    next_steps,
+    short_answer_lines,
+)
 from advisor.report.formatting import Section
 from advisor.report.shortcomings import is_unnamed
 from advisor.store.runs import Run
@@ -119,14 +128,13 @@ PANES = {
 
 #: The sections of the report in each pane of text.
 PANE_SECTIONS = {
-    "why": ("cost", "new-shapes", "partly", "advice"),
+    "why": ("why", "cost", "new-shapes", "partly", "advice"),
     "trust": ("trust",),
     "next": ("next",),
     "unmeasured": ("unmeasured", "unasked"),
 }
 #: What a pane has without its sections.
 EMPTY_PANES = {
-    "why": "Nothing is advised.",
     "trust": "No reason lowers the trust in this answer.",
     "next": "There is nothing more to do.",
     "unmeasured": "Every workflow that applies was measured.",
@@ -136,9 +144,11 @@ EMPTY_PANES = {
 def render_pane(answer: Answer, pane: str) -> str:
     """Return sections of the report as Markdown, with its tables below the reasons."""
     found = {section.name: section for section in parts.sections(answer)}
-    steps = next_steps(answer)
-    if steps and (pane == "next" or (pane == "why" and answer.problem is not None)):
-        found[pane] = Section(pane, PANES[pane], steps)
+    if steps := next_steps(answer):
+        found["next"] = Section("next", PANES["next"], steps)
+    if answer.recommendation is None:
+        found["why"] = Section("why", PANES["why"], [headline(answer), *steps[:1]])
+        found["trust"] = Section("trust", PANES["trust"], _trust_reasons(answer))
     if answer.question.workflows:
         found["unasked"] = Section("unasked", "Not asked for", _unasked_lines(answer))
     shown = [found[name] for name in PANE_SECTIONS[pane] if name in found]
@@ -152,8 +162,15 @@ def render_pane(answer: Answer, pane: str) -> str:
         # The pane has the title of the first one, too: the grades of the advised arm.
         grades = [tables.pop(0)[2:]] if answer.advised else []
         blocks = [*grades, *blocks, *tables]
-    empty = EMPTY_PANES[pane if answer.recommendation or pane != "trust" else "why"]
-    return "\n\n".join("\n".join(block) for block in blocks) or empty
+    return "\n\n".join("\n".join(block) for block in blocks) or EMPTY_PANES[pane]
+
+
+def _trust_reasons(answer: Answer) -> Sequence[str]:
+    """Return what lowers the trust in figures that gave no answer."""
+    if not answer.ranked:
+        return ["Nothing was measured."]
+    gain = answer.ranked[0].speedup.value
+    return grade(answer.results, None, answer.unmeasured_shapes, gain=gain)[1]
 
 
 def _unasked_lines(answer: Answer) -> list[str]:

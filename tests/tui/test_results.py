@@ -8,7 +8,7 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from built_answers import advice_of, with_advice
+from built_answers import advice_of, with_advice, without_advice
 from onscreen import (
     SMALLEST,
     async_test,
@@ -25,6 +25,7 @@ from textual.pilot import Pilot
 from textual.widgets import Markdown, Tab, TabbedContent
 
 from advisor.context import Context
+from advisor.domain.answer import Problem
 from advisor.domain.measurement import Interval
 from advisor.report.answer import short_answer_lines
 from advisor.report.answer_files import read_answer
@@ -112,6 +113,16 @@ def test_the_pane_of_next_steps_begins_as_the_printed_answer_does() -> None:
     printed = " ".join(summarise(opened, 100).split())
     assert "resume" in first
     assert f"Next: {first.replace('`', '')}" in printed
+
+
+def test_the_panes_of_a_run_without_an_answer_say_why() -> None:
+    problem = Problem(name="unfit", what="it was busy", next_step="stop other work", exit_code=1)
+    made = without_advice(built_answers.answer(), problem)
+    assert "busy" in render_pane(made, "why")
+    assert "stop other work" in render_pane(made, "why")
+    assert "repeated in a fresh process" in render_pane(made, "trust")
+    bare = msgspec.structs.replace(made, scores=())
+    assert "Nothing was measured." in render_pane(bare, "trust")
 
 
 def test_the_pane_of_what_is_not_measured_says_what_was_not_asked_for() -> None:
