@@ -121,6 +121,8 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
     unknown = without_advice(disturbed, busy)
     shown = describe_leader(unknown, choose_leader(unknown, "")).plain
     assert all(each in shown for each in ("OPEN", unknown.ranked[0].arm, "between", "3 of 10"))
+    baseline = next(each for each in unknown.ranked if each.arm == builders.BASELINE)
+    assert f"{builders.BASELINE}  the baseline" in describe_leader(unknown, baseline).plain
     none = Problem(name="nothing-viable", what="nothing is viable", next_step="", exit_code=1)
     assert none.what in describe_leader(without_advice(made, none), None).plain
 

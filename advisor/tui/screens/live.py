@@ -245,7 +245,10 @@ def describe_leader(answer: Answer | None, leader: RankedArm | None) -> Text:
     decision = advice.decision if advice else None
     word = decision.word if decision else "OPEN"
     unfit = is_unfit(answer.results) or decision is None
-    speed = describe_range(leader.speedup) if unfit else format_interval(leader.speedup)
+    if leader.arm == answer.results.baseline:
+        speed = "the baseline"
+    else:
+        speed = describe_range(leader.speedup) if unfit else format_interval(leader.speedup)
     line = Text.assemble(
         ("So far (provisional): ", "dim"),
         (f"{word} " if word else "", "bold"),
