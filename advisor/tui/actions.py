@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from advisor.context import Context
+from advisor.decide.decision import evaluate
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry, needs_more_time
 from advisor.domain.answer import Answer
@@ -21,6 +22,7 @@ from advisor.errors import UserError
 from advisor.execute import quiet
 from advisor.execute.absent_gpu import propose_or_answer
 from advisor.execute.drafts import DraftRun, create, propose_again
+from advisor.execute.repetitions import leaders_of
 from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers
 from advisor.store.runs import Run
@@ -50,13 +52,24 @@ def start_from_options(app: AdvisorApp, question: str) -> None:
 def resume(app: AdvisorApp, run: Run) -> None:
     """Go on with a stopped run, or measure the leaders of a finished one again."""
     header, state = run.header(), run.state()
-    draft = DraftRun(header.catalogue, header.machine, header.question, state.plan)
     question = "Measure the leaders of this run again?" if state.finished else "Resume this run?"
+
+    def propose() -> DraftRun:
+        plan = state.plan
+        if state.finished:
+            leaders = leaders_of(evaluate(header, state), plan)
+            plan = msgspec.structs.replace(plan, arms=leaders)
+        return DraftRun(header.catalogue, header.machine, header.question, plan)
+
+    def describe(drafted: DraftRun) -> str:
+        names = ", ".join(arm.id for arm in distinct_arms(drafted)) if state.finished else ""
+        return f"{text.printable(names, 200)}\n{describe_work(drafted)}".lstrip()
 
     def start(drafted: DraftRun) -> None:
         app.run_controller.run(run, drafted.question.wait_seconds)
 
-    _start(app, lambda: draft, f"{question}  What it has measured is kept.", start)
+    kept = f"{question}  What it has measured is kept."
+    _start(app, propose, kept, start, describe)
 
 
 def _start(
@@ -64,6 +77,7 @@ def _start(
     make_draft: Callable[[], DraftRun | Answer],
     question: str,
     start: Callable[[DraftRun], object] | None = None,
+    describe: Callable[[DraftRun], str] | None = None,
 ) -> None:
     """Start a draft, by default as a new run; show the answer for a GPU that is absent.
 
@@ -87,7 +101,9 @@ def _start(
             return
         wait_seconds = drafted.question.wait_seconds
         if question or (problems and not wait_seconds):
-            dialog = start_dialog(question, describe_work(drafted), problems, wait_seconds)
+            dialog = start_dialog(
+                question, (describe or describe_work)(drafted), problems, wait_seconds
+            )
             app.ask(dialog, functools.partial(start_waiting, drafted))
         else:
             (start or create_and_start)(drafted)
@@ -116,7 +132,7 @@ def describe_work(draft: DraftRun, left_out: Collection[str] = ()) -> str:
     batch = "" if question.serves else f", batch {sizes}{source}"
     return (
         f"{measured} ways to {_task(question)}{batch},"
-        f" {question.dtype}.  At most {_most_time(draft, left_out)}."
+        f" {question.precision}.  At most {_most_time(draft, left_out)}."
     )
 
 
@@ -176,7 +192,7 @@ def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
     workflows = undecided_workflows(answer.document.recommendation, header.question)
     budget = further_budget(answer.document, answer.catalogue)
     names = text.printable(", ".join(workflows) or "all workflows", 200)
-    question = f"Measure {names} again, in a new run with the budget {budget.name}?"
+    question = f"Measure {names} again for longer, in a new run with the budget {budget.name}?"
     _start(app, lambda: propose_again(header, workflows, context, budget), question)
 
 

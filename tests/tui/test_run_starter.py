@@ -25,6 +25,7 @@ from textual.pilot import Pilot
 from advisor.context import Context
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry
+from advisor.execute.repetitions import leaders_of
 from advisor.store.runs import Run
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
@@ -128,6 +129,10 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
         await wait_for_screen(pilot, ChoiceDialog)
         shown = " ".join((await check_screen_at(pilot, SMALLEST)).split())
         assert all(word in shown for word in " ".join(busy_machine).split())
+        plan = builders.known(results.original.run).state().plan
+        leaders = leaders_of(results.original.document, plan)
+        assert ", ".join(arm.id for arm in leaders) in shown
+        assert f"{len(leaders)} ways to run" in shown
         await pilot.press("enter")
         live = await wait_for_screen(pilot, LiveScreen)
         await settle(pilot)

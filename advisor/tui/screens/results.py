@@ -65,7 +65,12 @@ time between tokens, in milliseconds, at the first batch size."""
         ],
         bind("c", "code", "Code", "print the recommended code; enter shows that of other arms"),
         bind("r", "resume", "Resume", "go on with a run that was stopped or has no clear answer"),
-        bind("m", "measure_again", "Repeat", "measure what is undecided for longer, in a new run"),
+        bind(
+            "m",
+            "measure_again",
+            "Repeat",
+            "measure what is undecided, or all, for longer, in a new run",
+        ),
         bind("v", "verify", "Verify", "run the code, and check its outputs and its speed"),
         bind("e", "export", "Export", "write a report to a file"),
         bind("b", "compare", "Compare", "compare with another run"),
