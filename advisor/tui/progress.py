@@ -178,6 +178,15 @@ def waits_for_quiet(state: RunState) -> bool:
     return check.waited_seconds < check.allowed_seconds
 
 
+def describe_wait(state: RunState, now: float) -> str:
+    """Return how long a run still waits for a quiet machine; empty if it does not wait."""
+    check = state.load_check
+    if check is None or not waits_for_quiet(state):
+        return ""
+    left = max(check.allowed_seconds - check.waited_seconds - (now - state.at), 0.0)
+    return f"Measuring begins in {text.format_duration(left)} at the latest; x cancels"
+
+
 def _repetition(state: RunState) -> str:
     """Return the repetition that goes on; empty if none does."""
     number, arms = max(state.repeats.items(), default=(0, ()))

@@ -36,6 +36,7 @@ from advisor.text_format import MISSING
 from advisor.tui.progress import (
     ProcessRow,
     current_stage,
+    describe_wait,
     process_cells,
     progress_rows,
     remaining_seconds,
@@ -233,3 +234,6 @@ def test_no_time_is_counted_and_no_stage_named_while_the_run_waits_for_a_quiet_m
         waiting = msgspec.structs.replace(state, load_check=check, finished=False)
         assert remaining_seconds(waiting, LIMITED, 90.0) == left
         assert ("quiet" in stage_of(waiting)) == (left is None)
+        told = describe_wait(waiting, waiting.at + 20.0)
+        is_told = f"in 00:{40 - waited:02.0f} at the latest; x cancels" in told
+        assert is_told == (left is None)

@@ -27,6 +27,7 @@ from advisor.tui.progress import (
     STYLES,
     ProcessRow,
     current_stage,
+    describe_wait,
     process_cells,
     process_columns,
     progress_rows,
@@ -153,6 +154,8 @@ measurements."""
             reason = text.printable(error or "the run has stopped", 300)
             x = "shows the results so far" if session.state.groups else "closes it"
             return Text(f"{reason}  (x {x})", "bold")
+        if wait := describe_wait(session.state, session.now()):
+            return Text(wait, "dim")
         silence = session.now() - session.state.at
         if silence > SILENCE_SECONDS and not session.is_finished:
             arm = text.printable(session.active_arm or "the run", 40)
