@@ -57,7 +57,9 @@ def resume(app: AdvisorApp, run: Run) -> None:
     def propose() -> DraftRun:
         plan = state.plan
         if state.finished:
-            leaders = leaders_of(evaluate(header, state), plan)
+            # A run without an answer has leaders once it is resumed.
+            resumed = msgspec.structs.replace(state, measured_on=state.measured_on + 1)
+            leaders = leaders_of(evaluate(header, resumed), plan)
             plan = msgspec.structs.replace(plan, arms=leaders)
         return DraftRun(header.catalogue, header.machine, header.question, plan)
 

@@ -224,7 +224,7 @@ measurements."""
 
         def skip() -> None:
             session.skip(arm)
-            self.notify(f"{arm} is skipped, as soon as it starts if it has not started")
+            self.notify(f"{arm} is skipped")
 
         if refusal := session.why_not_skipped(arm):
             self.notify(refusal)
