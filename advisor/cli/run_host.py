@@ -74,7 +74,7 @@ def execute_controlled(
 ) -> Iterator[LoggedEvent]:
     """Execute the rest of `run`, yield its events, and obey its commands meanwhile.
 
-    Whoever starts this has removed the commands to an earlier process.
+    The caller must have removed the commands that were sent to an earlier process.
     """
     control = run.control
     gate = Gate(context.clock, lambda state: control.set_paused(paused=state == PAUSED))

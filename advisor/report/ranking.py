@@ -31,7 +31,6 @@ from advisor.text_format import (
     format_milliseconds,
     format_number,
     format_seconds,
-    format_share,
     format_speedup,
 )
 from probes.wire.shape import Shape
@@ -162,8 +161,6 @@ def _write_figure(figure: ArmFigure, arm: RankedArm) -> str:
     value = figure.get(arm.measured)
     if figure.dimension == "bytes":
         return format_mebibytes(value)
-    if figure.dimension == "share":
-        return format_share(value, 1)
     return format_seconds(value) if figure.dimension == "seconds" else format_number(value)
 
 

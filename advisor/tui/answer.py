@@ -66,7 +66,7 @@ class RunAnswer:
 
 #: Colours of the decision's word.
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
-#: Of the code in an answer, and the cells beside it; c prints all of it.
+#: Most lines of code that an answer shows, and the cells beside them.
 MOST_CODE_LINES, CODE_MARGIN = 5, 10
 #: Names of the tasks other than a forward pass.
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}

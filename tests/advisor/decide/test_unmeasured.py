@@ -25,7 +25,7 @@ from advisor.domain.run_state import Header, ProcessState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
 from advisor.report.answer import measure_on
-from probes.wire.outcome import Failure, Outcome
+from probes.wire.outcome import Failure, Outcome, SkipCause
 
 CRASH = Failure("crashed", phase="build", reason="r")
 WRONG = Failure("incorrect", phase="correctness", reason="r")
@@ -198,6 +198,7 @@ HEAD = builders.header(
         earlier_runs={
             "cpu": {
                 "late/fast": EarlierRuns(build_seconds=1.0, largest_lead=1.5),
+                "late/slow": EarlierRuns(build_seconds=1.0, largest_lead=0.1),
                 "compiled/slow": EarlierRuns(
                     build_seconds=1.0, gains={"compiled": SiblingGain(largest=0.9, runs=5)}
                 ),
@@ -246,6 +247,18 @@ def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bo
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
     assert ("might lead" in certainty) == is_outstanding
     assert any("--all-arms" in line for line in measure_on(found.answer)) == is_outstanding
+
+
+@pytest.mark.parametrize(("cause", "is_named"), [("out-of-time", True), ("cannot-lead", False)])
+def test_a_workflow_without_time_is_named_even_if_it_could_not_lead(
+    cause: SkipCause, is_named: bool
+) -> None:
+    found = built_answers.advised(
+        answer(unmeasured("late/slow", "skipped", "slow", skip_cause=cause))
+    )
+    assert (found.decision.outstanding, found.decision.word) == ((), "CLEAR")
+    certainty = "".join(built_answers.headline(found.answer, "certainty"))
+    assert (found.answer.titles["late/slow"] in certainty) == is_named
 
 
 def test_a_resume_is_named_until_it_fails_or_has_settled_nothing_twice() -> None:

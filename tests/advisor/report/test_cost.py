@@ -14,9 +14,11 @@ from recorded_runs import make_run
 
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.recommendation import BreakEven
 from advisor.report import generation
 from advisor.report.answer import EAGER_COST, cost_line
 from advisor.store.store import Store
+from probes.wire.shape import Shape
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 
@@ -45,6 +47,22 @@ def test_a_build_from_caches_is_named_where_the_printed_lines_use_them(answer: A
     for arm, keeps in (("onnxruntime-cpu/int8", False), ("torchao/int8-dynamic", True)):
         assert builders.known(arm_of(answer, arm).measured.build_seconds.warm) > 0
         assert ("from caches" in cost_line(answer, arm_of(answer, arm))) == keeps
+
+
+@pytest.mark.parametrize(
+    ("requests", "said"), [((None, None), ""), ((50.0, None), "never"), ((50.0, 90.0), "90")]
+)
+def test_a_build_is_repaid_when_it_is_at_every_batch_size(
+    answer: Answer, requests: tuple[float | None, ...], said: str
+) -> None:
+    advised = builders.known(answer.advised)
+    even = tuple(
+        BreakEven(shape=Shape(size), requests=count, low=count, high=count)
+        for size, count in zip((1, 4), requests, strict=True)
+    )
+    line = cost_line(built_answers.with_advice(answer, break_even=even), advised)
+    assert ("repaid" in line) == bool(said)
+    assert said in line
 
 
 def test_a_baseline_that_is_a_server_costs_its_build(answer: Answer) -> None:

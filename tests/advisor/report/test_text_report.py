@@ -345,6 +345,17 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(file: pathlib.Path) ->
             assert text.count(condition) <= 1, "a fact is said once"
 
 
+def test_the_answer_in_readme_is_what_show_prints() -> None:
+    readme = (EVIDENCE.parents[2] / "README.md").read_text(encoding="utf-8").splitlines()
+    answer = answer_files.read_answer(str(EVIDENCE / "h100-whisper-base-float16-standard.json"))
+    made = decide_again(answer, builders.shipped_catalogue())
+    lines = [f"    {line}".rstrip() for line in text_report.summarise(made, 100).splitlines()]
+    # The others have the path that `show` was given.
+    start = readme.index(lines[0])
+    shown = [line for line in lines if answer.run_id not in line]
+    assert [line for line in readme[start : start + len(lines)] if line in shown] == shown
+
+
 def with_code(answer: Answer, lines: int) -> Answer:
     """Return an answer whose advised arm is adopted with so many lines."""
     if answer.advised is None:
