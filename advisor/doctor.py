@@ -26,7 +26,7 @@ from advisor.version import how_to_install
 from probes.measuring import timing
 
 #: Share of the processors from which other work disturbs the timing.
-MAX_CPU_LOAD = 0.5
+MAX_BUSY_SHARE = 0.5
 #: Readings of the host's speed, the pause between them, and the spread that is worth a warning.
 HOST_READINGS, HOST_PAUSE_SECONDS = 60, 0.01
 MAX_HOST_SPREAD = 0.2
@@ -53,7 +53,7 @@ def examine(python: str, home: pathlib.Path, variables: Mapping[str, str]) -> li
         check_selected_gpu(detected, variables.get(VISIBLE_DEVICES)),
         *check_each_gpu(detected),
         check_compiler(variables),
-        check_load(),
+        check_processors(),
         check_host_speed(),
         check_home(home),
         check_uv(),
@@ -122,13 +122,13 @@ def check_compiler(variables: Mapping[str, str]) -> Finding:
     return Finding("c++ compiler", "warn", what, "install g++")
 
 
-def check_load() -> Finding:
+def check_processors() -> Finding:
     # The load average is that of the whole host, also within a cgroup.
-    load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
-    what = f"the load average of one minute is {format_share(load)} of the usable CPUs"
-    if load > MAX_CPU_LOAD:
-        return Finding("load", "warn", what, "end other work first")
-    return Finding("load", "ok", what)
+    busy = os.getloadavg()[0] / len(os.sched_getaffinity(0))
+    what = f"over the last minute, work for {format_share(busy)} of the usable ones ran or waited"
+    if busy > MAX_BUSY_SHARE:
+        return Finding("processors", "warn", what, "end other work first")
+    return Finding("processors", "ok", what)
 
 
 def check_host_speed() -> Finding:

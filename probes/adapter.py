@@ -83,9 +83,9 @@ class Subject(Protocol):
     - `find_ties(inputs, outputs)`: elements that depend on the order of equal values;
     - `perturbed(inputs, seed)`: outputs with inputs and weights off by a rounding error;
     - `describe_inputs()`: what a recipe needs to make inputs;
-    - `adjusted`: settings that the model changed, as in `events.Loaded`;
+    - `adjusted`: settings that the model changed, as in `events.Opened`;
     - `class_counts`: sizes of a last dimension that is classes or a vocabulary;
-    - `convolutions`: number of layers that convolve images, as in `events.Loaded`;
+    - `convolutions`: number of layers that convolve images, as in `events.Opened`;
     - `fixed_inputs`, `has_length`, `has_batch`: facts about the inputs, as in `events.Workload`;
     - `module`: the PyTorch module, if the subject is one.
     """

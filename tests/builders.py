@@ -34,7 +34,7 @@ from advisor.domain.workflow import CitedFact, DeclaredFacts, Environment, Workf
 from advisor.errors import UserError
 from advisor.probing.environments import registry
 from probes.wire.checks import Accuracy, Checked
-from probes.wire.events import BlockTimed, Built, Engagement, Imported, Loaded, MemoryRead, WarmedUp
+from probes.wire.events import BlockTimed, Built, Engagement, Imported, MemoryRead, Opened, WarmedUp
 from probes.wire.shape import Shape
 
 Value = TypeVar("Value")
@@ -246,7 +246,7 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
             versions={"torch": "2.12.0"},
             settings={"threads": "4"},
         ),
-        loaded=Loaded(
+        opened=Opened(
             parameters=256,
             parameter_bytes=1024,
             unit="samples",

@@ -26,7 +26,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import Header, ProcessState
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.wire.events import Loaded, PhaseStarted, Ready, Workload
+from probes.wire.events import Opened, PhaseStarted, Ready, Workload
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
@@ -37,7 +37,7 @@ SECONDS = {
     "exported": 0.0039,
 }
 ROUNDS = 6
-LOADED = Loaded(
+OPENED = Opened(
     parameters=500,
     parameter_bytes=1000,
     unit="tokens",
@@ -63,8 +63,8 @@ def reports_of(arm: str, process: ProcessState) -> list[WorkerReported]:
     worker_events: list[Any] = [
         PhaseStarted(phase="import", shape=None),
         process.imported,
-        PhaseStarted(phase="load", shape=None),
-        process.loaded,
+        PhaseStarted(phase="open", shape=None),
+        process.opened,
     ]
     for shape in process.built:
         worker_events += [
@@ -144,7 +144,7 @@ def start_workers(
         yield WorkerSpawned(arm=REFERENCE, process=0)
         yield WorkerReported(arm=REFERENCE, process=0, worker_event=workload)
     for arm, seconds in seconds_of.items():
-        changes = {"loaded": LOADED} if generates else {}
+        changes = {"opened": OPENED} if generates else {}
         yield WorkerSpawned(arm=arm, process=0)
         yield from reports_of(arm, builders.process(*builders.visits([seconds]), **changes))
     yield WorkerSpawned(arm="broken", process=0)

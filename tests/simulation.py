@@ -159,7 +159,7 @@ class SimulatedSession:
             self._processes[arm.id] = (process, offset)
             self._running.add(arm.id)
             yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
-            for worker_event in (builders.process().loaded, builders.checked(1), Ready()):
+            for worker_event in (builders.process().opened, builders.checked(1), Ready()):
                 yield WorkerReported(arm=arm.id, process=process, worker_event=worker_event)  # type: ignore[arg-type]
 
     def build(self, arm: str, **_: Any) -> Iterator[RunEvent]:

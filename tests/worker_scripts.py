@@ -17,7 +17,7 @@ from probes.wire.outcome import Outcome
 DEADLINES = Deadlines(
     start=10,
     imports=20,
-    load=30,
+    open=30,
     correctness=50,
     warmup=60,
     visit=70,
@@ -30,7 +30,7 @@ BUILD_SECONDS = 40
 SECONDS = {
     "start": 10,
     "import": 20,
-    "load": 30,
+    "open": 30,
     "build": 40,
     "correctness": 50,
     "warmup": 60,

@@ -87,8 +87,8 @@ def resolve(
         constraints=constraints,
         budget=choose_budget(run_options.budget, catalogue),
         max_build_seconds=_positive("--max-build-seconds", run_options.max_build_seconds, SECONDS),
-        max_load_seconds=_positive("--max-load-seconds", run_options.max_load_seconds, SECONDS)
-        if run_options.max_load_seconds
+        max_open_seconds=_positive("--max-open-seconds", run_options.max_open_seconds, SECONDS)
+        if run_options.max_open_seconds
         else None,
         max_build_times=parse_build_times(run_options.max_build_times, catalogue),
         workflows=workflows,

@@ -75,7 +75,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "for models that are not trusted",
         ),
     ] = False
-    max_load_seconds: Annotated[
+    max_open_seconds: Annotated[
         float,
         _model(
             "time limit in seconds for opening the model in one worker; "

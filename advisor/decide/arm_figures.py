@@ -185,7 +185,7 @@ def summarise_generation(
     """
     if workload is None or workload.moved_bytes is None:
         return None
-    shape, loaded = workload.shape, process.loaded
+    shape, loaded = workload.shape, process.opened
     output_tokens = shape.output_tokens or (loaded.units_per_sample if loaded else 1)
     latencies = latencies_of_visits(visits, output_tokens)
     itl_seconds = latencies.itl_seconds if latencies else None

@@ -49,7 +49,7 @@ from advisor.domain.measurement import (
 from advisor.domain.plan import Arm
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import BlockTimed, Loaded, Peaks
+from probes.wire.events import BlockTimed, Opened, Peaks
 from probes.wire.shape import Shape
 
 CONFIDENCE = 0.95
@@ -104,7 +104,7 @@ def summarise_arm(
         engagement=main.engaged.proof if main.engaged else "",
         versions=imported.versions if imported else {},
         settings=imported.settings if imported else {},
-        adjusted=main.loaded.adjusted if main.loaded else {},
+        adjusted=main.opened.adjusted if main.opened else {},
         facts=main.engaged.facts if main.engaged else {},
         integration=main.recipe_facts.integration if main.recipe_facts else "",
         visits=count_visits(processes),
@@ -179,7 +179,7 @@ def _summarise_cell(
         shape=shape,
         seconds=seconds,
         throughput=_throughput(
-            process.loaded if process else None,
+            process.opened if process else None,
             shape,
             statistics.median(streamed) if streamed else seconds.median,
         ),
@@ -242,7 +242,7 @@ def ratio_interval(logarithm: Estimate) -> Interval:
     return Interval(value=value if value is not None else math.nan, low=low, high=high)
 
 
-def units_per_sample(loaded: Loaded | None, shape: Shape) -> int:
+def units_per_sample(loaded: Opened | None, shape: Shape) -> int:
     """Return the units of a sample at this shape; of tokens those that are generated, if any."""
     length = shape.output_tokens or shape.input_tokens
     if loaded is None or loaded.unit != "tokens" or length is None:
@@ -250,7 +250,7 @@ def units_per_sample(loaded: Loaded | None, shape: Shape) -> int:
     return length
 
 
-def _throughput(loaded: Loaded | None, shape: Shape, seconds: float) -> Throughput:
+def _throughput(loaded: Opened | None, shape: Shape, seconds: float) -> Throughput:
     if loaded is not None and loaded.unit == "tokens":
         tokens = shape.batch_size * units_per_sample(loaded, shape)
         return Throughput(value=tokens / seconds, unit="tokens/s")

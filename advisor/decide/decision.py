@@ -143,7 +143,7 @@ def evaluate(
             imported=header.imported,
             question=question,
             machine=header.machine,
-            load_check=state.load_check,
+            quiet_check=state.quiet_check,
             results=results,
             scores=(),
             unmeasured=(*unmeasured.list_planned(header, state, results, None), *excluded),

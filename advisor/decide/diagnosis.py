@@ -157,7 +157,7 @@ def stored_weight_bytes(process: ProcessState) -> int | None:
     """Return the bytes of the weights that the arm stores: the model's by default."""
     if process.engaged is not None and process.engaged.weight_bytes is not None:
         return process.engaged.weight_bytes
-    return process.loaded.parameter_bytes if process.loaded is not None else None
+    return process.opened.parameter_bytes if process.opened is not None else None
 
 
 def bytes_per_call(state: RunState, process: ProcessState, shape: Shape) -> int | None:
@@ -165,7 +165,7 @@ def bytes_per_call(state: RunState, process: ProcessState, shape: Shape) -> int 
     workload = workload_of(state, shape)
     if workload is None or workload.moved_bytes is None:
         return stored_weight_bytes(process)
-    steps = process.loaded.units_per_sample - 1 if process.loaded else 0
+    steps = process.opened.units_per_sample - 1 if process.opened else 0
     return _with_stored_weights(workload.moved_bytes, steps * (workload.cache_bytes or 0), process)
 
 
@@ -184,7 +184,7 @@ def _with_stored_weights(counted: int, of_cache: int, process: ProcessState) -> 
     `of_cache` bytes are read from the cache, which is not quantised.
     """
     stored = stored_weight_bytes(process)
-    native = process.loaded.parameter_bytes if process.loaded is not None else None
+    native = process.opened.parameter_bytes if process.opened is not None else None
     if stored is None or not native:
         return counted
     of_weights = max(counted - of_cache, 0)

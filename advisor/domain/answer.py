@@ -22,7 +22,7 @@ from probes.wire.checks import Checked
 from probes.wire.outcome import FailureStatus, SkipCause
 from probes.wire.shape import Shape
 
-SCHEMA: Final = "p3-advisor/run/3"
+SCHEMA: Final = "p3-advisor/run/4"
 
 #: Why an arm or a workflow has no measurement.
 Status = Literal[FailureStatus, ExclusionStatus]
@@ -117,7 +117,7 @@ class HeadlineLine(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A run: the question, the machine, the results, their scores and the recommendation."""
 
-    schema: Literal["p3-advisor/run/3"] = SCHEMA
+    schema: Literal["p3-advisor/run/4"] = SCHEMA
     run_id: str
     created: str
     advisor_version: str
@@ -142,8 +142,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     imported: bool = False
     question: Question
     machine: Machine
-    #: The load of the machine before the measurement; null if it was not checked.
-    load_check: QuietCheck | None = None
+    #: What else ran on the machine before the measurement; null if it was not checked.
+    quiet_check: QuietCheck | None = None
     results: Results
     #: The best arm first.
     scores: tuple[ScoredArm, ...]

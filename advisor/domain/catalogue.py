@@ -78,7 +78,7 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
 
     start: float
     imports: float
-    load: float
+    open: float
     correctness: float
     warmup: float
     visit: float
@@ -141,7 +141,7 @@ class EarlierRuns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuietLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of the load within which a machine is quiet, and how it is observed."""
+    """Limits of other work within which a machine is quiet, and how it is observed."""
 
     #: Largest shares of the usable processors that other processes and the hypervisor may take.
     most_busy_share: float

@@ -111,7 +111,7 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
         case RepetitionStarted():
             return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
         case QuietChecked():
-            return {"load_check": run_event.check}
+            return {"quiet_check": run_event.check}
         case MemoryChecked():
             return {"memory_checked": run_event}
         case StartMeasured(arm=arm, start=start):
@@ -168,7 +168,7 @@ def _loaded_arms(state: RunState, except_arm: str) -> tuple[str, ...]:
     return tuple(
         arm
         for arm, process in last.items()
-        if (process.ready or process.loaded) and process.outcome is None
+        if (process.ready or process.opened) and process.outcome is None
     )
 
 

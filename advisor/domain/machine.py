@@ -132,9 +132,9 @@ QuietProblem = Literal[
 
 
 class QuietCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The load of the machine before the first measurement; without problems it was quiet."""
+    """What else ran before the first measurement; without problems the machine was quiet."""
 
-    load: MachineActivity
+    activity: MachineActivity
     problems: tuple[QuietProblem, ...]
     #: Seconds waited for a quiet machine so far, and the most that the user allows.
     waited_seconds: float = 0.0

@@ -172,8 +172,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     accuracy: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     #: Limits of one build, by workflow; the others have `max_build_seconds`.
     max_build_times: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
-    #: Limit of opening the model in one worker; null for the deadline of the presets.
-    max_load_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    #: Seconds of opening the model in one worker; null for the deadline of the presets.
+    max_open_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
     #: Whether the leaders are started in new processes, by every way.
     cold_start: bool = False
     #: The load of the task `serve`; null for the other tasks.

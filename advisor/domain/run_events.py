@@ -39,7 +39,7 @@ class ArmsAdded(_RunEvent, frozen=True, kw_only=True):
 
 
 class QuietChecked(_RunEvent, frozen=True, kw_only=True):
-    """The load of the machine was checked before measuring.
+    """What else runs on the machine was checked before measuring.
 
     `waits` is true if the run waits and checks again.
     """

@@ -31,9 +31,9 @@ from probes.wire.events import (
     Diagnosed,
     Engagement,
     Imported,
-    Loaded,
     MemoryRead,
     NewShapeResult,
+    Opened,
     Peaks,
     PhaseStarted,
     RecipeFacts,
@@ -58,7 +58,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     #: How its builds ran; null for builds that ran alone with all processors.
     build_started: BuildStarted | None = None
     imported: Imported | None = None
-    loaded: Loaded | None = None
+    opened: Opened | None = None
     built: dict[Shape, Built] = {}
     checked: dict[Shape, Checked] = {}
     caches: Caches | None = None
@@ -139,8 +139,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     #: By arm, its code with further lines.
     variants: dict[str, tuple[Variant, ...]] = {}
     memory_checked: MemoryChecked | None = None
-    #: The last check of the machine's load before a measurement.
-    load_check: QuietCheck | None = None
+    #: The last check of what else runs, before a measurement.
+    quiet_check: QuietCheck | None = None
     platforms: tuple[Platform, ...] = ()
     finished: bool = False
     #: When the run was resumed last.
@@ -184,14 +184,14 @@ def varying_sibling(state: RunState, arm: str) -> str | None:
 
 
 #: Of `run.json` and of its events.
-SCHEMA: Final = "p3-advisor/stored-run/2"
+SCHEMA: Final = "p3-advisor/stored-run/3"
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json`: everything that the decision depends on besides the events."""
 
-    schema: Literal["p3-advisor/stored-run/2"] = SCHEMA
+    schema: Literal["p3-advisor/stored-run/3"] = SCHEMA
     run_id: str
     #: RFC 3339 with time zone.
     created: str

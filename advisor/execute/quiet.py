@@ -1,6 +1,6 @@
 """Find out what else runs on the machine, and wait until it is quiet enough to measure on.
 
-The limits of the load are in `rubric/presets.toml`.
+The limits are in `rubric/presets.toml`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_cpu_seconds() -> CpuSeconds:
 
 
 class ActivityReader:
-    """Reads the load of the processors and of the GPUs that are measured."""
+    """Reads how busy the processors and the GPUs that are measured are."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ActivityReader:
     def read(
         self, seconds: float, clock: Callable[[], float], sleep: Callable[[float], None]
     ) -> MachineActivity:
-        """Return the load over the next `seconds`."""
+        """Return the activity over the next `seconds`."""
         start, before, busy = clock(), self._cpu_seconds(), []
         while (left := start + seconds - clock()) > 0:
             sleep(min(left, GPU_SAMPLE_SECONDS))
@@ -85,27 +85,27 @@ class ActivityReader:
         elapsed, after = clock() - start, self._cpu_seconds()
         total = after.total - before.total
         counted = elapsed > 0 and total > 0
-        load = MachineActivity(
+        activity = MachineActivity(
             seconds=elapsed,
             usable_processors=self._usable,
             idle_processors=(after.idle - before.idle) / elapsed if counted else None,
             stolen_share=(after.stolen - before.stolen) / total if counted else None,
         )
-        return self._with_gpus(load, statistics.fmean(busy) if busy else None)
+        return self._with_gpus(activity, statistics.fmean(busy) if busy else None)
 
     def _gpu_busy_share(self) -> float | None:
         """Return the busy share of the busiest GPU."""
         rates = [gpu.call("nvmlDeviceGetUtilizationRates") for gpu in self._gpus]
         return max((rate.gpu * PERCENT for rate in rates if rate is not None), default=None)
 
-    def _with_gpus(self, load: MachineActivity, busy_share: float | None) -> MachineActivity:
+    def _with_gpus(self, activity: MachineActivity, busy_share: float | None) -> MachineActivity:
         """Add the processes of all GPUs, the lowest clock and the highest temperature."""
         if not self._gpus:
-            return load
+            return activity
         bits = self._numbers("nvmlDeviceGetCurrentClocksThrottleReasons")
         processes = [gpu.processes("nvmlDeviceGetComputeRunningProcesses") for gpu in self._gpus]
         return msgspec.structs.replace(
-            load,
+            activity,
             gpu_processes=tuple(itertools.chain.from_iterable(processes)),
             gpu_busy_share=busy_share,
             sm_clock_mhz=min(
@@ -132,45 +132,45 @@ def _open_gpu(uuid: str, library: Any) -> DeviceReader | None:  # noqa: ANN401 -
 
 
 #: Observes the machine for some seconds.
-ReadLoad: TypeAlias = Callable[[float], MachineActivity]
+ReadActivity: TypeAlias = Callable[[float], MachineActivity]
 
 
-def activity_reader(machine: Machine, gpus: Sequence[str], context: Context) -> ReadLoad:
+def activity_reader(machine: Machine, gpus: Sequence[str], context: Context) -> ReadActivity:
     """Return a function that observes the processors, and the GPUs with these UUIDs."""
     reader = ActivityReader(machine.cpu.usable_processors, gpus)
     return lambda seconds: reader.read(seconds, context.clock, context.sleep)
 
 
-def check_now(read: ReadLoad, limits: QuietLimits, seconds: float | None = None) -> QuietCheck:
+def check_now(read: ReadActivity, limits: QuietLimits, seconds: float | None = None) -> QuietCheck:
     """Observe the machine for `seconds`, else for those of `limits`; return what was found."""
-    load = read(limits.sample_seconds if seconds is None else seconds)
-    return QuietCheck(load=load, problems=find_problems(load, limits))
+    activity = read(limits.sample_seconds if seconds is None else seconds)
+    return QuietCheck(activity=activity, problems=find_problems(activity, limits))
 
 
-def find_problems(load: MachineActivity, limits: QuietLimits) -> tuple[QuietProblem, ...]:
+def find_problems(activity: MachineActivity, limits: QuietLimits) -> tuple[QuietProblem, ...]:
     """Return what keeps the machine from being quiet; empty if it is quiet.
 
     A figure that the machine does not report is not a problem.
     """
-    needed = load.usable_processors * (1 - limits.most_busy_share)
+    needed = activity.usable_processors * (1 - limits.most_busy_share)
     found: dict[QuietProblem, bool] = {
         # A cgroup may allow fewer processors than the host has: others may keep the rest busy.
-        "cpu-busy": load.idle_processors is not None and load.idle_processors < needed,
-        "cpu-stolen": (load.stolen_share or 0.0) > limits.most_stolen_share,
-        "gpu-processes": bool(load.gpu_processes),
-        "gpu-busy": (load.gpu_busy_share or 0.0) > limits.most_gpu_busy_share,
-        "gpu-clocks-held-down": bool(load.clocks_held_down),
+        "cpu-busy": activity.idle_processors is not None and activity.idle_processors < needed,
+        "cpu-stolen": (activity.stolen_share or 0.0) > limits.most_stolen_share,
+        "gpu-processes": bool(activity.gpu_processes),
+        "gpu-busy": (activity.gpu_busy_share or 0.0) > limits.most_gpu_busy_share,
+        "gpu-clocks-held-down": bool(activity.clocks_held_down),
     }
     return tuple(problem for problem, applies in found.items() if applies)
 
 
 def wait_until_quiet(
-    read: ReadLoad,
+    read: ReadActivity,
     limits: QuietLimits,
     allowed_seconds: float,
     clock: Callable[[], float],
 ) -> Iterator[QuietChecked]:
-    """Check the load, and check it again until the machine is quiet or `allowed_seconds` are over.
+    """Check what else runs, and again until the machine is quiet or `allowed_seconds` are over.
 
     Yield the first check, each one whose problems differ from those before it, and the last one.
     """

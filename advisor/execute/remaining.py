@@ -128,7 +128,7 @@ def _findings(state: RunState, workflow: Workflow) -> dict[str, str]:
     if varying is not None:
         found["nondeterministic"] = f"the outputs of {varying} vary"
     references = state.processes.get(REFERENCE, ())
-    loaded = references[-1].loaded if references else None
+    loaded = references[-1].opened if references else None
     if loaded is not None and loaded.convolutions >= LEAST_CONVOLUTIONS:
         found["convolutions"] = f"the model has {loaded.convolutions} layers that convolve images"
     return found

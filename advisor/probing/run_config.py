@@ -60,8 +60,8 @@ class RunConfig:
     def deadlines(self) -> Deadlines:
         """Seconds of the phases of a worker, with those that the user has set."""
         deadlines = self.catalogue.presets.deadlines
-        own = self.question.max_load_seconds
-        return msgspec.structs.replace(deadlines, load=own or deadlines.load)
+        own = self.question.max_open_seconds
+        return msgspec.structs.replace(deadlines, open=own or deadlines.open)
 
     @property
     def threads(self) -> int:

@@ -16,7 +16,7 @@ from probes.wire.outcome import Failure, Phase
 
 #: Options that set the deadline of a phase.
 OPTIONS_OF_DEADLINES: dict[Phase, str] = {
-    "load": "--max-load-seconds",
+    "open": "--max-open-seconds",
     "build": "--max-build-seconds, or --max-build-times for single workflows",
     "new-shapes": "--max-build-seconds",
 }
@@ -76,7 +76,7 @@ def exit_failure(worker: Worker) -> Failure:
     status = worker.popen.wait()
     if os.path.lexists(worker.directory / SKIPPED_FILE):
         return skipped_by_user(worker.phase)
-    if status >= 0 and worker.phase == "load":
+    if status >= 0 and worker.phase == "open":
         return Failure(
             "model-refused",
             worker.phase,

@@ -64,14 +64,14 @@ class TokenStep(NamedTuple):
     answer: type[Event] | None = None
 
 
-BUILD_PHASES: tuple[Phase, ...] = ("load", "build", "correctness")
+BUILD_PHASES: tuple[Phase, ...] = ("open", "build", "correctness")
 WARMUP_PHASES: tuple[Phase, ...] = ("warmup", "measure")
 #: By the token, or its first word; `start` is the time before the first one.
 STEPS = {
     "start": TokenStep("start", ("import",), Imported),
-    "create": TokenStep("load", ("load",), Created),
-    "build": TokenStep("load", BUILD_PHASES + WARMUP_PHASES, Ready),
-    "build hold": TokenStep("load", BUILD_PHASES, Prepared),
+    "create": TokenStep("open", ("open",), Created),
+    "build": TokenStep("open", BUILD_PHASES + WARMUP_PHASES, Ready),
+    "build hold": TokenStep("open", BUILD_PHASES, Prepared),
     "warm": TokenStep("warmup", WARMUP_PHASES, Ready),
     "peaks": TokenStep("measure", ("measure",), Ready),
     "outputs": TokenStep("correctness", ("correctness",)),
@@ -237,7 +237,7 @@ class Worker:
         seconds = {
             "start": deadlines.start,
             "import": deadlines.imports,
-            "load": deadlines.load,
+            "open": deadlines.open,
             "build": min(self.max_build_seconds, self.remaining_build_seconds),
             "correctness": min(deadlines.correctness, self.correctness_seconds),
             "warmup": deadlines.warmup,

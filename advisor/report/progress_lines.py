@@ -31,7 +31,7 @@ from probes.wire.outcome import Failure, Outcome
 
 #: Phases that take long enough for a line of their own: of arms, and of the reference worker.
 SLOW_PHASES = {"import", "build"}
-SLOW_REFERENCE_PHASES = {"load", "correctness"}
+SLOW_REFERENCE_PHASES = {"open", "correctness"}
 PHASE_TITLES = {"correctness": "outputs"}
 
 

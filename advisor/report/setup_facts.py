@@ -185,19 +185,19 @@ def _machine_facts(answer: Answer) -> list[tuple[str, str]]:
             "processor",
             f"{cpu.model}, {cpu.physical_cores} cores, {format_mebibytes(cpu.memory_bytes)} MiB",
         ),
-        *_load_facts(answer),
+        *_quiet_facts(answer),
         ("kernel", machine.kernel),
         ("Python", f"{machine.software.version}, {packages}"),
     ]
 
 
-def _load_facts(answer: Answer) -> list[tuple[str, str]]:
-    check = answer.load_check
+def _quiet_facts(answer: Answer) -> list[tuple[str, str]]:
+    check = answer.quiet_check
     if check is None:
         return []
-    problems = [describe_problem(problem, check.load) for problem in check.problems]
+    problems = [describe_problem(problem, check.activity) for problem in check.problems]
     waited = f", after {check.waited_seconds:.0f} s of waiting" if check.waited_seconds else ""
-    return [("load before measuring", ("; ".join(problems) or "quiet") + waited)]
+    return [("other work beforehand", ("; ".join(problems) or "quiet") + waited)]
 
 
 def _batch_sizes(answer: Answer) -> str:

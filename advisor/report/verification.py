@@ -31,7 +31,7 @@ from advisor.text_format import format_interval, format_milliseconds
 from probes.wire.facts import EACH_CALL
 from probes.wire.shape import Shape
 
-SCHEMA: Final = "p3-advisor/verification/2"
+SCHEMA: Final = "p3-advisor/verification/3"
 
 Result = Literal["holds", "faster", "slower", "wrong", "undecided"]
 
@@ -71,8 +71,8 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     baseline_seconds: float | None
     #: The present versions that differ from the measured ones, by package.
     changed_versions: dict[str, str]
-    #: The load of the machine before.
-    load_check: QuietCheck
+    #: What else ran on the machine before.
+    quiet_check: QuietCheck
 
 
 def verify(
@@ -115,7 +115,7 @@ def verify(
         seconds_reached=typical[0] if typical else None,
         baseline_seconds=typical[1] if typical else None,
         changed_versions=changed_versions(prepared.found.requirements, pair.versions),
-        load_check=check,
+        quiet_check=check,
     )
 
 
@@ -290,12 +290,12 @@ def render(found: Verification) -> str:
     compared = agree if found.compared else "not compared: they differ from call to call"
     lines.append(f"  outputs: {found.problem or compared}")
     changed = ", ".join(f"{name} is now {now}" for name, now in found.changed_versions.items())
-    check, unsteady = found.load_check, ""
+    check, unsteady = found.quiet_check, ""
     if found.speedup_reached is not None:
         low, high = bounds(found.speedup_reached)
         fastest = low if high == found.speedup_reached.value else high
         unsteady = f"{fastest:.2f}x" if high > low * (1 + found.tolerance) else ""
-    busy = "; ".join(describe_problem(each, check.load) for each in check.problems)
+    busy = "; ".join(describe_problem(each, check.activity) for each in check.problems)
     further = {
         "the times of the calls vary; the fastest ones of both give ": unsteady,
         "changed since: ": changed,
@@ -319,7 +319,7 @@ def _next_step(found: Verification) -> str:
     if shows_nothing(found.speedup, found.tolerance):
         resume = f"p3-advisor resume {found.run_id} --wait-for-quiet 5min"
         return f"measure the speed-up itself again: {resume}"
-    if found.load_check.problems:
+    if found.quiet_check.problems:
         return f"stop the other work on this machine, then {again}"
     stays = "undecided" if found.result == "undecided" else "slower"
     return f"time it for longer: {again} --seconds 30; if it stays {stays}, p3-advisor recommend"

@@ -165,7 +165,7 @@ class Run:
                 f"{file} cannot be read: {problem.strerror}", "see p3-advisor history"
             ) from problem
         except DECODE_ERRORS as problem:
-            raise RunFileError(f"{file} is damaged: {problem}", SEE_HISTORY) from problem
+            raise _not_decoded(file, problem) from problem
 
     def events(self) -> list[LoggedEvent]:
         """Read all complete events."""
@@ -192,7 +192,7 @@ class Run:
             events = [EVENTS.decode(line) for line in lines]
         except DECODE_ERRORS as problem:
             self.header()  # which raises another error for a newer version
-            raise RunFileError(f"{self._events} is damaged: {problem}", SEE_HISTORY) from problem
+            raise _not_decoded(self._events, problem) from problem
         return events, len(content) - len(partial)
 
     def _unreadable(self, problem: OSError) -> RunFileError:
@@ -287,6 +287,16 @@ class Run:
             content = self._events.read_bytes()
             if not content.endswith(b"\n"):
                 os.truncate(self._events, content.rfind(b"\n") + 1)
+
+
+def _not_decoded(file: pathlib.Path, problem: Exception) -> RunFileError:
+    """Return the error for a file that is no JSON, or JSON with other fields than those of now."""
+    if isinstance(problem, msgspec.ValidationError):
+        return RunFileError(
+            f"{file} was written by another version of p3-advisor, or changed: {problem}",
+            "read it with the version that wrote it, or measure again",
+        )
+    return RunFileError(f"{file} is damaged: {problem}", SEE_HISTORY)
 
 
 def _lock(file: io.TextIOWrapper) -> bool:

@@ -167,7 +167,7 @@ def find_quiet_problems(drafted: DraftRun, context: Context) -> tuple[str, ...]:
     limits = drafted.catalogue.presets.quiet
     read = quiet.activity_reader(drafted.machine, drafted.question.gpus, context)
     check = quiet.check_now(read, limits)
-    return tuple(describe_problem(problem, check.load) for problem in check.problems)
+    return tuple(describe_problem(problem, check.activity) for problem in check.problems)
 
 
 def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:

@@ -126,7 +126,7 @@ def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
             return "measure"
         phase: RowPhase = "final-check" if process.phase == "done" else process.phase
         return phase if phase in FURTHER_STAGES else "measured" if process.visits else "ready"
-    if process.imported is not None and process.loaded is None and process.phase == "import":
+    if process.imported is not None and process.opened is None and process.phase == "import":
         return "imported"
     return process.phase
 
@@ -136,7 +136,7 @@ def _progress(process: ProcessState, phase: RowPhase, shapes: int) -> str:
         return f"{len(process.load_blocks)} blocks"
     if phase == "done" or process.ready:
         return f"{len(process.visits)} rounds" if process.visits else ""
-    if process.loaded is not None and shapes > 1:
+    if process.opened is not None and shapes > 1:
         return f"{len(process.warmed_up)}/{shapes} shapes"
     return ""
 
@@ -172,7 +172,7 @@ def current_stage(
 
 
 def waits_for_quiet(state: RunState) -> bool:
-    check = state.load_check
+    check = state.quiet_check
     if check is None or not check.problems:
         return False
     return check.waited_seconds < check.allowed_seconds
@@ -180,7 +180,7 @@ def waits_for_quiet(state: RunState) -> bool:
 
 def describe_wait(state: RunState, now: float) -> str:
     """Return how long a run still waits for a quiet machine; empty if it does not wait."""
-    check = state.load_check
+    check = state.quiet_check
     if check is None or not waits_for_quiet(state):
         return ""
     left = max(check.allowed_seconds - check.waited_seconds - (now - state.at), 0.0)
@@ -237,7 +237,7 @@ def remaining_seconds(state: RunState, question: Question, now: float) -> float 
     """
     if waits_for_quiet(state):
         return None
-    waited = state.load_check.waited_seconds if state.load_check else 0.0
+    waited = state.quiet_check.waited_seconds if state.quiet_check else 0.0
     left = state.resumed_at + waited + question.seconds - now
     return left if 0 < left < math.inf else None
 

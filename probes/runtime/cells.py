@@ -58,7 +58,7 @@ def create_model(job: Job) -> None:
 
     Nothing for a stack that does not open models with PyTorch.
     """
-    job.channel.start_phase("load")
+    job.channel.start_phase("open")
     by_request = sys.modules.get("probes.subjects.by_request")
     if by_request is not None:
         by_request.create_ahead(job.request)
@@ -68,14 +68,14 @@ def create_model(job: Job) -> None:
 def load_subject(job: Job) -> None:
     """Open the model."""
     request, channel = job.request, job.channel
-    channel.start_phase("load")
+    channel.start_phase("open")
     if request.task not in getattr(job.workflow, "TASKS", (protocol.FORWARD,)):
         message = f"this release of p3-advisor does not measure it for the task {request.task}"
         raise UnsupportedError(message)
     subject: Subject = job.workflow.open_subject(request)
     refuse_unsupported_dtype(subject, request)
     channel.send(
-        events.Loaded(
+        events.Opened(
             subject.parameters,
             subject.parameter_bytes,
             subject.unit,
@@ -108,7 +108,7 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
         if request.subject["kind"] in FIXED_PRECISION
         else f"measure the model in another precision: --dtype {supported[0]}"
     )
-    raise FailureError(Failure("unsupported", "load", reason, fix))
+    raise FailureError(Failure("unsupported", "open", reason, fix))
 
 
 def build_cells(job: Job) -> dict[Shape, ProgramCell]:

@@ -156,7 +156,7 @@ def classify(
     if phase in {"start", "import"}:
         return Failure("unsupported", phase, f"the stack cannot be imported: {reason}")
     is_reference = request is not None and request.role == "reference"
-    if phase == "load" or (is_reference and phase == "correctness"):
+    if phase == "open" or (is_reference and phase == "correctness"):
         return blame_model(problem, phase, reason, request)
     return refused_export(problem, phase) or Failure("build-failed", phase, reason)
 
@@ -176,9 +176,9 @@ def blame_model(
     missing = (name or "").partition(".")[0]
     # The name comes from the model's code and becomes part of a command.
     if MODULE_NAME.fullmatch(missing) and importlib.util.find_spec(missing) is None:
-        return Failure("model-refused", "load", reason, missing_module=missing)
+        return Failure("model-refused", "open", reason, missing_module=missing)
     fix = "open the model in the same interpreter without p3-advisor, and fix the error"
-    return Failure("model-refused", "load", reason, fix)
+    return Failure("model-refused", "open", reason, fix)
 
 
 def refused_export(problem: BaseException, phase: Phase) -> Failure | None:

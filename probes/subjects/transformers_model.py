@@ -129,7 +129,7 @@ def find_own_class(config: Any, subject: dict[str, Any]) -> Any:
 
 
 def describe_missing(missing: tuple[str, ...]) -> dict[str, str]:
-    """Return what was done about weights that the files lack, as `events.Loaded` has it."""
+    """Return what was done about weights that the files lack, as `events.Opened` has it."""
     if not missing:
         return {}
     return {"the weights": f"lack {len(missing)}, such as {missing[0]}, made at random instead"}

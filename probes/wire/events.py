@@ -51,7 +51,7 @@ class Created(Event):
 
 
 @dataclasses.dataclass(frozen=True)
-class Loaded(Event):
+class Opened(Event):
     """The model is in memory."""
 
     #: Number of parameters and their bytes; None where the format does not state them.
@@ -65,7 +65,7 @@ class Loaded(Event):
     adjusted: dict[str, str] = dataclasses.field(default_factory=dict)
     #: Number of layers that convolve images.
     convolutions: Count = 0
-    event: Literal["loaded"] = "loaded"
+    event: Literal["opened"] = "opened"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Literal
 Phase = Literal[
     "start",
     "import",
-    "load",
+    "open",
     "build",
     "correctness",
     "warmup",

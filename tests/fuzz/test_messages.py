@@ -29,8 +29,8 @@ ARM = "exported"
 #: What an honest worker does for a token: phases, and the event with which it answers.
 HONEST: dict[str, list[str]] = {
     "start": ["import", "imported"],
-    "build": ["load", "build", "correctness", "warmup", "measure", "ready"],
-    "build hold": ["load", "build", "correctness", "prepared"],
+    "build": ["open", "build", "correctness", "warmup", "measure", "ready"],
+    "build hold": ["open", "build", "correctness", "prepared"],
     "warm": ["warmup", "measure", "ready"],
     "peaks": ["measure", "ready"],
     "visit 1 0": ["block_timed"],

@@ -112,7 +112,7 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
         session.refresh()
     failure = expect_failure(session.state.processes["quick"][0].outcome, "skipped")
     assert failure.skip_cause == "user"
-    check = session.state.load_check
+    check = session.state.quiet_check
     assert check is not None
     assert check.allowed_seconds == 0.5
 

@@ -224,14 +224,16 @@ def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
 
 def test_no_time_is_counted_and_no_stage_named_while_the_run_waits_for_a_quiet_machine() -> None:
     state = builders.run_state({}, opened={}, closed={})
-    load = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=0.0, stolen_share=0.0)
+    activity = MachineActivity(
+        seconds=1.0, usable_processors=2, idle_processors=0.0, stolen_share=0.0
+    )
     busy: tuple[QuietProblem, ...] = ("cpu-busy",)
     cases = ((0.0, busy, None), (30.0, busy, None), (60.0, busy, 70.0), (30.0, (), 40.0))
     for waited, problems, left in cases:
         check = QuietCheck(
-            load=load, problems=problems, waited_seconds=waited, allowed_seconds=60.0
+            activity=activity, problems=problems, waited_seconds=waited, allowed_seconds=60.0
         )
-        waiting = msgspec.structs.replace(state, load_check=check, finished=False)
+        waiting = msgspec.structs.replace(state, quiet_check=check, finished=False)
         assert remaining_seconds(waiting, LIMITED, 90.0) == left
         assert ("quiet" in stage_of(waiting)) == (left is None)
         told = describe_wait(waiting, waiting.at + 20.0)

@@ -133,14 +133,14 @@ run under the cursor. H lists all stored runs."""
 
 
 def describe_machine(machine: Machine | None) -> str:
-    """Return the GPUs with driver and memory, or the processor, and the present load."""
+    """Return the GPUs with driver and memory, or the processor, and the load average."""
     if machine is None:
         return "This machine: detecting ..."
-    load = os.getloadavg()[0]
+    average = os.getloadavg()[0]
     cpu = machine.cpu
     processors = (
         f"{text.printable(cpu.model or 'processor', 40)}, {cpu.usable_processors} cores,"
-        f" {cpu.memory_bytes / GIBIBYTE:.0f} GiB, load {load:.1f}"
+        f" {cpu.memory_bytes / GIBIBYTE:.0f} GiB, load average {average:.1f}"
     )
     gpus = [
         f"{text.printable(gpu.name, 40)}, {gpu.memory_bytes / GIBIBYTE:.0f} GiB,"

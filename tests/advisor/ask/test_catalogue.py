@@ -274,12 +274,12 @@ def test_facts_of_an_arm_and_those_for_a_question_hold_together() -> None:
 
 def test_the_limits_of_a_quiet_machine_are_far_above_the_loads_before_kept_runs() -> None:
     limits = builders.shipped_catalogue().presets.quiet
-    checks = [read_run(file.name).load_check for file in EVIDENCE.glob("*.json")]
+    checks = [read_run(file.name).quiet_check for file in EVIDENCE.glob("*.json")]
     shares = [
         (
-            1 - (check.load.idle_processors or 0.0) / check.load.usable_processors,
-            check.load.stolen_share or 0.0,
-            check.load.gpu_busy_share or 0.0,
+            1 - (check.activity.idle_processors or 0.0) / check.activity.usable_processors,
+            check.activity.stolen_share or 0.0,
+            check.activity.gpu_busy_share or 0.0,
         )
         for check in checks
         if check is not None and not check.problems

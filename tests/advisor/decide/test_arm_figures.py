@@ -11,7 +11,7 @@ import builders
 import msgspec
 import pytest
 from builders import BASELINE
-from recorded_runs import LOADED
+from recorded_runs import OPENED
 
 from advisor.decide import arm_figures
 from advisor.decide.summary import summarise
@@ -178,7 +178,7 @@ def metrics_of(
             builders.visits(seconds, batch_size=4), first_token_seconds
         )
     ]
-    own: dict[str, Any] = {"loaded": dataclasses.replace(LOADED, units_per_sample=output_tokens)}
+    own: dict[str, Any] = {"opened": dataclasses.replace(OPENED, units_per_sample=output_tokens)}
     if stored_bytes is not None:
         own["engaged"] = Engagement(share=1.0, proof="", facts={}, weight_bytes=stored_bytes)
     reference = ProcessState(workloads={Shape(4): workload}, peaks=peaks)
@@ -220,7 +220,7 @@ def test_latencies_and_utilisation_follow_from_calls_for_one_and_all_tokens() ->
 
 
 def test_quantised_weights_use_less_of_the_memory_bandwidth() -> None:
-    native = builders.known(LOADED.parameter_bytes)
+    native = builders.known(OPENED.parameter_bytes)
     # A step reads some of the weights, and the cache of 256 bytes.
     read = native // 5
     workload = dataclasses.replace(WORKLOAD, step_bytes=read + 256)

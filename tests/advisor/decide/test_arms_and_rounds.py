@@ -17,7 +17,7 @@ from advisor.decide.rounds import is_valid, last_ready_process, log_median_secon
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import BlockTimed, Built, Loaded, Workload
+from probes.wire.events import BlockTimed, Built, Opened, Workload
 from probes.wire.outcome import Failure, Outcome, Phase
 from probes.wire.shape import Shape
 
@@ -247,13 +247,13 @@ def test_the_noise_floor_needs_two_rounds_of_the_duplicate() -> None:
 
 def test_throughput_is_in_samples_or_tokens() -> None:
     samples = summarise(run_with(0.1, 0.1), RACES)
-    text = Loaded(
+    text = Opened(
         parameters=None,
         parameter_bytes=None,
         unit="tokens",
         units_per_sample=32,
     )
-    tokens = summarise(run_with(0.1, 0.1, loaded=text), RACES)
+    tokens = summarise(run_with(0.1, 0.1, opened=text), RACES)
     throughputs = [only_measurement(results).cells[0].throughput for results in (samples, tokens)]
     assert [each.value for each in throughputs] == pytest.approx([10, 320])
     assert [each.unit for each in throughputs] == ["samples/s", "tokens/s"]

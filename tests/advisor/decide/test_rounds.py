@@ -139,8 +139,8 @@ def failure(status: FailureStatus, phase: Phase, fix: str | None = None) -> Outc
     ("outcome", "name", "reason", "next_step"),
     [
         (failure("model-failed", "build", "mend it"), "model-call", "r", "mend it"),
-        (failure("model-refused", "load", "mend it"), "model-refused", "r", "mend it"),
-        (failure("model-refused", "load"), "model-refused", "r", "pip install timm"),
+        (failure("model-refused", "open", "mend it"), "model-refused", "r", "mend it"),
+        (failure("model-refused", "open"), "model-refused", "r", "pip install timm"),
         (failure("disk-full", "build", "mend it"), "not-writable", "r", "mend it"),
         (failure("incorrect", "correctness"), "nothing-viable", "r", "seed"),
         (failure("incorrect", "measure", "mend it"), "nothing-viable", "r", "mend it"),

@@ -39,7 +39,7 @@ FAULT = KnownFault(
 )
 NEXT_STEP = "ask for another precision: its products are wrong (https://example.org/1)"
 FAULTY = [workflow for workflow in builders.shipped_catalogue().workflows if workflow.faults]
-MISSING = Failure("model-refused", phase="load", reason="no module", missing_module="timm")
+MISSING = Failure("model-refused", phase="open", reason="no module", missing_module="timm")
 OWN = Environment(kind="own", name="openvino")
 CUDA = Environment(kind="own", name="openvino-cuda")
 
@@ -100,7 +100,7 @@ def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
 
 
 def test_a_refused_model_counts_as_a_failed_build() -> None:
-    assert status_of(Failure("model-refused", phase="load", reason="r")) == "build-failed"
+    assert status_of(Failure("model-refused", phase="open", reason="r")) == "build-failed"
 
 
 def header_with(

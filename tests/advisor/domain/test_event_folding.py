@@ -36,8 +36,8 @@ from probes.wire.events import (
     Engagement,
     Event,
     Imported,
-    Loaded,
     MemoryRead,
+    Opened,
     PhaseStarted,
     Ready,
     WarmedUp,
@@ -50,7 +50,7 @@ IMPORTED = Imported(
     versions={"torch": "2.12.0"},
     settings={},
 )
-LOADED = Loaded(
+OPENED = Opened(
     parameters=1,
     parameter_bytes=4,
     unit="samples",
@@ -84,7 +84,7 @@ def test_every_worker_event_is_kept() -> None:
     process = process_after(
         PhaseStarted(phase="build", shape=Shape(4)),
         IMPORTED,
-        LOADED,
+        OPENED,
         *BUILT,
         *CHECKED,
         ENGAGED,
@@ -98,7 +98,7 @@ def test_every_worker_event_is_kept() -> None:
     assert process == ProcessState(
         phase="build",
         imported=IMPORTED,
-        loaded=LOADED,
+        opened=OPENED,
         built={Shape(1): BUILT[0], Shape(4): BUILT[1]},
         checked={Shape(1): CHECKED[0], Shape(4): CHECKED[1]},
         engaged=ENGAGED,
@@ -166,7 +166,7 @@ def test_resuming_a_run_changes_only_number_and_time() -> None:
     assert state == msgspec.structs.replace(before, seq=2, at=9.0, resumed_at=9.0)
 
 
-STARTUP_EVENTS: tuple[Event, ...] = (IMPORTED, LOADED, *BUILT, *WARM, Ready())
+STARTUP_EVENTS: tuple[Event, ...] = (IMPORTED, OPENED, *BUILT, *WARM, Ready())
 ALL_EVENTS = builders.events(
     Planned(plan=builders.plan("compiled")),
     WorkerSpawned(arm=BASELINE, process=0),
@@ -210,7 +210,7 @@ BLOCK = {
     "began": -2.0,
     "ended": -1.0,
 }
-REFUSED = {"status": "model-refused", "phase": "load", "reason": "r"}
+REFUSED = {"status": "model-refused", "phase": "open", "reason": "r"}
 LOAD = LoadMeasured(arm="a", process=0, rate=1.0, seconds=1.0, requests=(), discarded=False)
 
 
@@ -303,7 +303,7 @@ def test_numbers_that_are_not_finite_are_refused(text: bytes) -> None:
         ({"failure": {**REFUSED, "status": "delighted"}}, Outcome),
         ({"failure": {**REFUSED, "phase": "teatime"}}, Outcome),
         ({"failure": {**REFUSED, "missing_module": "x; rm -rf /"}}, Outcome),
-        ({"failure": {"status": "unsupported", "phase": "load"}}, Outcome),
+        ({"failure": {"status": "unsupported", "phase": "open"}}, Outcome),
     ],
 )
 def test_unknown_events_and_failures_are_refused(message: object, kind: Any) -> None:
@@ -312,7 +312,7 @@ def test_unknown_events_and_failures_are_refused(message: object, kind: Any) -> 
 
 
 def test_an_outcome_has_a_failure_or_none() -> None:
-    refused = Failure("model-refused", "load", "r", missing_module="timm")
+    refused = Failure("model-refused", "open", "r", missing_module="timm")
     message = encoded({"failure": {**REFUSED, "missing_module": "timm"}})
     assert decode(message, Outcome) == Outcome(refused)
     assert decode(b'{"failure": null}', Outcome) == Outcome()

@@ -185,8 +185,8 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
         catalogue=builders.catalogue(images, earlier_runs=figures),
     )
     process = builders.process()
-    loaded = dataclasses.replace(builders.known(process.loaded), convolutions=layers)
-    reference = msgspec.structs.replace(process, loaded=loaded)
+    loaded = dataclasses.replace(builders.known(process.opened), convolutions=layers)
+    reference = msgspec.structs.replace(process, opened=loaded)
     state = builders.run_state({"images": process, REFERENCE: reference})
     found = remaining.arms_to_add(state, header, Store(tmp_path))
     arms = [arm for each in found for arm in each.added]

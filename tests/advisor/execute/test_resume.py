@@ -315,8 +315,8 @@ def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
     assert "big" not in failed_arms(msgspec.structs.replace(state, processes=retried))
 
 
-REFUSED = Outcome(Failure("model-refused", phase="load", reason="it has no weights"))
-FULL = Outcome(Failure("disk-full", phase="load", reason="the disk is full"))
+REFUSED = Outcome(Failure("model-refused", phase="open", reason="it has no weights"))
+FULL = Outcome(Failure("disk-full", phase="open", reason="the disk is full"))
 
 
 def make_run(store: Store, run_id: str, outcome: Outcome | None = None) -> None:

@@ -174,7 +174,7 @@ def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("P3_ADVISOR_FAKE_LOAD_SECONDS", "3600")
-    run = prepare(RunOptions(max_load_seconds=1.0, batch_sizes="1"), context)
+    run = prepare(RunOptions(max_open_seconds=1.0, batch_sizes="1"), context)
     with pytest.raises(UserError) as problem:
         exhaust(execute(run, context))
-    assert "--max-load-seconds" in problem.value.next_step
+    assert "--max-open-seconds" in problem.value.next_step

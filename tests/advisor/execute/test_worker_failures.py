@@ -112,7 +112,7 @@ def test_an_arm_without_a_failure_completes(run: Run, arm: str) -> None:
 def test_the_load_of_the_machine_is_recorded_before_its_workers(run: Run, answer: Answer) -> None:
     kinds = [type(event.run_event).__name__ for event in run.events()]
     assert kinds.index("QuietChecked") < kinds.index("WorkerSpawned")
-    assert builders.known(answer.load_check).load.usable_processors >= 1
+    assert builders.known(answer.quiet_check).activity.usable_processors >= 1
 
 
 def test_only_arms_without_a_failure_have_measurements(answer: Answer) -> None:

@@ -43,7 +43,7 @@ from probes.wire.events import (
     BlockTimed,
     Created,
     Imported,
-    Loaded,
+    Opened,
     PhaseStarted,
     Ready,
     WarmedUp,
@@ -91,13 +91,13 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: WorkerSession) ->
         Workload(shape=Shape(4), flops=512),
     ]
     assert len(worker_events_of(up, Imported, "quick")) == 1
-    assert not worker_events_of(up, Loaded, "quick"), "nothing is built before its turn"
+    assert not worker_events_of(up, Opened, "quick"), "nothing is built before its turn"
 
     built = list(session.build("quick"))
     phases = [(each.phase, each.shape) for each in worker_events_of(built, PhaseStarted)]
     of_a_size = [(phase, Shape(size)) for phase in ("build", "correctness") for size in (2, 4)]
     assert phases == [
-        ("load", None),
+        ("open", None),
         *of_a_size,
         ("warmup", Shape(2)),
         ("warmup", Shape(4)),
@@ -174,7 +174,7 @@ def test_models_are_created_before_the_reference_has_written_its_outputs(
     assert worker_events_of(received, Ready, REFERENCE)
     built = list(session.build(QUICK.id))
     assert len(worker_events_of([*received, *built], Created, QUICK.id)) == 1
-    assert len(worker_events_of(built, Loaded, QUICK.id)) == 1
+    assert len(worker_events_of(built, Opened, QUICK.id)) == 1
     assert session.is_warmed_up(QUICK.id)
     assert outcomes_by_arm([*built, *session.finish_reference()]) == {REFERENCE: Outcome()}
 

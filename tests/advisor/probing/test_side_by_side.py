@@ -185,7 +185,7 @@ def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: WorkerSession
 
     def pauses() -> bool:
         """Pause when `prepared` is in the file of events and the supervisor has not read it."""
-        if not builds.running or session.workers[QUICK.id].phase != "load":
+        if not builds.running or session.workers[QUICK.id].phase != "open":
             return False
         events = session.workers[QUICK.id].directory / protocol.EVENTS
         workers.wait_until(lambda: '"prepared"' in events.read_text())

@@ -46,7 +46,7 @@ respond()
 """
     worker = start(supervisor, tmp_path, source, token="build")
     assert messages_until_end(supervisor, worker) == [
-        PhaseStarted(phase="load", shape=None),
+        PhaseStarted(phase="open", shape=None),
         Engagement(share=1.0, proof="counters", facts={}),
         Ready(),
         Outcome(),
@@ -351,12 +351,12 @@ def test_each_phase_has_its_own_deadline(
     assert failure.phase == phase
     assert "last line" in failure.reason
     assert f"{SECONDS[phase]} s" in failure.reason
-    assert (failure.fix is not None) == (phase in {"load", "build", "new-shapes"})
+    assert (failure.fix is not None) == (phase in {"open", "build", "new-shapes"})
     assert worker.popen.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
-    ("token", "phase"), [("build", "load"), ("visit 1 1", "measure"), ("stop", "done")]
+    ("token", "phase"), [("build", "open"), ("visit 1 1", "measure"), ("stop", "done")]
 )
 def test_a_token_starts_the_deadline_of_its_phase(
     token: str, phase: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path

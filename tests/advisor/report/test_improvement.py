@@ -30,7 +30,7 @@ from advisor.report import improvement, text_report
 from advisor.report.answer import short_answer_lines
 from advisor.report.improvement import Tried
 from advisor.store.store import Store
-from probes.wire.events import Loaded
+from probes.wire.events import Opened
 from probes.wire.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from advisor.report.verification import PreparedPair
 
 EAGER = builders.BASELINE
-FLOAT32 = Loaded(
+FLOAT32 = Opened(
     parameters=10,
     parameter_bytes=40,
     unit="samples",
@@ -52,8 +52,8 @@ def no_flags(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(improvement, "detect_cpu_flags", lambda: frozenset({"avx2"}))
 
 
-def state(loaded: Loaded = FLOAT32) -> RunState:
-    return builders.run_state({EAGER: builders.process(loaded=loaded)})
+def state(loaded: Opened = FLOAT32) -> RunState:
+    return builders.run_state({EAGER: builders.process(opened=loaded)})
 
 
 def titles(run: RunState | None = None, *, capability: str = "", **question: Any) -> list[str]:

@@ -40,7 +40,7 @@ def phase_started(
 
 
 def ended(arm: str, status: FailureStatus, reason: str) -> WorkerEnded:
-    failure = Failure(status, phase="load", reason=reason)
+    failure = Failure(status, phase="open", reason=reason)
     return WorkerEnded(arm=arm, process=0, outcome=Outcome(failure))
 
 
@@ -55,7 +55,7 @@ def ended(arm: str, status: FailureStatus, reason: str) -> WorkerEnded:
         (phase_started("build", 16), "compiled: build, batch size 16"),
         (ended("compiled", "crashed", "it fell"), "compiled: crashed, it fell"),
         (ended(REFERENCE, "model-refused", "no input"), f"{REFERENCE}: model-refused, no input"),
-        (phase_started("load", arm=REFERENCE), f"{REFERENCE}: load"),
+        (phase_started("open", arm=REFERENCE), f"{REFERENCE}: open"),
         (phase_started("correctness", 4, arm=REFERENCE), f"{REFERENCE}: outputs, batch size 4"),
         (
             RaceOpened(shape=Shape(4), arms=("one", "two")),
@@ -79,7 +79,7 @@ def test_slow_steps_and_results_have_a_line(run_event: RunEvent, line: str) -> N
         WorkerSpawned(arm="compiled", process=0),
         phase_started("warmup", 1),
         phase_started("build", 1, arm=REFERENCE),
-        phase_started("load"),
+        phase_started("open"),
         WorkerReported(arm="compiled", process=0, worker_event=Ready()),
         WorkerReported(arm="compiled", process=0, worker_event=builders.visits([0.1])[0]),
         DeviceMemory(arm="compiled", process=0, peak_bytes=2),

@@ -93,7 +93,7 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
     ) -> Verification:
         monkeypatch.setattr(verification, "run_pair", (machine or Machine()).run_pair)
         activity = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=0.0)
-        check = QuietCheck(load=activity, problems=problems)
+        check = QuietCheck(activity=activity, problems=problems)
         monkeypatch.setattr(verification, "check_now", lambda *_: check)
         run = run or measured()
         cells = (timed_cell(shape=Shape(1), speedup=SPEEDUP),)

@@ -117,8 +117,8 @@ def test_each_event_is_written_before_its_notification(
 
 def test_the_phase_is_kept_for_the_response(channel: Channel) -> None:
     phases = [channel.phase]
-    channel.start_phase("load")
-    assert [*phases, channel.phase] == ["start", "load"]
+    channel.start_phase("open")
+    assert [*phases, channel.phase] == ["start", "open"]
 
 
 def test_a_full_pipe_of_notifications_does_not_block(

@@ -71,15 +71,15 @@ def test_a_cause_that_the_reason_quotes_is_not_repeated() -> None:
     ("problem", "phase", "status"),
     [
         (FailureError(Failure("incorrect", "done", "wrong")), "done", "incorrect"),
-        (ModelError("no such file", "name another"), "load", "model-refused"),
+        (ModelError("no such file", "name another"), "open", "model-refused"),
         (UnsupportedError("no such operator"), "build", "unsupported"),
         (MemoryError(), "warmup", "out-of-memory"),
-        (OSError(errno.ENOSPC, "No space left on device"), "load", "disk-full"),
+        (OSError(errno.ENOSPC, "No space left on device"), "open", "disk-full"),
         (OSError(errno.EDQUOT, "Disk quota exceeded"), "build", "disk-full"),
         (RuntimeError("write failed: No space left on device"), "build", "disk-full"),
-        (RuntimeError("CUDA: Out of memory."), "load", "out-of-memory"),
+        (RuntimeError("CUDA: Out of memory."), "open", "out-of-memory"),
         (ImportError("no module named stack"), "import", "unsupported"),
-        (KeyError("weights"), "load", "model-refused"),
+        (KeyError("weights"), "open", "model-refused"),
         (RuntimeError("no kernel"), "measure", "build-failed"),
     ],
 )
@@ -104,7 +104,7 @@ def test_an_exception_is_classified_by_its_kind_and_phase(
 def test_a_module_that_the_interpreter_does_not_have_is_named(
     problem: BaseException, missing: str | None
 ) -> None:
-    refused = classify(problem, "load")
+    refused = classify(problem, "open")
     assert refused.status == "model-refused"
     assert refused.missing_module == missing
     assert (refused.fix is None) == (missing is not None)
@@ -113,7 +113,7 @@ def test_a_module_that_the_interpreter_does_not_have_is_named(
 def test_a_model_that_cannot_be_opened_has_a_place() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         1 / 0  # noqa: B018 - raises in this file
-    assert f" at {pathlib.Path(__file__).name}:" in classify(raised.value, "load").reason
+    assert f" at {pathlib.Path(__file__).name}:" in classify(raised.value, "open").reason
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_line_of_the_users_code_is_named(tmp_path: pathlib.Path) -> None:
     assert "their_model.py:3" in found.reason
 
 
-@pytest.mark.parametrize("phase", ["load", "correctness"])
+@pytest.mark.parametrize("phase", ["open", "correctness"])
 def test_an_error_of_this_package_is_not_the_models(phase: Phase) -> None:
     with pytest.raises(AttributeError) as problem:
         deviation.sample(None)

@@ -190,5 +190,5 @@ def test_a_model_without_a_length_is_refused(
     assert made.failure is not None
     assert made.failure["status"] == "model-refused"
     assert made.failure["fix"]
-    (loaded,) = (each for each in made.events if each["event"] == "loaded")
+    (loaded,) = (each for each in made.events if each["event"] == "opened")
     assert loaded["convolutions"] == 1

@@ -63,7 +63,7 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
     assert EACH_CALL.search(facts.integration)
     assert facts.serving_command
     assert MODEL in shlex.split(facts.serving_command)
-    (loaded,) = events(answer, "loaded")
+    (loaded,) = events(answer, "opened")
     assert (loaded["unit"], loaded["units_per_sample"], loaded["parameter_bytes"]) == (
         "tokens",
         NEW,
