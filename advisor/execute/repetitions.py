@@ -44,10 +44,13 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
 def likely_arms(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arms in the order in which they are likely to be repeated, the baseline first.
 
-    The others follow by what they brought in the kept runs.
+    The others follow by what they brought in the kept runs. The duplicate of the baseline is third:
+    it is repeated beside a single leader.
     """
     baseline, *others = (arm for arm in arms if arm.duplicate_of is None)
-    return [baseline, *sorted(others, key=lambda arm: -(arm.largest_speedup or 0.0))]
+    others.sort(key=lambda arm: -(arm.largest_speedup or 0.0))
+    duplicates = [arm for arm in arms if arm.duplicate_of == baseline.id]
+    return [baseline, *others[:1], *duplicates, *others[1:]]
 
 
 def builds_to_repeat(answer: Answer) -> set[str]:

@@ -113,25 +113,24 @@ GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 def profile_calls(timed: Calls, shape: Shape) -> Diagnosed | None:
     """Profile a few calls, each with other inputs; None if PyTorch is not loaded.
 
-    Its profiler sees every CUDA kernel of the process.
+    Its profiler sees every CUDA kernel of the process. `torch.profiler` would do the same, but it
+    imports Inductor first, which takes seconds in a worker that has not.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return None
-    activities = [torch.profiler.ProfilerActivity.CPU]
     on_gpu = torch.cuda.is_initialized()
-    if on_gpu:
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
     inputs = timed.device_inputs[:PROFILED_CALLS]
     timed.synchronise()
-    with torch.profiler.profile(activities=activities) as profile:
+    device = "cuda" if on_gpu else None
+    with torch.autograd.profiler.profile(use_kineto=True, use_device=device) as profile:
         start = perf_counter()
         for value in inputs:
             timed.call(value)
         timed.synchronise()
         wall_seconds = perf_counter() - start
     calls = len(inputs)
-    events = profile.events()
+    events = profile.function_events
     kernels = [
         event
         for event in events

@@ -166,11 +166,11 @@ def count_operators_outside(
     Return that count without the operators that are `ignored`, and how many regions with these name
     prefixes ran.
     """
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    with torch.autograd.profiler.profile(use_kineto=True) as profile:
         call()
         synchronise()
     outside = regions = 0
-    pending = [event for event in profile.events() if event.cpu_parent is None]
+    pending = [event for event in profile.function_events if event.cpu_parent is None]
     while pending:
         event = pending.pop()
         if event.name.startswith(region_prefixes):

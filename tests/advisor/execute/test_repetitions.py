@@ -167,6 +167,13 @@ def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(measured: Measure
     assert last_outcomes[BASELINE] == Outcome()
 
 
+def test_the_duplicate_is_likely_to_be_repeated_after_the_best_arm() -> None:
+    slow, best = (builders.arm(f"by-{gain}", largest_speedup=gain) for gain in (1.1, 2.0))
+    baseline, duplicate = builders.plan().arms
+    likely = repetitions.likely_arms([baseline, duplicate, slow, best])
+    assert likely == [baseline, best, duplicate, slow]
+
+
 def test_a_run_without_an_answer_has_leaders_once_it_is_resumed() -> None:
     names = (BASELINE, "first", "second", "third")
     answer = built_answers.answer(

@@ -150,3 +150,21 @@ def test_one_interruption_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_there_is_no_launch_without_a_gpu() -> None:
     assert timing.find_launch() is None
+
+
+#: Profiles a call of eager PyTorch and prints its profile and whether Inductor was imported.
+PROFILE = """
+import sys
+import torch
+from probes.measuring import device_work
+from probes.measuring.timing import Calls
+from probes.wire.shape import Shape
+found = device_work.profile_calls(Calls(torch.neg, [torch.ones(2)], lambda: None), Shape(1))
+print(found.shape.batch_size, "torch._inductor" in sys.modules)
+"""
+
+
+def test_a_profile_of_eager_pytorch_imports_no_compiler() -> None:
+    command = [sys.executable, "-c", PROFILE]
+    found = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    assert found.split() == ["1", "False"]
