@@ -130,7 +130,7 @@ def test_ages(context: Context) -> None:
 
 
 @async_test
-async def test_the_load_is_that_of_now_and_a_key_that_follows_q_opens_nothing(
+async def test_the_load_average_is_that_of_now_and_a_key_that_follows_q_opens_nothing(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.machine())
@@ -138,7 +138,7 @@ async def test_the_load_is_that_of_now_and_a_key_that_follows_q_opens_nothing(
     async with running_app(app) as pilot:
         for load in (7.5, 0.5):
             monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
-            await wait_for_text(pilot, f"load {load}")
+            await wait_for_text(pilot, f"average {load}")
         for key in "qn":  # without waiting between the keys
             app.simulate_key(key)
         await wait_for(pilot, lambda: app.return_value == 0)

@@ -39,7 +39,7 @@ def test_events_come_in_order_before_the_response(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
     source = """
-enter_phase('load')
+enter_phase('open')
 send_event('engagement', share=1.0, proof='counters', facts={})
 send_event('ready')
 respond()
@@ -179,7 +179,7 @@ def test_a_worker_without_a_valid_response_has_crashed(
 def test_a_model_that_ends_its_worker_is_refused(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
-    worker = start(supervisor, tmp_path, "enter_phase('load'); os._exit(0)", token="build")
+    worker = start(supervisor, tmp_path, "enter_phase('open'); os._exit(0)", token="build")
     *_, last = messages_until_end(supervisor, worker)
     assert "os._exit" in (expect_failure(last, "model-refused").fix or "")
 
