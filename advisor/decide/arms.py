@@ -17,13 +17,7 @@ from advisor.decide.diagnosis import (
     workload_of,
 )
 from advisor.decide.drift import correct_drift, count_stalls, find_shift, typical_seconds
-from advisor.decide.intervals import (
-    Estimate,
-    geometric_mean_interval,
-    interval_within_processes,
-    nearest_rank,
-    typical_interval,
-)
+from advisor.decide.intervals import Estimate, mean_of_samples, nearest_rank, typical_interval
 from advisor.decide.new_shapes import (
     compare_with_baseline,
     is_complete,
@@ -52,9 +46,6 @@ from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.events import BlockTimed, Opened, Peaks
 from probes.wire.shape import Shape
 
-CONFIDENCE = 0.95
-#: Probability with which each bound of a two-sided interval fails.
-TAIL = (1 - CONFIDENCE) / 2
 TERA = 1e12
 
 #: By shape, one series of paired log speed-ups over the baseline for each process; the
@@ -81,7 +72,7 @@ def summarise_arm(
     main = _race_process(state, arm)
     imported = main.imported
     if speedup is None:
-        speedup = ratio_interval(_overall_log_speedup(series, weights or {}))
+        speedup = _overall_log_speedup(series, weights or {}).ratio
     new_shapes = compare_with_baseline(state, arm, results_of(main), speedup)
     cells = tuple(
         msgspec.structs.replace(
@@ -150,11 +141,7 @@ def _overall_log_speedup(series: Series, weights: Mapping[Shape, float]) -> Esti
         for shape, each in series.items()
         for number in range(processes)
     ]
-    return geometric_mean_interval(
-        [sample for sample, _ in samples],
-        CONFIDENCE,
-        weights=[weight for _, weight in samples],
-    )
+    return mean_of_samples([sample for sample, _ in samples], [weight for _, weight in samples])
 
 
 def _summarise_cell(
@@ -167,7 +154,7 @@ def _summarise_cell(
 ) -> Cell:
     timed = [visit for _, visit in counted_visits(state, arm.id, shape)]
     baseline = state.plan.baseline.id
-    speedup = ratio_interval(interval_within_processes(series, TAIL))
+    speedup = mean_of_samples(series).ratio
     baseline_visits = [visit for _, visit in counted_visits(state, baseline, shape)]
     visits = correct_drift(timed, baseline_visits, speedup.value)
     seconds = _call_seconds(visits)
@@ -197,9 +184,7 @@ def _summarise_cell(
 
 
 def _call_seconds(visits: Sequence[BlockTimed]) -> CallSeconds:
-    low, high = typical_interval(
-        [statistics.median(visit.seconds) for visit in visits], CONFIDENCE
-    ) or (None, None)
+    low, high = typical_interval([statistics.median(visit.seconds) for visit in visits])
     return CallSeconds(
         median=typical_seconds(visits),
         low=low,
@@ -234,12 +219,6 @@ def _diagnose(
         dtype=dtype,
         peaks=peaks,
     )
-
-
-def ratio_interval(logarithm: Estimate) -> Interval:
-    """Return the ratio whose logarithm is given; infinite bounds become null."""
-    low, value, high = (math.exp(bound) if math.isfinite(bound) else None for bound in logarithm)
-    return Interval(value=value if value is not None else math.nan, low=low, high=high)
 
 
 def units_per_sample(loaded: Opened | None, shape: Shape) -> int:

@@ -20,6 +20,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from advisor.decide.intervals import TAIL
 from advisor.decide.load_blocks import (
     Array,
     LoadBlock,
@@ -45,7 +46,6 @@ PASSES = 5
 #: with slowed blocks: a lower bound would raise the estimate of queues without them.
 MOST_DEVIANCE = 8.0
 DRAWS = 400
-TAIL = 0.025
 #: Factors between two rates while no rate is known that meets the limits, or none that does not.
 DESCENT, COARSE_DESCENT, ASCENT = (0.25, 0.5), (0.25,), (1.5, 2.5)
 #: The bracket is left when its ends are within this factor; of a coarse search, within the other.

@@ -9,7 +9,12 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-#: Standard errors in half of a 95 % interval.
+from advisor.domain.measurement import Interval
+
+CONFIDENCE = 0.95
+#: Probability with which each bound of a two-sided interval fails.
+TAIL = 0.025
+#: Standard errors in half of such an interval.
 HALF_INTERVAL = 1.96
 #: Of fewer values the estimated autocorrelation is mostly chance.
 MIN_AUTOCORRELATED = 8
@@ -29,9 +34,20 @@ class Estimate(NamedTuple):
     value: float
     high: float
 
-    def exp(self) -> Estimate:
-        """Return the ratio whose logarithm this estimates."""
-        return Estimate(*(math.inf if bound == math.inf else math.exp(bound) for bound in self))
+    @property
+    def ratio(self) -> Interval:
+        """The ratio whose logarithm this estimates; null stands for infinite bounds."""
+        low, high = (
+            math.exp(each) if math.isfinite(each) else None for each in (self.low, self.high)
+        )
+        return Interval(value=math.exp(self.value), low=low, high=high)
+
+
+class Variance(NamedTuple):
+    """An estimated variance, and its degrees of freedom."""
+
+    value: float
+    degrees_of_freedom: float
 
 
 def mean_interval(values: Sequence[float], level: float) -> Estimate:
@@ -57,22 +73,6 @@ def paired_interval(differences: Sequence[float], level: float) -> Estimate:
         trimmed_mean(differences),
         variance_of_trimmed_mean(differences),
         count_kept(len(differences)) - 1,
-        level,
-    )
-
-
-def correlated_interval(differences: Sequence[float], level: float) -> Estimate:
-    """Return the trimmed mean with bounds, for differences that are autocorrelated.
-
-    Slow changes of the machine make successive rounds alike; they count as fewer rounds.
-    """
-    share = effective_share(differences)
-    if share == 1:
-        return paired_interval(differences, level)
-    return _interval_of(
-        trimmed_mean(differences),
-        variance_of_trimmed_mean(differences) / share,
-        _degrees_of_freedom(differences, share),
         level,
     )
 
@@ -133,15 +133,13 @@ def detectable_shift(critical: float, power: float, degrees_of_freedom: float) -
     return float(nctdtrinc(degrees_of_freedom, 1 - power, critical))
 
 
-def geometric_mean_interval(
-    samples: Sequence[Sequence[float]],
-    confidence: float,
-    *,
-    weights: Sequence[float] | None = None,
+def mean_of_samples(
+    samples: Sequence[Sequence[float]], weights: Sequence[float] | None = None
 ) -> Estimate:
     """Return the mean of the trimmed means of `samples` with a two-sided interval.
 
-    Each sample holds the log differences of one shape or process, which may be autocorrelated.
+    Each sample holds the log differences of one shape or process. Slow changes of the machine make
+    successive ones alike; they count as fewer. What differs between processes is not included.
     Without `weights` all samples have the same; those with a weight of 0 do not count. The degrees
     of freedom follow Welch and Satterthwaite.
     """
@@ -166,17 +164,15 @@ def geometric_mean_interval(
     total = sum(variances)
     if total == 0:
         return Estimate(mean, mean, mean)
-    freedoms = [
-        _degrees_of_freedom(sample, share) for sample, share in zip(samples, shares, strict=True)
-    ]
-    freedom = total**2 / sum(
-        variance**2 / each for variance, each in zip(variances, freedoms, strict=True)
+    squares = sum(
+        variance**2 / _degrees_of_freedom(sample, share)
+        for sample, share, variance in zip(samples, shares, variances, strict=True)
     )
-    return _interval_of(mean, total / len(samples) ** 2, max(freedom, 1.0), (1 - confidence) / 2)
+    return _interval_of(mean, total / len(samples) ** 2, max(total**2 / squares, 1.0), TAIL)
 
 
-def median_interval(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
-    """Return the order statistics that hold the median with at least `confidence`.
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the order statistics that hold the median with at least `CONFIDENCE`.
 
     Returns None for too few values. The interval is distribution-free: the probability that fewer
     than `rank` of `n` values fall below the median is binomial.
@@ -186,22 +182,21 @@ def median_interval(values: Sequence[float], confidence: float) -> tuple[float, 
     rank, tail = 0, 0.0
     while rank < n // 2:
         tail += math.comb(n, rank) / 2**n
-        if 2 * tail > 1 - confidence:
+        if 2 * tail > 1 - CONFIDENCE:
             break
         rank += 1
     return (ordered[rank - 1], ordered[n - rank]) if rank else None
 
 
-def typical_interval(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
-    """Return an interval of the typical one of these positive values; None for a single value.
+def typical_interval(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Return the bounds of the typical one of these positive values; None for a single value.
 
     It is that of the median. Where there are too few values for it, it is that of the geometric
     mean by Student's t distribution, which always holds the median too.
     """
-    bounds = median_interval(values, confidence)
-    if bounds is not None or len(values) < 2:  # noqa: PLR2004 - one value has no spread
+    if bounds := median_interval(values):
         return bounds
-    mean = mean_interval([math.log(value) for value in values], (1 - confidence) / 2).exp()
+    mean = mean_interval([math.log(value) for value in values], TAIL).ratio
     return mean.low, mean.high
 
 
@@ -254,17 +249,6 @@ def _cut(count: int) -> int:
 MIN_PROCESSES = 3
 
 
-def interval_within_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:
-    """Return the mean of the processes' means with the interval of the rounds within them.
-
-    What differs between processes is not included. The degrees of freedom follow Welch and
-    Satterthwaite.
-    """
-    if len(processes) == 1:
-        return correlated_interval(processes[0], level)
-    return geometric_mean_interval(processes, 1 - 2 * level)
-
-
 def variance_of_mean(rounds: Sequence[float]) -> float:
     """Return the variance of the trimmed mean of rounds that may be autocorrelated."""
     return variance_of_trimmed_mean(rounds) / effective_share(rounds)
@@ -276,44 +260,20 @@ MIN_PAIRS = 6
 FALSE_ALARM_PROBABILITY = 0.01
 
 
-def explains(values: Sequence[float], covariate: Sequence[float]) -> bool:
-    """Return whether `values` follow the covariate: a positive slope that is not chance."""
-    slope, error = _slope(values, covariate)
-    if error is None:
-        return False
-    limit = t_quantile(1 - FALSE_ALARM_PROBABILITY / 2, len(values) - 2)
-    return slope > limit * error
-
-
 def adjust(values: Sequence[float], covariate: Sequence[float]) -> tuple[float, ...]:
     """Return what `values` would be at a covariate of 0 by linear regression.
 
-    They stay as they are where the covariate does not explain them.
+    They stay as they are where they do not follow the covariate: a positive slope that is not
+    chance.
     """
-    if not explains(values, covariate):
-        return tuple(values)
-    slope, _ = _slope(values, covariate)
-    return tuple(value - slope * each for value, each in zip(values, covariate, strict=True))
-
-
-def _slope(values: Sequence[float], covariate: Sequence[float]) -> tuple[float, float | None]:
-    """Return the slope of the regression line and its standard error; None if it has none."""
     count = len(values)
-    if count < MIN_PAIRS:
-        return 0.0, None
-    mean_value, mean_covariate = statistics.fmean(values), statistics.fmean(covariate)
-    spread = sum((each - mean_covariate) ** 2 for each in covariate)
-    if spread == 0:
-        return 0.0, None
-    slope = (
-        sum(
-            (each - mean_covariate) * (value - mean_value)
-            for value, each in zip(values, covariate, strict=True)
-        )
-        / spread
-    )
-    residual = sum(
-        (value - mean_value - slope * (each - mean_covariate)) ** 2
-        for value, each in zip(values, covariate, strict=True)
-    )
-    return slope, math.sqrt(residual / (count - 2) / spread)
+    if count < MIN_PAIRS or len(set(covariate)) == 1:
+        return tuple(values)
+    slope, start = statistics.linear_regression(covariate, values)
+    pairs = list(zip(values, covariate, strict=True))
+    residual = sum((value - start - slope * each) ** 2 for value, each in pairs)
+    spread = statistics.pvariance(covariate) * count
+    limit = t_quantile(1 - FALSE_ALARM_PROBABILITY / 2, count - 2)
+    if slope <= limit * math.sqrt(residual / (count - 2) / spread):
+        return tuple(values)
+    return tuple(value - slope * each for value, each in pairs)

@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from advisor.decide.intervals import (
     HALF_INTERVAL,
     MIN_PROCESSES,
+    TAIL,
+    Variance,
     t_quantile,
     trimmed_mean,
     variance_of_mean,
@@ -31,24 +32,14 @@ from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement
 from probes.wire.shape import Shape
 
-#: Upper end of a two-sided 95 % interval.
-PROBABILITY = 0.975
-
 #: Log speed-ups over the baseline by arm, shape and process, in the order of the rounds.
 SeriesByArm = Mapping[str, Mapping[Shape, Sequence[Sequence[float]]]]
 
 
-class ProcessVariance(NamedTuple):
-    """Variance of the log ratio of two equal processes, and its degrees of freedom."""
-
-    variance: float
-    degrees_of_freedom: float
-
-
 def estimate_process_variances(
     series: SeriesByArm, duplicate: str | None, prior: NoisePrior
-) -> dict[str, dict[Shape, ProcessVariance]]:
-    """Return the variance between processes by arm and shape.
+) -> dict[str, dict[Shape, Variance]]:
+    """Return the variance of the log ratio of two equal processes by arm and shape.
 
     All arms share what the duplicate and the repeated arms show. An arm's own repetitions count in
     addition, because some stacks differ more from process to process than others; from
@@ -60,7 +51,7 @@ def estimate_process_variances(
         for shape, processes in shapes.items()
     }
     prior_variance = 2 * prior.process_deviation**2
-    variances: dict[str, dict[Shape, ProcessVariance]] = {arm: {} for arm in series}
+    variances: dict[str, dict[Shape, Variance]] = {arm: {} for arm in series}
     for (arm, shape), own_differences in differences.items():
         found = [
             each
@@ -71,10 +62,10 @@ def estimate_process_variances(
         common = process_variance(*_split(found), prior_variance, prior.weight)
         usable = [rounds for rounds in series[arm][shape] if len(rounds) > 1]
         if len(usable) >= MIN_PROCESSES:
-            variances[arm][shape] = ProcessVariance(pooled_variance(usable, common), len(usable))
+            variances[arm][shape] = Variance(pooled_variance(usable, common), len(usable))
             continue
         own = [] if arm == duplicate else own_differences
-        variances[arm][shape] = ProcessVariance(
+        variances[arm][shape] = Variance(
             process_variance(*_split(own), common, prior.weight), prior.weight + len(found)
         )
     return variances
@@ -105,7 +96,7 @@ def _split(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[floa
 
 
 def widen_by_variances(
-    measurement: Measurement, variances: Mapping[Shape, ProcessVariance], baseline: str
+    measurement: Measurement, variances: Mapping[Shape, Variance], baseline: str
 ) -> Measurement:
     """Return the measurement with intervals that hold what a fresh process would show."""
     if measurement.arm == baseline or not measurement.cells or not variances:
@@ -117,10 +108,10 @@ def widen_by_variances(
     return widen_by_errors(measurement, errors)
 
 
-def _error_between(variance: ProcessVariance, processes: int) -> float:
+def _error_between(variance: Variance, processes: int) -> float:
     """Return half of the 95 % interval of the mean over this number of processes."""
-    quantile = t_quantile(PROBABILITY, variance.degrees_of_freedom)
-    return quantile * math.sqrt(variance.variance / processes)
+    quantile = t_quantile(1 - TAIL, variance.degrees_of_freedom)
+    return quantile * math.sqrt(variance.value / processes)
 
 
 def widen_by_errors(measurement: Measurement, errors: Mapping[Shape, float]) -> Measurement:

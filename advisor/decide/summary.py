@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.arms import TAIL, Series, count_visits, summarise_arm
+from advisor.decide.arms import Series, count_visits, summarise_arm
 from advisor.decide.diagnosis import device_peaks, read_inputs
 from advisor.decide.drift import bound_by_speedups, check_sustained
 from advisor.decide.fastest_calls import reconcile
-from advisor.decide.intervals import paired_interval
+from advisor.decide.intervals import TAIL, paired_interval
 from advisor.decide.process_variance import estimate_process_variances, widen_by_variances
 from advisor.decide.rounds import (
     is_valid,

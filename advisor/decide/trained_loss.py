@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from advisor.decide.intervals import CONFIDENCE
 from advisor.domain.accuracy import (
     LIMITED_CLASSES,
     BoundedFigure,
@@ -25,8 +26,6 @@ from probes.wire.checks import TextScores, UserMetric
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-CONFIDENCE = 0.95
 
 
 def add_losses(

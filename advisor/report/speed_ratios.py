@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from advisor.ask.rubric_files import read_shipped
-from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES, detectable_shift, t_quantile
+from advisor.decide.intervals import (
+    HALF_INTERVAL,
+    MIN_PROCESSES,
+    TAIL,
+    Variance,
+    detectable_shift,
+    t_quantile,
+)
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.results import RaceResult
 
 #: Probability that any interval of a comparison misses its value.
 FAMILY_ERROR = 0.05
-#: Each bound of an interval in a run's document fails with this probability.
-TAIL = 0.025
 #: Degrees of freedom with which Student's t distribution is the normal one.
 MANY = 1000
 #: Probability with which a slowdown of the size `found_from` is found.
@@ -29,28 +34,8 @@ POWER = 0.9
 SpeedVerdict = Literal["slower", "faster", "same", "undecided"]
 
 
-class Variance(NamedTuple):
-    """An estimated variance, and its degrees of freedom."""
-
-    value: float
-    degrees_of_freedom: float
-
-
-class ComparedRatio(NamedTuple):
-    """A ratio of two speed-ups, and the variance of its logarithm; None where it is not known."""
-
-    value: float
-    variance: Variance | None
-
-
-class SpeedupRatio(NamedTuple):
-    """A ratio of speed-ups, and the smallest slowdown that is found with the probability `POWER`.
-
-    The slowdown is a share; it is null where the ratio has no interval.
-    """
-
-    ratio: Interval
-    found_from: float | None
+#: A ratio of two speed-ups, and the variance of its logarithm; None where it is not known.
+ComparedRatio = tuple[float, Variance | None]
 
 
 def undisturbed_ratio(before: Cell, after: Cell) -> ComparedRatio | None:
@@ -65,7 +50,7 @@ def undisturbed_ratio(before: Cell, after: Cell) -> ComparedRatio | None:
     freedom = sum(run.processes - 1 for run in runs)
     of_process = sum((run.processes - 1) * run.processes * run.log_error**2 for run in runs)
     variance = of_process / freedom * sum(1 / run.processes for run in runs)
-    return ComparedRatio(second.value / first.value, Variance(variance, freedom))
+    return second.value / first.value, Variance(variance, freedom)
 
 
 def whole_ratio(
@@ -77,11 +62,11 @@ def whole_ratio(
     """
     value = after.value / before.value
     if first is None or second is None:
-        return ComparedRatio(value, None)
+        return value, None
     variance = first.value + second.value
     # Without any error, the degrees of freedom do not matter.
     squares = sum(each.value**2 / each.degrees_of_freedom for each in (first, second)) or 1.0
-    return ComparedRatio(value, Variance(variance, max(variance**2 / squares, 1.0)))
+    return value, Variance(variance, max(variance**2 / squares, 1.0))
 
 
 def variance_of_speedup(
@@ -99,10 +84,7 @@ def variance_of_speedup(
     half_width = math.log(high / low) / 2
     if cell.processes >= MIN_PROCESSES:
         return _variance(half_width, cell.processes - 1)
-    result = next(
-        (each for each in races if each.shape == cell.shape),
-        None,
-    )
+    result = next((each for each in races if each.shape == cell.shape), None)
     if result is None:
         return _variance(half_width, 1)
     rounds = result.eliminated.get(arm, result.rounds)
@@ -118,25 +100,25 @@ def _variance(half_width: float, degrees_of_freedom: float) -> Variance:
     return Variance((half_width / quantile) ** 2, degrees_of_freedom)
 
 
-def speedup_ratio(compared: ComparedRatio, intervals: int, threshold: float) -> SpeedupRatio:
-    """Return the ratio with its interval, as one of this many intervals.
+def speedup_ratio(
+    compared: ComparedRatio, intervals: int, threshold: float
+) -> tuple[Interval, float | None]:
+    """Return the ratio with its interval, as one of this many, and the smallest slowdown found.
 
-    All of them hold together with a probability of 95 % (Bonferroni).
+    All of them hold together with a probability of 95 % (Bonferroni). A slowdown is a share, and is
+    found with the probability `POWER`; None where the ratio has no interval.
     """
-    value = compared.value
-    if compared.variance is None:
-        return SpeedupRatio(Interval(value=value, low=None, high=None), None)
-    error, freedom = math.sqrt(compared.variance.value), compared.variance.degrees_of_freedom
+    value, variance = compared
+    if variance is None:
+        return Interval(value=value, low=None, high=None), None
+    error, freedom = math.sqrt(variance.value), variance.degrees_of_freedom
     critical = t_quantile(1 - FAMILY_ERROR / 2 / intervals, freedom)
     # Both the interval and the threshold have to be exceeded.
     found_from = max(
         detectable_shift(critical, POWER, freedom) * error,
         -math.log1p(-threshold) + t_quantile(POWER, freedom) * error,
     )
-    return SpeedupRatio(
-        Interval.around(value, critical * error, critical * error),
-        -math.expm1(-found_from),
-    )
+    return Interval.around(value, critical * error, critical * error), -math.expm1(-found_from)
 
 
 def goodput_change(before: Interval, after: Interval, intervals: int) -> Interval:

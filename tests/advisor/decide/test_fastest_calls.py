@@ -258,7 +258,7 @@ def paired_mean(baseline: Sequence[Sequence[float]], arm: Sequence[Sequence[floa
 def test_disturbances_move_the_level_less_than_the_mean() -> None:
     noise = random.Random(1)
     runs = [disturbed_run(noise) for _ in range(40)]
-    levels = [undisturbed_visits.level_difference(*run).value for run in runs]
+    levels = [math.log(undisturbed_visits.compare_undisturbed(*run).value) for run in runs]
     means = [paired_mean(*run) for run in runs]
     assert statistics.stdev(levels) < statistics.stdev(means) / 3
     assert statistics.fmean(levels) == pytest.approx(LOG_TRUTH, abs=0.01)
@@ -270,12 +270,11 @@ def test_disturbances_move_the_level_less_than_the_mean() -> None:
 def test_two_runs_of_the_same_arm_differ_by_no_more_than_their_errors_allow(processes: int) -> None:
     noise = random.Random(2)
     runs = [
-        undisturbed_visits.level_difference(*disturbed_run(noise, processes)) for _ in range(160)
+        undisturbed_visits.compare_undisturbed(*disturbed_run(noise, processes)) for _ in range(160)
     ]
     outside = [
-        abs(one.value - two.value)
-        > t_quantile(0.975, 2 * (processes - 1))
-        * math.hypot(one.standard_error, two.standard_error)
+        abs(math.log(one.value / two.value))
+        > t_quantile(0.975, 2 * (processes - 1)) * math.hypot(one.log_error, two.log_error)
         for one, two in zip(runs[::2], runs[1::2], strict=True)
     ]
     assert statistics.fmean(outside) <= 0.05

@@ -11,7 +11,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.decide.intervals import interval_within_processes, t_quantile, trimmed_mean
+from advisor.decide.intervals import mean_of_samples, t_quantile, trimmed_mean
 from advisor.decide.process_variance import (
     estimate_process_variances,
     pooled_variance,
@@ -24,14 +24,14 @@ PRIOR = msgspec.structs.replace(builders.NOISE, process_deviation=0.01, weight=2
 
 def test_without_any_difference_the_prior_alone_counts() -> None:
     variances = estimate_process_variances({"compiled": {Shape(1): [(0.5, 0.5)]}}, None, PRIOR)
-    assert variances["compiled"][Shape(1)].variance == pytest.approx(2 * 0.01**2)
+    assert variances["compiled"][Shape(1)].value == pytest.approx(2 * 0.01**2)
     assert variances["compiled"][Shape(1)].degrees_of_freedom == 2
 
 
 def test_a_duplicate_that_differs_widens_the_intervals_of_all_arms() -> None:
     series = {"compiled": {Shape(1): [(0.5, 0.5)]}, "same": {Shape(1): [(0.3, 0.3)]}}
     variances = estimate_process_variances(series, "same", PRIOR)
-    assert variances["compiled"][Shape(1)].variance == pytest.approx((2 * 2e-4 + 0.09) / 3)
+    assert variances["compiled"][Shape(1)].value == pytest.approx((2 * 2e-4 + 0.09) / 3)
 
 
 def test_an_arm_that_differs_from_process_to_process_counts_more_for_itself() -> None:
@@ -40,20 +40,20 @@ def test_an_arm_that_differs_from_process_to_process_counts_more_for_itself() ->
         "lucky": {Shape(1): [(0.5,) * 4, (0.9,) * 4]},
     }
     variances = estimate_process_variances(series, None, PRIOR)
-    assert variances["lucky"][Shape(1)].variance > variances["steady"][Shape(1)].variance > 2 * 2e-4
+    assert variances["lucky"][Shape(1)].value > variances["steady"][Shape(1)].value > 2 * 2e-4
 
 
 def test_noise_of_the_rounds_is_not_counted_as_a_difference_of_processes() -> None:
     noise = random.Random(0)
     rounds = [tuple(noise.gauss(0.0, 0.5) for _ in range(10)) for _ in range(2)]
     (variances,) = estimate_process_variances({"noisy": {Shape(1): rounds}}, None, PRIOR).values()
-    assert math.sqrt(variances[Shape(1)].variance) < 0.15
+    assert math.sqrt(variances[Shape(1)].value) < 0.15
 
 
 def test_batch_sizes_are_estimated_apart() -> None:
     series = {"same": {Shape(1): [(0.3, 0.3)], Shape(16): [(0.0, 0.0)]}}
     variances = estimate_process_variances(series, "same", PRIOR)["same"]
-    assert variances[Shape(1)].variance > 100 * variances[Shape(16)].variance
+    assert variances[Shape(1)].value > 100 * variances[Shape(16)].value
 
 
 def test_three_processes_of_an_arm_count_more_than_those_of_the_others() -> None:
@@ -61,7 +61,7 @@ def test_three_processes_of_an_arm_count_more_than_those_of_the_others() -> None
     series = {"wild": {Shape(1): wild}, "steady": {Shape(1): [(0.5,) * 4] * 3}}
     variances = estimate_process_variances(series, None, PRIOR)
     assert variances["wild"][Shape(1)].degrees_of_freedom == 3
-    assert variances["wild"][Shape(1)].variance > 2 * variances["steady"][Shape(1)].variance
+    assert variances["wild"][Shape(1)].value > 2 * variances["steady"][Shape(1)].value
 
 
 def covers(levels: Sequence[float], rounds: int, noise: random.Random) -> bool:
@@ -80,9 +80,9 @@ def covers(levels: Sequence[float], rounds: int, noise: random.Random) -> bool:
     series = {"arm": {Shape(1): processes}, "other": {Shape(1): other}, "same": {Shape(1): same}}
     variance = estimate_process_variances(series, "same", PRIOR)["arm"][Shape(1)]
     between = t_quantile(0.975, variance.degrees_of_freedom) * math.sqrt(
-        variance.variance / len(levels)
+        variance.value / len(levels)
     )
-    within = interval_within_processes(processes, 0.025)
+    within = mean_of_samples(processes)
     half_width = math.hypot((within.high - within.low) / 2, between)
     return abs(statistics.fmean(map(trimmed_mean, processes))) <= half_width
 
