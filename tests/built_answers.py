@@ -115,8 +115,8 @@ def answer(**changes: Any) -> Answer:
     measured = summarise(
         state,
         {Shape(1): builders.race_result(1, best="compiled", eliminated={builders.BASELINE: 4})},
-        dtype="float32",
-        noise=builders.NOISE,
+        head.question,
+        builders.NOISE,
     )
     unmeasured = (
         *list_planned(head, state, measured, None),

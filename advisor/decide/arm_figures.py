@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -147,31 +146,6 @@ def matches_allocation(checked: MemoryChecked) -> bool:
 MAX_MISMATCH = 0.1
 
 
-class TokenLatencies(NamedTuple):
-    """Seconds to the first token, between two later ones, and of the calls behind both."""
-
-    ttft_seconds: float
-    #: None for texts of one token.
-    itl_seconds: float | None
-    call_seconds: float
-
-
-def latencies_of_visits(visits: Sequence[BlockTimed], output_tokens: int) -> TokenLatencies | None:
-    """Return the latencies from the visits that timed the first token; None without any.
-
-    Both are medians over the visits, so that TTFT and ITL add up to the seconds of a call.
-    """
-    timed = [visit for visit in visits if visit.first_token_seconds]
-    if not timed:
-        return None
-    ttft_seconds = statistics.median(
-        statistics.median(visit.first_token_seconds) for visit in timed
-    )
-    call_seconds, steps = typical_seconds(timed), output_tokens - 1
-    itl_seconds = max(call_seconds - ttft_seconds, 0.0) / steps if steps else None
-    return TokenLatencies(ttft_seconds, itl_seconds, call_seconds)
-
-
 def summarise_generation(
     visits: Sequence[BlockTimed],
     process: ProcessState,
@@ -185,26 +159,25 @@ def summarise_generation(
     """
     if workload is None or workload.moved_bytes is None:
         return None
-    shape, loaded = workload.shape, process.opened
-    output_tokens = shape.output_tokens or (loaded.units_per_sample if loaded else 1)
-    latencies = latencies_of_visits(visits, output_tokens)
-    itl_seconds = latencies.itl_seconds if latencies else None
-    whole_seconds = latencies.call_seconds if latencies else None
+    loaded, call_seconds = process.opened, typical_seconds(visits)
+    output_tokens = workload.shape.output_tokens or (loaded.units_per_sample if loaded else 1)
+    ttft = itl = latency = None
+    # Both are medians over the visits that timed the first token, so that they add up.
+    if timed := [visit for visit in visits if visit.first_token_seconds]:
+        firsts = (statistics.median(visit.first_token_seconds) for visit in timed)
+        ttft, latency = statistics.median(firsts), typical_seconds(timed)
+        steps = output_tokens - 1
+        itl = max(latency - ttft, 0.0) / steps if steps else None
     peak = peaks.operations_per_second.get(dtype) if peaks else None
     step_bytes = bytes_per_step(workload, process)
     metrics = GenerationMetrics(
-        ttft_seconds=latencies.ttft_seconds if latencies else None,
-        itl_seconds=itl_seconds,
-        tokens_per_second_per_user=1 / itl_seconds if itl_seconds else None,
+        ttft_seconds=ttft,
+        itl_seconds=itl,
+        tokens_per_second_per_user=1 / itl if itl else None,
         cache_bytes=workload.cache_bytes,
-        mbu=step_bytes / itl_seconds / peaks.bytes_per_second
-        if step_bytes and itl_seconds and peaks
-        else None,
-        mfu=workload.flops / whole_seconds / peak
-        if workload.flops and whole_seconds and peak
-        else None,
+        mbu=step_bytes / itl / peaks.bytes_per_second if step_bytes and itl and peaks else None,
+        mfu=workload.flops / latency / peak if workload.flops and latency and peak else None,
     )
-    call_seconds = typical_seconds(visits)
     return msgspec.structs.replace(
         metrics, latency_mismatch=explain_mismatch(metrics, call_seconds, output_tokens)
     )

@@ -41,6 +41,7 @@ from advisor.domain.measurement import (
     VisitCounts,
 )
 from advisor.domain.plan import Arm
+from advisor.domain.question import Question
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.events import BlockTimed, Opened, Peaks
@@ -58,26 +59,24 @@ def summarise_arm(
     arm: Arm,
     series: Series,
     peaks: Peaks | None,
-    *,
-    dtype: str,
-    weights: Mapping[Shape, float] | None = None,
+    question: Question,
     speedup: Interval | None = None,
 ) -> Measurement:
     """Return the measurement of one valid arm.
 
-    Without `weights` all shapes have the same. `speedup` is that of an arm without a series, such
-    as a server.
+    `speedup` is that of an arm without a series, such as a server.
     """
+    dtype, weights = question.dtype, question.shape_weights
     processes = [process for process in state.processes[arm.id] if process.ready]
     main = _race_process(state, arm)
     imported = main.imported
     if speedup is None:
-        speedup = _overall_log_speedup(series, weights or {}).ratio
+        speedup = _overall_log_speedup(series, weights).ratio
     new_shapes = compare_with_baseline(state, arm, results_of(main), speedup)
     cells = tuple(
         msgspec.structs.replace(
             _summarise_cell(state, arm, shape, series[shape], peaks, dtype),
-            weight=(weights or {}).get(shape, 1.0),
+            weight=weights.get(shape, 1.0),
         )
         for shape in series
     )

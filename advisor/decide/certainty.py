@@ -8,35 +8,69 @@ another workflow is really the best.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.decide.grades import Draws
-from advisor.decide.speedup_draws import PERFORMANCE, ScoredDraws, quantile, rounded
+from advisor.decide.grades import Draws, grades_at, interpolate
+from advisor.decide.speedup_draws import SpeedupErrors, draw_log_speedups, speedup_errors
 from advisor.domain.constraints import Priorities
-from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord
+from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
 from advisor.domain.results import EQUIVALENCE_MARGIN, Results, ScoredArm
 from advisor.domain.rubric import DecisionRule, Rubric
 
+#: The fact that the draws are about, and its criterion.
+SPEEDUP, PERFORMANCE = "speedup", "performance"
+#: Digits of a figure of the draws; further ones mean nothing.
+DIGITS = 4
 #: Numbers of further repetitions of which the least that is enough is named.
 REPETITIONS_TO_TRY = (1, 2, 4, 8, 16)
 
 
 @dataclasses.dataclass(frozen=True)
 class Contest:
-    """The draws of the scores of the arms that could be advised."""
+    """Draws of the speed-ups of the measured arms, and the scores of those that may be advised."""
 
-    draws: ScoredDraws
+    results: Results
+    measured: Sequence[ScoredArm]
     candidates: Sequence[ScoredArm]
     advised: ScoredArm
     priorities: Priorities
     rubric: Rubric
+    seed: int
+
+    @functools.cached_property
+    def _errors(self) -> SpeedupErrors:
+        # Ranks depend on the weights, and the draws must not.
+        return speedup_errors(self.results, sorted(arm.arm for arm in self.measured))
+
+    def log_speedups(
+        self, arms: Sequence[ScoredArm], scale: float = 1.0, exact: str | None = None
+    ) -> Draws:
+        """Return the log speed-ups of these arms in each draw, `(draws, arms) float64`.
+
+        `scale` and `exact` are those of `draw_log_speedups`.
+        """
+        columns = [self._errors.arms.index(arm.arm) for arm in arms]
+        return draw_log_speedups(self._errors, self.seed, scale, exact)[:, columns]
 
     def lost_scores(self, scale: float = 1.0, exact: str | None = None) -> Draws:
         """Return how far each candidate is below the best in each draw, `(draws, candidates)`."""
-        scores = self.draws.scores(
-            self.candidates, self.priorities, self.rubric, scale=scale, exact=exact
-        )
+        import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
+
+        logs, shares = self.log_speedups(self.candidates, scale, exact), self.priorities.shares()
+        fixed_part, moving_part = np.zeros(len(self.candidates)), np.zeros(logs.shape)
+        for criterion in self.rubric.criteria:
+            rule = next((each for each in criterion.grades if each.fact == SPEEDUP), None)
+            ratings = [arm.ratings[criterion.id] for arm in self.candidates]
+            fixed = np.array([rating.grade for rating in ratings])
+            if rule is None:
+                fixed_part += shares[criterion.id] * fixed
+                continue
+            limits = np.where([rating.fact != SPEEDUP for rating in ratings], fixed, np.inf)
+            grades = grades_at(rule, logs if rule.between == "log" else np.exp(logs))
+            moving_part += shares[criterion.id] * np.minimum(grades, limits)
+        scores = fixed_part + moving_part
         lost: Draws = scores.max(axis=1, keepdims=True) - scores
         return lost
 
@@ -59,7 +93,7 @@ class Contest:
         """
         rule, lost = self.rubric.decision, self.lost_scores()
         own = lost[:, [self.candidates.index(self.advised)]]
-        nears = [round(float(share), 4) for share in (lost <= rule.near).mean(axis=0)]
+        nears = [round(float(share), DIGITS) for share in (lost <= rule.near).mean(axis=0)]
         columns = zip(self.candidates, nears, (lost < own).mean(axis=0), strict=True)
         ordered = sorted(columns, key=lambda each: (each[0] is not self.advised, -each[1]))
         as_good = [
@@ -82,6 +116,41 @@ class Contest:
                 return repetitions
         return None
 
+    def lost_speed(self, own: Mapping[str | None, Draws]) -> float | None:
+        """Return as which share of its speed the advised arm's lost score counts.
+
+        An arm that is faster by this share would make up for it. None where performance has no
+        weight, or where another fact than the speed-up limits its grade.
+        """
+        import numpy as np  # noqa: PLC0415 - as above
+
+        weight, rules = self.priorities.shares()[PERFORMANCE], self.rubric.criteria
+        rule = next((each for one in rules for each in one.grades if each.fact == SPEEDUP), None)
+        if weight <= 0 or rule is None or self.advised.ratings[PERFORMANCE].fact != SPEEDUP:
+            return None
+        figures = np.array([math.log(figure) for figure, _ in rule.knots])
+        heights = np.array([grade for _, grade in rule.knots])
+        found = []
+        for exact, lost in own.items():
+            logs = self.log_speedups([self.advised], exact=exact)[:, 0]
+            grades = interpolate(logs, figures, heights) + lost / weight
+            factors = np.exp(interpolate(grades, heights, figures) - logs)
+            found.append(_quantile(factors, self.rubric.decision.certain) - 1)
+        return round(max(found), DIGITS)
+
+    def speed_regret(self) -> SpeedRegret:
+        """Return how much faster than the advised arm the fastest one is, and may be."""
+        logs = self.log_speedups(self.measured)
+        gains = (logs - self.log_speedups([self.advised])).max(axis=1)
+        fastest = max(self.measured, key=lambda arm: (arm.speedup, -arm.rank))
+        value = fastest.speedup / self.advised.speedup
+        high = max(math.exp(_quantile(gains, self.rubric.decision.certain)), value)
+        return SpeedRegret(
+            arm=fastest.arm if fastest.arm != self.advised.arm else None,
+            value=round(value, DIGITS),
+            high=round(high, DIGITS),
+        )
+
 
 def assess(
     viable: Sequence[ScoredArm],
@@ -103,13 +172,12 @@ def assess(
     """
     candidates, rule = candidates_of(viable, results.baseline), rubric.decision
     advised = choose(candidates)
-    draws = ScoredDraws(results, {arm.arm for arm in measured}, seed)
-    contest = Contest(draws, candidates, advised, priorities, rubric)
+    contest = Contest(results, measured, candidates, advised, priorities, rubric, seed)
     shares, as_good = contest.shares_and_as_good()
     own = contest.own_losses()
     share, high = _share_and_quantile(own.values(), rule)
     processes = _processes(results, candidates, shares, rule)
-    shares[advised.arm] = round(share, 4)
+    shares[advised.arm] = round(share, DIGITS)
     least = advised.score + advised.bonus + rule.near
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
     needs_speed = priorities.shares()[PERFORMANCE] > 0
@@ -140,9 +208,9 @@ def assess(
             if arm == advised.arm or each > rule.contending
         },
         as_good=tuple(as_good[: rule.most_named]),
-        lost_score=rounded(high),
-        lost_speed=draws.lost_speed(advised, own, priorities, rubric),
-        speed_regret=draws.speed_regret(advised, measured, rule.certain),
+        lost_score=round(high, DIGITS),
+        lost_speed=contest.lost_speed(own),
+        speed_regret=contest.speed_regret(),
         needed_repetitions=contest.needed_repetitions(processes) if may_improve else None,
     )
 
@@ -184,7 +252,13 @@ def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Result
 def _share_and_quantile(own: Collection[Draws], rule: DecisionRule) -> tuple[float, float]:
     """Return in which share of the draws nothing is lost, and the loss that few draws exceed."""
     share = min(float((lost <= rule.near).mean()) for lost in own)
-    return share, max(quantile(lost, rule.certain) for lost in own)
+    return share, max(_quantile(lost, rule.certain) for lost in own)
+
+
+def _quantile(values: Draws, share: float) -> float:
+    import numpy as np  # noqa: PLC0415 - as above
+
+    return float(np.quantile(values, share))
 
 
 def _word(share: float, high: float, rule: DecisionRule) -> DecisionWord:

@@ -5,7 +5,6 @@ A request is one sample or prompt of a batch.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -22,28 +21,25 @@ def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[Brea
     The ends are those of the paired speed-up's interval; null stands for never, or for an end that
     the data do not bound.
     """
+    more_seconds = candidate.build_seconds.cold - baseline.build_seconds.cold
     incumbents = {cell.shape: cell for cell in baseline.cells}
     found = []
     for cell in candidate.cells:
-        if cell.shape not in incumbents:
-            continue
-        seconds = _request_seconds(incumbents[cell.shape])
-        value, most, least = (
-            None if speedup is None else _requests(candidate, baseline, seconds, speedup)
-            for speedup in (cell.speedup.value, cell.speedup.low, cell.speedup.high)
-        )
-        found.append(BreakEven(shape=cell.shape, requests=value, low=least, high=most))
+        if cell.shape in incumbents:
+            seconds = _request_seconds(incumbents[cell.shape])
+            value, most, least = (
+                None if speedup is None else break_even(more_seconds, seconds - seconds / speedup)
+                for speedup in (cell.speedup.value, cell.speedup.low, cell.speedup.high)
+            )
+            found.append(BreakEven(shape=cell.shape, requests=value, low=least, high=most))
     return tuple(found)
 
 
-def _requests(
-    candidate: Measurement, baseline: Measurement, seconds: float, speedup: float
-) -> float | None:
-    requests = break_even(
-        Cost(candidate.build_seconds.cold, seconds / speedup),
-        Cost(baseline.build_seconds.cold, seconds),
-    )
-    return math.ceil(requests) if math.isfinite(requests) else None
+def break_even(more_seconds: float, saved_seconds: float) -> float | None:
+    """Return the requests that pay for a longer build if each saves time; None for never."""
+    if more_seconds <= 0 and saved_seconds >= 0:
+        return 0
+    return math.ceil(more_seconds / saved_seconds) if saved_seconds > 0 else None
 
 
 def first_to_serve(measurements: Sequence[Measurement], requests: int | None) -> dict[str, str]:
@@ -53,8 +49,8 @@ def first_to_serve(measurements: Sequence[Measurement], requests: int | None) ->
     seconds: dict[Shape, dict[str, float]] = {}
     for measurement in measurements:
         for cell in measurement.cells:
-            cost = Cost(measurement.build_seconds.cold, _request_seconds(cell))
-            seconds.setdefault(cell.shape, {})[measurement.arm] = cost.total(requests)
+            total = measurement.build_seconds.cold + requests * _request_seconds(cell)
+            seconds.setdefault(cell.shape, {})[measurement.arm] = total
     return {
         str(shape): min(of_arms, key=lambda arm: (of_arms[arm], arm))
         for shape, of_arms in sorted(seconds.items())
@@ -87,32 +83,3 @@ def _running_cost(arm: str, cell: Cell, price_per_hour: float) -> RunningCost:
 
 def _request_seconds(cell: Cell) -> float:
     return cell.seconds.median / cell.shape.batch_size
-
-
-@dataclasses.dataclass(frozen=True)
-class Cost:
-    """Seconds until the first request can be served, and seconds of each request."""
-
-    build_seconds: float
-    request_seconds: float
-
-    def total(self, requests: float) -> float:
-        """Return the seconds until `requests` have been served."""
-        return self.build_seconds + requests * self.request_seconds
-
-
-def break_even(candidate: Cost, incumbent: Cost) -> float:
-    """Return the requests after which the candidate has paid for its build.
-
-    Infinite if it never does, 0 if it does at once.
-    """
-    if (
-        candidate.build_seconds <= incumbent.build_seconds
-        and candidate.request_seconds <= incumbent.request_seconds
-    ):
-        return 0.0
-    if candidate.request_seconds >= incumbent.request_seconds:
-        return math.inf
-    return (candidate.build_seconds - incumbent.build_seconds) / (
-        incumbent.request_seconds - candidate.request_seconds
-    )

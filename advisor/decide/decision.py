@@ -23,7 +23,7 @@ from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import START, Constraint, Priorities
 from advisor.domain.event_folding import fold
-from advisor.domain.measurement import TimedVisit
+from advisor.domain.measurement import Cell, TimedVisit
 from advisor.domain.model import has_random_weights
 from advisor.domain.question import Question
 from advisor.domain.results import Evidence, Platform, Results
@@ -75,23 +75,20 @@ def decide(
 
 def _add_times(results: Results, state: RunState) -> Results:
     """Return the results with the seconds of every call that counts."""
-    measurements = tuple(
-        msgspec.structs.replace(
-            measurement,
-            cells=tuple(
-                msgspec.structs.replace(
-                    cell,
-                    times=tuple(
-                        TimedVisit(process=repeat, round=visit.round, seconds=visit.seconds)
-                        for repeat, visit in counted_visits(state, measurement.arm, cell.shape)
-                    ),
-                )
-                for cell in measurement.cells
-            ),
+
+    def add_to(cell: Cell, arm: str) -> Cell:
+        visits = counted_visits(state, arm, cell.shape)
+        times = (
+            TimedVisit(process=repeat, round=visit.round, seconds=visit.seconds)
+            for repeat, visit in visits
         )
-        for measurement in results.measurements
+        return msgspec.structs.replace(cell, times=tuple(times))
+
+    measurements = (
+        msgspec.structs.replace(each, cells=tuple(add_to(cell, each.arm) for cell in each.cells))
+        for each in results.measurements
     )
-    return msgspec.structs.replace(results, measurements=measurements)
+    return msgspec.structs.replace(results, measurements=tuple(measurements))
 
 
 def with_preferences(
@@ -131,7 +128,7 @@ def evaluate(
         others = tuple(each for each in question.constraints if each.criterion != START)
         question = msgspec.structs.replace(question, constraints=others)
     resumable = None if state.finished else can_go_on(state)
-    answer, error = _advise(
+    answer = _advise(
         Answer(
             run_id=header.run_id,
             created=header.created,
@@ -154,13 +151,13 @@ def evaluate(
         evidence,
         while_running=while_running,
     )
-    if not answer.scores:
-        error = _early_end(state) or error
-    final_problem = None if resumable else error
+    early_end = None if answer.scores else Problem.of(_early_end(state))
+    problem = early_end or answer.problem
+    final_problem = None if resumable else problem
     answer = msgspec.structs.replace(
         answer,
         unmeasured=(*unmeasured.list_planned(header, state, results, final_problem), *excluded),
-        problem=Problem.of(error),
+        problem=problem,
         question=header.question,
     )
     return msgspec.structs.replace(answer, headline=write_headline(answer))
@@ -193,13 +190,8 @@ def summarise_run(header: Header, state: RunState) -> Results:
 def _summarise(header: Header, state: RunState) -> Results:
     """Return what its arms have measured, without servers, losses and other platforms."""
     question = header.question
-    return summarise(
-        state,
-        results_by_shape(state, question),
-        dtype=question.dtype,
-        noise=header.catalogue.presets.noise,
-        weights=question.shape_weights,
-    )
+    races = results_by_shape(state, question)
+    return summarise(state, races, question, header.catalogue.presets.noise)
 
 
 def load_platform(run: Run) -> Platform:
@@ -249,7 +241,7 @@ def decide_again(
     question = with_preferences(answer.question, priorities, constraints)
     known = catalogue.for_question(question)
     again = msgspec.structs.replace(answer, question=question, rubric=known.rubric.name)
-    again, _ = _advise(again, known)
+    again = _advise(again, known)
     return msgspec.structs.replace(again, headline=write_headline(again, scope))
 
 
@@ -271,7 +263,7 @@ def _advise(
     evidence: Evidence | None = None,
     *,
     while_running: bool = False,
-) -> tuple[Answer, UserError | None]:
+) -> Answer:
     """Return the answer with scores, best first, and a recommendation, or why there is none."""
     question, results = answer.question, answer.results
     evidence = evidence or answer.evidence
@@ -281,15 +273,12 @@ def _advise(
     by_shape = scoring.score_by_shape(results, question, catalogue, evidence)
     outstanding = _outstanding(scored, catalogue)
     try:
-        advice, error = (
-            recommend(
-                scored, catalogue, by_shape, outstanding=outstanding, while_running=while_running
-            ),
-            None,
+        advice = recommend(
+            scored, catalogue, by_shape, outstanding=outstanding, while_running=while_running
         )
-    except UserError as problem:
-        advice, error = None, problem
-    return msgspec.structs.replace(scored, recommendation=advice, problem=Problem.of(error)), error
+    except UserError as error:
+        return msgspec.structs.replace(scored, recommendation=None, problem=Problem.of(error))
+    return msgspec.structs.replace(scored, recommendation=advice, problem=None)
 
 
 def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
-
-import msgspec
 
 from advisor.decide.drift import typical_seconds
 from advisor.decide.rounds import counted_visits, is_valid
@@ -19,7 +16,6 @@ from advisor.domain.question import Dtype
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.events import Diagnosed, Peaks, Workload
-from probes.wire.facts import InputFacts
 from probes.wire.shape import Shape
 
 #: A call whose device is busy for less than this share is launch-bound. TensorRT's criterion (the
@@ -37,13 +33,6 @@ DEVICE_COUNTS = (
 )
 
 
-class _PeakShares(NamedTuple):
-    """Shares of the measured peaks; None where they are not known."""
-
-    memory: float | None
-    compute: float | None
-
-
 def diagnose(
     diagnosed: Diagnosed | None,
     *,
@@ -55,47 +44,44 @@ def diagnose(
     peaks: Peaks | None,
 ) -> CallDiagnosis:
     """Return the diagnosis of a call of `seconds`; null for what is not known."""
-    shares = _peak_shares(seconds, flops, weight_bytes, dtype, peaks)
-    known = [share for share in shares if share is not None]
+    memory, compute = _peak_shares(seconds, flops, weight_bytes, dtype, peaks)
+    known = [share for share in (memory, compute) if share is not None]
     # PyTorch's profiler does not see kernels of another process or of JAX: no kernels is unknown.
     sees_kernels = diagnosed is not None and bool(diagnosed.kernels_per_call)
     counts = {name: getattr(diagnosed, name) if sees_kernels else None for name in DEVICE_COUNTS}
-    call = CallDiagnosis(
+    return CallDiagnosis(
         shape=shape,
         **counts,
-        memory_share=shares.memory,
-        compute_share=shares.compute,
+        memory_share=memory,
+        compute_share=compute,
         headroom=1 - min(max(known), 1.0) if known else None,
-        bound="unknown",
+        bound=_find_bound(memory, compute, counts["device_busy_share"]),
     )
-    return msgspec.structs.replace(call, bound=find_bound(call))
 
 
 def _peak_shares(
     seconds: float, flops: int | None, weight_bytes: int | None, dtype: str, peaks: Peaks | None
-) -> _PeakShares:
+) -> tuple[float | None, float | None]:
+    """Return the shares of the measured peaks of memory and arithmetic; None if not known."""
     peak = peaks.operations_per_second.get(dtype) if peaks else None
     memory = weight_bytes / seconds / peaks.bytes_per_second if weight_bytes and peaks else None
     is_cached = memory is not None and memory > CACHED_SHARE
-    return _PeakShares(
-        memory=None if is_cached else memory,
-        compute=flops / seconds / peak if flops and peak else None,
-    )
+    return None if is_cached else memory, flops / seconds / peak if flops and peak else None
 
 
-def find_bound(call: CallDiagnosis) -> Bound:
-    """Return what limits the call, by the first rule that applies.
+def _find_bound(memory: float | None, compute: float | None, busy: float | None) -> Bound:
+    """Return what limits a call, by the first rule that applies to its shares.
 
     A call that nearly reaches a measured peak does not wait for launches: the profiler, which slows
     them, then shows a device that is less busy than it is in the timed calls.
     """
-    if call.memory_share is not None and call.memory_share >= BOUND_SHARE:
+    if memory is not None and memory >= BOUND_SHARE:
         return "memory"
-    if call.compute_share is not None and call.compute_share >= BOUND_SHARE:
+    if compute is not None and compute >= BOUND_SHARE:
         return "compute"
-    if call.device_busy_share is not None and call.device_busy_share < LAUNCH_BOUND_BUSY_SHARE:
+    if busy is not None and busy < LAUNCH_BOUND_BUSY_SHARE:
         return "launch"
-    return "mixed" if call.memory_share is not None or call.compute_share is not None else "unknown"
+    return "unknown" if memory is None and compute is None else "mixed"
 
 
 def flops_per_call(state: RunState, shape: Shape) -> int | None:
@@ -130,7 +116,9 @@ def read_inputs(state: RunState) -> MeasuredInputs | None:
     if not workloads:
         return None
     batched = [each.has_batch for each in workloads if each.has_batch is not None]
-    reported = _read_reported(state)
+    # What a worker reports for the recipe of its arm; all report the same.
+    recipes = [process.recipe_facts for each in state.processes.values() for process in each]
+    reported = next((recipe.inputs for recipe in recipes if recipe and recipe.inputs), ())
     return MeasuredInputs(
         fixed=max(workload.fixed_inputs for workload in workloads),
         has_length=workloads[-1].has_length,
@@ -140,17 +128,6 @@ def read_inputs(state: RunState) -> MeasuredInputs | None:
         reordered=sum(each.reordered for each in reported),
         example_rows=next((each.rows for each in reported if each.rows), None),
     )
-
-
-def _read_reported(state: RunState) -> tuple[InputFacts, ...]:
-    """Return what a worker reported for the recipe of its arm; all report the same."""
-    reported = (
-        process.recipe_facts.inputs
-        for processes in state.processes.values()
-        for process in processes
-        if process.recipe_facts is not None and process.recipe_facts.inputs
-    )
-    return next(reported, ())
 
 
 def stored_weight_bytes(process: ProcessState) -> int | None:

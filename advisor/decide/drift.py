@@ -50,13 +50,14 @@ def _multiplied(visit: BlockTimed, factor: float) -> BlockTimed:
     )
 
 
-def bound_by_speedups(measurement: Measurement, baseline: Measurement) -> Measurement:
+def bound_by_speedups(measurement: Measurement, baseline: Measurement | None) -> Measurement:
     """Return the measurement with bounds of its call times that fit its speed-ups.
 
     A time is the baseline's over the speed-up, and its logarithmic half widths are the root of the
-    sum of the squares of both. The baseline keeps the bounds of its own visits.
+    sum of the squares of both. The baseline keeps the bounds of its own visits; without it there
+    are no others.
     """
-    if measurement.arm == baseline.arm:
+    if baseline is None or measurement.arm == baseline.arm:
         return measurement
     times = {cell.shape: cell.seconds for cell in baseline.cells}
     cells = tuple(

@@ -6,11 +6,11 @@ import math
 
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.further_lines import CLEARLY_FASTER
-from advisor.decide.recommend import find_errors
 from advisor.decide.sensitivity import SAME_SCORE, describe_flips, grades_of
 from advisor.decide.trust import is_unfit
+from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import AdvisedAnswer, Answer
-from advisor.domain.measurement import Interval
+from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import ScoredArm
 from advisor.text_format import format_number, join_names
@@ -90,13 +90,19 @@ def is_baseline_advised(facts: AdvisedAnswer) -> bool:
 
 def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     """Return that outputs are less exact than those of the advised arm; empty if they are not."""
-    errors, measurements = find_errors(facts.answer.results), facts.answer.results.measurements
-    error = errors.get(faster.arm, 0.0)
-    if error <= errors.get(facts.scored.arm, 0.0):
+    error = _largest_error(facts.answer.measurements[faster.arm])
+    if error <= _largest_error(facts.measured):
         return ""
-    is_lower = faster.weights is None and faster.arm in find_lower_precision(measurements)
+    lower = find_lower_precision(facts.answer.results.measurements)
+    is_lower = faster.weights is None and faster.arm in lower
     price = " but in a lower precision" if is_lower else " but less exact"
     return f"{price} (error {error:.1e})" if math.isfinite(error) else price
+
+
+def _largest_error(measurement: Measurement) -> float:
+    """Return the largest error of an arm's outputs: 0 if exact, infinite if unknown."""
+    error = 0.0 if measurement.is_exact else worst_error(measurement.correctness)
+    return math.inf if error is None else error
 
 
 def _why_not(facts: AdvisedAnswer, faster: ScoredArm) -> str:

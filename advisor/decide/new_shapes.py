@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from advisor.domain.measurement import Interval
 from advisor.domain.plan import BASELINE, Arm
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import NewShapeOutcome, NewShapeResult
-from probes.wire.outcome import Failure
+from probes.wire.events import NewShapeResult
 from probes.wire.shape import Shape
 
 #: Lower bound of the speed-up from which a silent fallback to eager code shows.
@@ -37,29 +36,19 @@ def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
     A shape that took too long is `skipped`: the process was killed, completed but for its result,
     so it is not known what it did. Any other end is a refusal.
     """
-    results, started, outcome = (
-        process.new_shape_results,
-        process.new_shape_started,
-        process.outcome,
-    )
-    if started is None or started.shape is None or started.shape in results:
+    results, shape = process.new_shape_results, getattr(process.new_shape_started, "shape", None)
+    if shape is None or shape in results or process.outcome is None:
         return results
-    if outcome is None:
-        return results
+    failure = process.failure
+    is_skipped = failure is None or failure.status in {"timed-out", "skipped"}
     ended = NewShapeResult(
-        shape=started.shape,
-        outcome=_outcome_at_end(outcome.failure),
+        shape=shape,
+        outcome="skipped" if is_skipped else "refused",
         first_call_seconds=None,
         steady_seconds=None,
-        reason=outcome.failure.reason if outcome.failure else "it took longer than the time limit",
+        reason=failure.reason if failure else "it took longer than the time limit",
     )
-    return {**results, ended.shape: ended}
-
-
-def _outcome_at_end(failure: Failure | None) -> NewShapeOutcome:
-    if failure is None or failure.status in {"timed-out", "skipped"}:
-        return "skipped"
-    return "refused"
+    return {**results, shape: ended}
 
 
 def is_complete(results: Sequence[NewShapeResult]) -> bool:
@@ -75,7 +64,8 @@ def compare_with_baseline(
     Its outcome is `eager` if the workflow may have run eager code. A slow first call is no build
     if that of eager PyTorch is as slow.
     """
-    baseline = _baseline_results(state)
+    tried = [*filter(None, map(results_of, state.processes[state.plan.baseline.id]))]
+    baseline = tried[-1] if tried else {}
     is_eager = state.plan.baseline.id == BASELINE
     gains = speedup.low is not None and speedup.low >= CLEAR_SPEEDUP
     compared = []
@@ -91,12 +81,6 @@ def _without_loading(result: NewShapeResult, eager: NewShapeResult) -> NewShapeR
     if result.outcome != "stalled" or longer > BUILD_SECONDS:
         return result
     return dataclasses.replace(result, outcome="served")
-
-
-def _baseline_results(state: RunState) -> Mapping[Shape, NewShapeResult]:
-    processes = state.processes[state.plan.baseline.id]
-    tried = [results for results in map(results_of, processes) if results]
-    return tried[-1] if tried else {}
 
 
 def _mark(arm: Arm, result: NewShapeResult, baseline: NewShapeResult | None) -> NewShapeResult:

@@ -37,7 +37,7 @@ SeriesByArm = Mapping[str, Mapping[Shape, Sequence[Sequence[float]]]]
 
 
 def estimate_process_variances(
-    series: SeriesByArm, duplicate: str | None, prior: NoisePrior
+    series: SeriesByArm, duplicate: str, prior: NoisePrior
 ) -> dict[str, dict[Shape, Variance]]:
     """Return the variance of the log ratio of two equal processes by arm and shape.
 

@@ -190,12 +190,11 @@ def replay_race(state: RunState, shape: Shape, question: Question, index: int = 
     """
     plan, groups = state.plan, state.groups[shape]
     group, rounds = groups[index], _rounds_of(groups[index], groups)
-    duplicates = {arm.id for arm in plan.arms if arm.duplicate_of}
     race = Race(
-        [arm for arm in group.arms if arm not in duplicates],
+        [arm for arm in group.arms if arm != plan.duplicate],
         plan.baseline.id,
         seed=question.seed + shape.batch_size + (shape.input_tokens or 0) + group.first_round - 1,
-        always=[plan.baseline.id, *(arm for arm in group.arms if arm in duplicates)],
+        always=[plan.baseline.id, *(arm for arm in group.arms if arm == plan.duplicate)],
         most_rounds=question.budget.most_rounds,
     )
     failed = failed_arms(state)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from advisor.decide import certainty, costs, sensitivity, trust
 from advisor.decide.sensitivity import find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
-from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import (
-    BreakEven,
     Decision,
     DecisionWord,
     GuidelineOpinion,
@@ -83,7 +80,7 @@ def recommend(
         workflow=winner.workflow,
         decision=found,
         next_budget=next_budget,
-        best_exact=find_best_exact(viable, results),
+        best_exact=next((arm.arm for arm in viable if measurements[arm.arm].is_exact), None),
         best_native=next((arm.arm for arm in viable if arm.weights is None), None),
         trust=trust_grade,
         trust_reasons=trust_reasons,
@@ -91,7 +88,9 @@ def recommend(
         margin=winner.score - runner_up.score if runner_up else None,
         flips=find_flips(winner, [arm for arm in viable if not arm.unproven], question.priorities),
         simplex=sensitivity.leading_shares(viable, question.priorities),
-        break_even=_break_even(answer, winner),
+        break_even=()
+        if is_baseline or answer.baseline is None
+        else costs.find_break_even(measurements[winner.arm], answer.baseline),
         first_to_serve=costs.first_to_serve(candidates, question.requests),
         costs=costs.price(candidates, question.price_of_all_devices),
         constraints=sensitivity.constraint_effects(scored, question.constraints, winner.arm),
@@ -117,13 +116,6 @@ def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) ->
     return min(others, key=lambda arm: arm.rank, default=None)
 
 
-def _break_even(answer: Answer, winner: ScoredArm) -> tuple[BreakEven, ...]:
-    """Return when the build of the advised arm has paid off; empty for the baseline."""
-    if answer.baseline is None or answer.baseline.arm == winner.arm:
-        return ()
-    return costs.find_break_even(answer.measurements[winner.arm], answer.baseline)
-
-
 def _guideline_opinion(
     answer: Answer, catalogue: Catalogue, winner: ScoredArm, found: Decision
 ) -> GuidelineOpinion | None:
@@ -138,24 +130,6 @@ def _guideline_opinion(
         agrees=agrees_with(guideline, winner.arm, found.as_good, measured),
         source=guideline.source,
     )
-
-
-def find_best_exact(viable: Sequence[ScoredArm], results: Results) -> str | None:
-    """Return the first arm by rank whose outputs are exact; None without one."""
-    exact = {entry.arm for entry in results.measurements if entry.is_exact}
-    return next((arm.arm for arm in viable if arm.arm in exact), None)
-
-
-def find_errors(results: Results) -> dict[str, float]:
-    """Return the largest error of the outputs of each arm: 0 if exact, infinite if unknown."""
-    return {entry.arm: _error(entry) for entry in results.measurements}
-
-
-def _error(measurement: Measurement) -> float:
-    if measurement.is_exact:
-        return 0.0
-    error = worst_error(measurement.correctness)
-    return math.inf if error is None else error
 
 
 def advise_by_shape(
@@ -184,16 +158,12 @@ def advise_by_shape(
 
 def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Guideline | None:
     """Return the first guideline that fits the task, the device and the weights."""
-    return next((guideline for guideline in guidelines if _fits(guideline, question)), None)
-
-
-def _fits(guideline: Guideline, question: Question) -> bool:
-    if question.task not in guideline.tasks or question.device not in guideline.devices:
-        return False
-    return (
-        guideline.criterion is None
-        or getattr(question.priorities, guideline.criterion) >= guideline.at_least
-    )
+    for guideline in guidelines:
+        name = guideline.criterion
+        is_weighty = name is None or getattr(question.priorities, name) >= guideline.at_least
+        if question.task in guideline.tasks and question.device in guideline.devices and is_weighty:
+            return guideline
+    return None
 
 
 def agrees_with(

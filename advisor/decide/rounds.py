@@ -86,8 +86,7 @@ def mean_log_speedups(state: RunState, shape: Shape) -> dict[str, float]:
     rounds = visits_by_round(state, shape)
     series = {
         arm.id: paired_log_speedups(rounds, state.plan.baseline.id, arm.id)
-        for arm in state.plan.arms
-        if not arm.duplicate_of
+        for arm in state.plan.distinct
     }
     return {
         arm: trimmed_mean(each) for arm, each in series.items() if each and is_valid(state, arm)
@@ -159,8 +158,7 @@ def controls(state: RunState) -> set[str]:
 
     Speedups refer to the baseline; the duplicate gives the noise floor.
     """
-    plan = state.plan
-    return {plan.baseline.id, *(arm.id for arm in plan.arms if arm.duplicate_of)}
+    return {state.plan.baseline.id, state.plan.duplicate} - {""}
 
 
 def arms_by_speed(races: Mapping[Shape, RaceResult], state: RunState, shape: Shape) -> list[str]:

@@ -104,7 +104,7 @@ def _measurement(
     speedup = speedup_of(found[arm.id], found[baseline], process_error)
     if arm.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
-    summary = summarise_arm(state, arm, {}, None, dtype=question.dtype, speedup=speedup)
+    summary = summarise_arm(state, arm, {}, None, question, speedup)
     memory = summary.memory_bytes
     if question.device == "cpu" and memory.peak is not None:
         memory = msgspec.structs.replace(memory, source=HOST_SOURCE)

@@ -1,4 +1,4 @@
-"""Draws of the measured speed-ups from the joint distribution of their errors, and scores. Pure.
+"""Draws of the measured speed-ups from the joint distribution of their errors. Pure.
 
 All speed-ups share the baseline, so their errors are correlated. The draws come from a seed and
 from NumPy's `RandomState`, whose streams are frozen, so the same measurements give the same draws.
@@ -10,20 +10,15 @@ import functools
 import math
 import statistics
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from advisor.decide.grades import Draws, grades_at, interpolate
+from advisor.decide.grades import Draws
 from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES
-from advisor.domain.constraints import Priorities
 from advisor.domain.measurement import Interval, Measurement
-from advisor.domain.recommendation import SpeedRegret
-from advisor.domain.results import Results, ScoredArm
-from advisor.domain.rubric import GradeRule, Rubric
+from advisor.domain.results import Results
 
 DRAW_COUNT = 4000
-#: The fact that the draws are about, and its criterion.
-SPEEDUP, PERFORMANCE = "speedup", "performance"
 #: Standard error of a logarithm whose interval has no bound.
 UNBOUNDED = math.log(2)
 #: Part of the variance of a log speed-up that comes from the baseline where both are as noisy.
@@ -120,13 +115,6 @@ def _normals(seed: int, arm: str, columns: int) -> Draws:
     return stream.standard_normal((DRAW_COUNT, columns))
 
 
-def includes_processes(measurement: Measurement) -> bool:
-    """Check whether the interval of the speed-up has what differs between processes."""
-    cells = measurement.cells
-    is_replicated = bool(cells) and all(cell.processes >= MIN_PROCESSES for cell in cells)
-    return is_replicated or measurement.speedup.process_error is not None
-
-
 def is_shown_faster(one: Measurement, other: Measurement, baseline: str, certain: float) -> bool:
     """Check whether an arm is faster than another with the probability `certain`.
 
@@ -184,110 +172,10 @@ def _process_error(measurement: Measurement) -> float:
 
     Zero where the draws within processes include it.
     """
-    between = measurement.speedup.process_error
+    between, cells = measurement.speedup.process_error, measurement.cells
     if between is not None:
         return between
+    if cells and all(cell.processes >= MIN_PROCESSES for cell in cells):
+        return 0.0
     # Two processes differ by the square root of two times what one of them does.
-    return 0.0 if includes_processes(measurement) else math.sqrt(2) * UNBOUNDED
-
-
-class ScoredDraws:
-    """Draws of log speed-ups over the baseline, and the scores that follow from them."""
-
-    def __init__(self, results: Results, arms: Collection[str], seed: int) -> None:
-        # Ranks depend on the weights, and the draws must not.
-        names = sorted(arms)
-        self._column = {arm: column for column, arm in enumerate(names)}
-        self._errors, self._seed = speedup_errors(results, names), seed
-        self.logs = draw_log_speedups(self._errors, seed)
-
-    def scores(
-        self,
-        viable: Sequence[ScoredArm],
-        priorities: Priorities,
-        rubric: Rubric,
-        *,
-        scale: float,
-        exact: str | None,
-    ) -> Draws:
-        """Return the score of each viable arm in each draw, `(draws, arms) float64`.
-
-        `scale` and `exact` are those of `draw_log_speedups`.
-        """
-        import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
-
-        columns = [self._column[arm.arm] for arm in viable]
-        logs = draw_log_speedups(self._errors, self._seed, scale, exact)[:, columns]
-        shares = priorities.shares()
-        fixed_part, moving_part = np.zeros(len(viable)), 0.0
-        for criterion in rubric.criteria:
-            rule = next((each for each in criterion.grades if each.fact == SPEEDUP), None)
-            fixed = np.array([arm.ratings[criterion.id].grade for arm in viable])
-            if rule is None:
-                fixed_part += shares[criterion.id] * fixed
-                continue
-            limited = np.array([arm.ratings[criterion.id].fact != SPEEDUP for arm in viable])
-            limits = np.where(limited, fixed, np.inf)
-            grades = grades_at(rule, logs if rule.between == "log" else np.exp(logs))
-            moving_part += shares[criterion.id] * np.minimum(grades, limits)
-        return np.broadcast_to(fixed_part + moving_part, (len(self.logs), len(viable)))
-
-    def lost_speed(
-        self,
-        advised: ScoredArm,
-        own: Mapping[str | None, Draws],
-        priorities: Priorities,
-        rubric: Rubric,
-    ) -> float | None:
-        """Return as which share of its speed the advised arm's lost score counts.
-
-        An arm that is faster by this share would make up for it. None where performance has no
-        weight, or where another fact than the speed-up limits its grade.
-        """
-        import numpy as np  # noqa: PLC0415 - as above
-
-        weight = priorities.shares()[PERFORMANCE]
-        rule = _speed_rule(rubric)
-        if weight <= 0 or rule is None or advised.ratings[PERFORMANCE].fact != SPEEDUP:
-            return None
-        figures = np.array([math.log(figure) for figure, _ in rule.knots])
-        heights = np.array([grade for _, grade in rule.knots])
-        found = []
-        for exact, lost in own.items():
-            logs = draw_log_speedups(self._errors, self._seed, 1.0, exact)
-            logs = logs[:, self._column[advised.arm]]
-            grades = interpolate(logs, figures, heights) + lost / weight
-            factors = np.exp(interpolate(grades, heights, figures) - logs)
-            found.append(quantile(factors, rubric.decision.certain) - 1)
-        return rounded(max(found))
-
-    def speed_regret(
-        self, advised: ScoredArm, measured: Sequence[ScoredArm], certain: float
-    ) -> SpeedRegret:
-        """Return how much faster than the advised arm the fastest one is, and may be."""
-        own = self.logs[:, [self._column[advised.arm]]]
-        gains = (self.logs - own).max(axis=1)
-        fastest = max(measured, key=lambda arm: (arm.speedup, -arm.rank))
-        value = fastest.speedup / advised.speedup
-        return SpeedRegret(
-            arm=fastest.arm if fastest.arm != advised.arm else None,
-            value=rounded(value),
-            high=rounded(max(math.exp(quantile(gains, certain)), value)),
-        )
-
-
-def _speed_rule(rubric: Rubric) -> GradeRule | None:
-    """Return the rule that grades the speed-up."""
-    rules = (rule for criterion in rubric.criteria for rule in criterion.grades)
-    return next((rule for rule in rules if rule.fact == SPEEDUP), None)
-
-
-def quantile(values: Draws, share: float) -> float:
-    import numpy as np  # noqa: PLC0415 - as above
-
-    return float(np.quantile(values, share))
-
-
-def rounded(value: float) -> float:
-    """Return a figure of the draws without digits that mean nothing."""
-    return round(float(value), 4)
+    return math.sqrt(2) * UNBOUNDED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -20,107 +20,85 @@ from advisor.decide.rounds import (
     visits_by_round,
 )
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.measurement import Measurement
-from advisor.domain.plan import Arm, Plan
-from advisor.domain.question import Dtype
+from advisor.domain.question import Question
 from advisor.domain.results import EQUIVALENCE_MARGIN, RaceResult, Results, StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 
-#: Log speed-ups over the baseline by arm and shape, in the order of the rounds.
-LogSpeedups = Mapping[str, Mapping[Shape, Sequence[float]]]
-
 
 def summarise(
-    state: RunState,
-    races: Mapping[Shape, RaceResult],
-    *,
-    dtype: Dtype,
-    noise: NoisePrior,
-    weights: Mapping[Shape, float] | None = None,
+    state: RunState, races: Mapping[Shape, RaceResult], question: Question, noise: NoisePrior
 ) -> Results:
-    """Return the measurements of every valid arm, made in `dtype`.
+    """Return the measurements of every valid arm.
 
     Changes of less than `EQUIVALENCE_MARGIN` are ignored. `noise` is what equal processes are known
-    to differ by. Without `weights` all shapes have the same.
+    to differ by.
     """
-    plan = state.plan
-    baseline = plan.baseline.id
+    plan, baseline = state.plan, state.plan.baseline.id
     series = {
         arm.id: _series_by_shape(state, races, baseline, arm.id)
         for arm in plan.arms
         if is_valid(state, arm.id)
     }
-    log_speedups = {
+    raced = {
         arm: {shape: tuple(each[0]) for shape, each in shapes.items()}
         for arm, shapes in series.items()
     }
-    noise_floors = _noise_floors(plan, log_speedups, races)
-    known_floors = [floor for floor in noise_floors.values() if floor is not None]
-    margins = {
-        shape: max(EQUIVALENCE_MARGIN, floor or 0.0) for shape, floor in noise_floors.items()
+    noise_floors = {
+        shape: _noise_floor(raced.get(plan.duplicate, {}).get(shape, ())) for shape in races
     }
-    peaks = device_peaks(state, dtype)
+    peaks = device_peaks(state, question.dtype)
     variances = estimate_process_variances(
-        {arm: each for arm, each in series.items() if arm != baseline},
-        _duplicate_of(plan),
-        noise,
+        {arm: each for arm, each in series.items() if arm != baseline}, plan.duplicate, noise
     )
     paired = [
         widen_by_variances(
-            summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, weights=weights),
+            summarise_arm(state, arm, series[arm.id], peaks, question),
             variances.get(arm.id, {}),
             baseline,
         )
-        for arm in (_comparable_arms(plan, log_speedups) if races else ())
+        for arm in plan.distinct
+        # An arm has figures at every shape.
+        if races and all(raced.get(arm.id, {}).values()) and arm.id in raced
     ]
     measurements = [*reconcile(state, paired, plan, noise.fastest_margin)]
+    own = next((each for each in measurements if each.arm == baseline), None)
+    repeated = [len(each) for shapes in series.values() for each in shapes.values()]
+    # Processes of the duplicate with two rounds or more, at every shape.
+    duplicates = [
+        sum(len(rounds) > 1 for rounds in processes)
+        for processes in series.get(plan.duplicate, {}).values()
+    ]
     return Results(
         baseline=baseline,
-        measurements=tuple(_bound_call_times(measurements, baseline)),
+        measurements=tuple(bound_by_speedups(each, own) for each in measurements),
         races=tuple(
             msgspec.structs.replace(race, noise_floor=noise_floors[shape])
             for shape, race in sorted(races.items())
         ),
-        noise_floor=max(known_floors, default=None),
-        duplicates=_count_duplicates(series.get(_duplicate_of(plan) or "", {})),
+        noise_floor=max(
+            (floor for floor in noise_floors.values() if floor is not None), default=None
+        ),
+        duplicates=min(duplicates, default=0),
         visits=count_visits([process for each in state.processes.values() for process in each]),
-        sustained=check_sustained(state, log_speedups, margins),
+        sustained=check_sustained(
+            state,
+            raced,
+            {shape: max(EQUIVALENCE_MARGIN, each or 0.0) for shape, each in noise_floors.items()},
+        ),
         peaks=peaks,
-        repeats=_count_repetitions(series.values()),
+        repeats=max(repeated, default=1) - 1,
         stopped_builds=tuple(_stopped_builds(state)),
         inputs=read_inputs(state),
     )
 
 
-def _bound_call_times(measurements: Sequence[Measurement], baseline: str) -> Iterator[Measurement]:
-    """Yield the measurements with bounds of their call times; none without the baseline's."""
-    own = next((each for each in measurements if each.arm == baseline), None)
-    for measurement in measurements:
-        yield bound_by_speedups(measurement, own) if own else measurement
-
-
-def _comparable_arms(plan: Plan, log_speedups: LogSpeedups) -> Iterator[Arm]:
-    """Yield the arms with figures at every shape, without the duplicate of the baseline."""
-    for arm in plan.arms:
-        if (
-            arm.duplicate_of is None
-            and arm.id in log_speedups
-            and all(log_speedups[arm.id].values())
-        ):
-            yield arm
-
-
 def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
     """Yield the arms without a measurement whose last build was ended or left out for time."""
-    for arm in state.plan.arms:
-        processes = state.processes.get(arm.id)
-        last = processes[-1] if processes else ProcessState()
-        is_measured = is_valid(state, arm.id) or arm.duplicate_of is not None
-        if is_measured:
-            continue
-        match last.failure:
+    for arm in state.plan.distinct:
+        last = (state.processes.get(arm.id) or (ProcessState(),))[-1]
+        match None if is_valid(state, arm.id) else last.failure:
             case Failure("timed-out", "build", fix=fix) | Failure(
                 "skipped", "build", fix=fix, skip_cause="build-limit"
             ):
@@ -128,18 +106,6 @@ def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
                 yield StoppedBuild(arm=arm.id, started=last.phase == "build", fix=fix)
             case _:
                 pass
-
-
-def _count_repetitions(series: Iterable[Series]) -> int:
-    """Return the largest number of repetitions of an arm at a shape."""
-    return max((len(each) for shapes in series for each in shapes.values()), default=1) - 1
-
-
-def _count_duplicates(series: Series) -> int:
-    """Return the processes of the duplicate with two rounds or more at every shape."""
-    return min(
-        (sum(len(rounds) > 1 for rounds in processes) for processes in series.values()), default=0
-    )
 
 
 def _series_by_shape(
@@ -159,20 +125,12 @@ def _series_by_shape(
     return series
 
 
-def _duplicate_of(plan: Plan) -> str | None:
-    return next((arm.id for arm in plan.arms if arm.duplicate_of), None)
-
-
-def _noise_floors(
-    plan: Plan, log_speedups: LogSpeedups, races: Mapping[Shape, RaceResult]
-) -> dict[Shape, float | None]:
+def _noise_floor(differences: Sequence[float]) -> float | None:
     """Return the largest share by which the baseline and its duplicate may differ at 95 %.
 
-    It is by shape; None without two rounds of the duplicate.
+    None without two rounds of the duplicate.
     """
-    found: dict[Shape, float | None] = dict.fromkeys(races)
-    for shape, differences in log_speedups.get(_duplicate_of(plan) or "", {}).items():
-        if len(differences) > 1:
-            interval = paired_interval(differences, TAIL)
-            found[shape] = math.expm1(max(abs(interval.low), abs(interval.high)))
-    return found
+    if len(differences) < 2:  # noqa: PLR2004 - one round has no spread
+        return None
+    interval = paired_interval(differences, TAIL)
+    return math.expm1(max(abs(interval.low), abs(interval.high)))

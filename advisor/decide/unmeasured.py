@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 from advisor.decide import sensitivity, trust
 from advisor.decide.grades import declared_facts, rate
 from advisor.decide.scoring import find_failures, value_of, weigh
-from advisor.domain.answer import Answer, RankedArm, Status, UnmeasuredArm
+from advisor.domain.answer import Answer, Problem, RankedArm, Status, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue, SiblingGain
 from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Gpu
@@ -22,7 +22,7 @@ from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState, varying_sibling
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
-from advisor.errors import MachineUnfitError, NothingViableError, UserError
+from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.text_format import format_number, format_share
 from probes.wire.outcome import Failure, SkipCause
 
@@ -52,7 +52,7 @@ def list_excluded(header: Header, plan: Plan) -> tuple[UnmeasuredArm, ...]:
 
 
 def list_planned(
-    header: Header, state: RunState, results: Results, final_problem: UserError | None
+    header: Header, state: RunState, results: Results, final_problem: Problem | None
 ) -> tuple[UnmeasuredArm, ...]:
     """Return the planned arms without a measurement.
 
@@ -62,8 +62,8 @@ def list_planned(
     workflows = header.catalogue.by_id
     return tuple(
         _planned(arm, workflows[arm.workflow], header, state, results, final_problem)
-        for arm in state.plan.arms
-        if arm.duplicate_of is None and arm.id not in measured
+        for arm in state.plan.distinct
+        if arm.id not in measured
     )
 
 
@@ -73,7 +73,7 @@ def _planned(
     header: Header,
     state: RunState,
     results: Results,
-    final_problem: UserError | None,
+    final_problem: Problem | None,
 ) -> UnmeasuredArm:
     """Return an arm that failed, is too slow to serve, or was not reached."""
     processes = state.processes.get(arm.id, ())
@@ -122,7 +122,7 @@ def status_of(failure: Failure) -> Status:
     return status
 
 
-def _measuring_step(header: Header, state: RunState, final_problem: UserError | None) -> str | None:
+def _measuring_step(header: Header, state: RunState, final_problem: Problem | None) -> str | None:
     """Return how the arms that the run did not come to are measured; None on another machine."""
     if header.imported:
         return None

@@ -100,6 +100,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The arm that all others are compared with."""
         return self.arms[0]
 
+    @property
+    def distinct(self) -> tuple[Arm, ...]:
+        """All arms but the duplicate of the baseline."""
+        return tuple(arm for arm in self.arms if arm.duplicate_of is None)
+
+    @property
+    def duplicate(self) -> str:
+        """The arm that duplicates the baseline; empty without one."""
+        return next((arm.id for arm in self.arms if arm.duplicate_of), "")
+
 
 def arm_directory_name(arm: str) -> str:
     """Return the name of the arm's directory."""

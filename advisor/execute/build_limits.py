@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from advisor.decide.costs import Cost
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import controls, is_valid
 from advisor.decide.unmeasured import MORE_TIME
@@ -65,7 +64,7 @@ def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | N
     if question.requests is None or not built or arm in controls(state):
         return None
     seconds = max(
-        min(cost_of(process, shape).total(question.requests) for process in built)
+        min(_seconds_to_serve(question.requests, process, shape) for process in built)
         for shape in question.shapes
     )
     return BuildLimit(
@@ -77,13 +76,10 @@ def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | N
     )
 
 
-def cost_of(process: ProcessState, shape: Shape) -> Cost:
-    """Return the cost of a built arm: its builds for all shapes, and one request.
-
-    The request is served in batches of this shape.
-    """
+def _seconds_to_serve(requests: int, process: ProcessState, shape: Shape) -> float:
+    """Return the seconds of all builds of an arm, and of the requests in batches of this shape."""
     call_seconds = ALLOWANCE * process.warmed_up[shape].typical_seconds
-    return Cost(process.build_seconds, call_seconds / shape.batch_size)
+    return process.build_seconds + requests * call_seconds / shape.batch_size
 
 
 #: Newest runs of the same work on the same device that are read.

@@ -40,8 +40,7 @@ def render_event(event: LoggedEvent) -> str | None:
     run_event = event.run_event
     match run_event:
         case Planned(plan=plan):
-            measured = sum(arm.duplicate_of is None for arm in plan.arms)
-            return f"{measured} arms to measure, {len(plan.excluded)} workflows excluded"
+            return f"{len(plan.distinct)} arms to measure, {len(plan.excluded)} workflows excluded"
         case ArmsAdded(added=added, because=because):
             arms = ", ".join(arm.id for arm in added)
             return f"{arms}: measured too, because {because}"

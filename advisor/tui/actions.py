@@ -16,7 +16,6 @@ from advisor.decide.decision import evaluate
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry, needs_more_time
 from advisor.domain.answer import Answer
-from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.errors import UserError
 from advisor.execute import quiet
@@ -64,7 +63,7 @@ def resume(app: AdvisorApp, run: Run) -> None:
         return DraftRun(header.catalogue, header.machine, header.question, plan)
 
     def describe(drafted: DraftRun) -> str:
-        names = ", ".join(arm.id for arm in distinct_arms(drafted)) if state.finished else ""
+        names = ", ".join(arm.id for arm in drafted.plan.distinct) if state.finished else ""
         return f"{text.printable(names, 200)}\n{describe_work(drafted)}".lstrip()
 
     def start(drafted: DraftRun) -> None:
@@ -121,14 +120,10 @@ def _start(
     app.background.start("start", check, show)
 
 
-def distinct_arms(draft: DraftRun) -> list[Arm]:
-    return [arm for arm in draft.plan.arms if arm.duplicate_of is None]
-
-
 def describe_work(draft: DraftRun, left_out: Collection[str] = ()) -> str:
     """Return how many arms a run measures, of which question, and how long that takes at most."""
     question = draft.question
-    measured = len(distinct_arms(draft)) - len(left_out)
+    measured = len(draft.plan.distinct) - len(left_out)
     sizes = ", ".join(map(str, question.batch_sizes))
     source = " of the examples" if draft.example_rows else ""
     batch = "" if question.serves else f", batch {sizes}{source}"
@@ -145,7 +140,7 @@ def _most_time(draft: DraftRun, left_out: Collection[str]) -> str:
         return f"{question.seconds:g} s, builds included"
     if question.load is None or rules is None:
         return f"{question.budget.measuring_seconds:g} s + builds"
-    arms = len(distinct_arms(draft)) - len(left_out)
+    arms = len(draft.plan.distinct) - len(left_out)
     blocks = rules.most_blocks + len(rules.repeat_rates)
     of_block = rules.seconds_of_block(question.budget.name, question.load.ttft_seconds)
     return f"{arms * blocks * of_block:g} s + builds"

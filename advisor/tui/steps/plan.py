@@ -15,7 +15,7 @@ from advisor.domain.plan import ExclusionStatus
 from advisor.domain.workflow import Environment, Workflow
 from advisor.execute.drafts import DraftRun
 from advisor.tui import actions, text
-from advisor.tui.actions import describe_work, distinct_arms
+from advisor.tui.actions import describe_work
 from advisor.tui.steps.form import Step
 from advisor.tui.table import Column, SelectableTable, Table
 from advisor.tui.widgets import bind
@@ -118,7 +118,7 @@ class PlanStep(Step):
             return
         if row == self._draft.plan.baseline.id:
             self.notify("the baseline is always measured: all other arms are compared with it")
-        elif row in {arm.id for arm in distinct_arms(self._draft)}:
+        elif row in {arm.id for arm in self._draft.plan.distinct}:
             self._left_out ^= {row}
             self._draw()
 
@@ -158,7 +158,7 @@ class PlanStep(Step):
     def store_options(self) -> None:
         """Limit the question to the arms that were not left out."""
         if self._draft is not None and self._left_out:
-            kept = [arm for arm in distinct_arms(self._draft) if arm.id not in self._left_out]
+            kept = [arm for arm in self._draft.plan.distinct if arm.id not in self._left_out]
             self.change_options(workflows=",".join(str(arm.name) for arm in kept))
 
 
@@ -180,7 +180,7 @@ def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str,
             "arm": arm.id,
             "note": _requirements(draft, arm.id),
         }
-        for arm in distinct_arms(draft)
+        for arm in draft.plan.distinct
     }
     rows |= {
         entry.workflow: {

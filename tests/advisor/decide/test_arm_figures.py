@@ -190,8 +190,8 @@ def metrics_of(
     results = summarise(
         builders.run_state(processes),
         {Shape(4): builders.race_result(4)},
-        dtype="bfloat16",
-        noise=builders.NOISE,
+        builders.question(dtype="bfloat16"),
+        builders.NOISE,
     )
     (cell,) = next(
         measurement for measurement in results.measurements if measurement.arm == "compiled"

@@ -23,7 +23,7 @@ PRIOR = msgspec.structs.replace(builders.NOISE, process_deviation=0.01, weight=2
 
 
 def test_without_any_difference_the_prior_alone_counts() -> None:
-    variances = estimate_process_variances({"compiled": {Shape(1): [(0.5, 0.5)]}}, None, PRIOR)
+    variances = estimate_process_variances({"compiled": {Shape(1): [(0.5, 0.5)]}}, "", PRIOR)
     assert variances["compiled"][Shape(1)].value == pytest.approx(2 * 0.01**2)
     assert variances["compiled"][Shape(1)].degrees_of_freedom == 2
 
@@ -39,14 +39,14 @@ def test_an_arm_that_differs_from_process_to_process_counts_more_for_itself() ->
         "steady": {Shape(1): [(0.5,) * 4, (0.5,) * 4]},
         "lucky": {Shape(1): [(0.5,) * 4, (0.9,) * 4]},
     }
-    variances = estimate_process_variances(series, None, PRIOR)
+    variances = estimate_process_variances(series, "", PRIOR)
     assert variances["lucky"][Shape(1)].value > variances["steady"][Shape(1)].value > 2 * 2e-4
 
 
 def test_noise_of_the_rounds_is_not_counted_as_a_difference_of_processes() -> None:
     noise = random.Random(0)
     rounds = [tuple(noise.gauss(0.0, 0.5) for _ in range(10)) for _ in range(2)]
-    (variances,) = estimate_process_variances({"noisy": {Shape(1): rounds}}, None, PRIOR).values()
+    (variances,) = estimate_process_variances({"noisy": {Shape(1): rounds}}, "", PRIOR).values()
     assert math.sqrt(variances[Shape(1)].value) < 0.15
 
 
@@ -59,7 +59,7 @@ def test_batch_sizes_are_estimated_apart() -> None:
 def test_three_processes_of_an_arm_count_more_than_those_of_the_others() -> None:
     wild = [(level,) * 4 for level in (0.0, 0.3, 0.6)]
     series = {"wild": {Shape(1): wild}, "steady": {Shape(1): [(0.5,) * 4] * 3}}
-    variances = estimate_process_variances(series, None, PRIOR)
+    variances = estimate_process_variances(series, "", PRIOR)
     assert variances["wild"][Shape(1)].degrees_of_freedom == 3
     assert variances["wild"][Shape(1)].value > 2 * variances["steady"][Shape(1)].value
 
