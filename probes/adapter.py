@@ -195,9 +195,8 @@ def option_words(options: Mapping[str, object]) -> list[str]:
 class WorkflowModule(Protocol):
     """The functions of a workflow's module.
 
-    A workflow that generates text declares `TASKS = ("forward", "generate")`; the default is
-    `forward` alone. For `generate` its subject and programs are those of
-    `probes.subjects.causal_lm`, or an engine's, see `probes.subjects.checkpoint`.
+    For the task `generate` subject and programs are those of `probes.subjects.causal_lm`, or an
+    engine's, see `probes.subjects.checkpoint`.
 
     A module may also have these functions:
 

@@ -69,9 +69,6 @@ def load_subject(job: Job) -> None:
     """Open the model."""
     request, channel = job.request, job.channel
     channel.start_phase("open")
-    if request.task not in getattr(job.workflow, "TASKS", (protocol.FORWARD,)):
-        message = f"this release of p3-advisor does not measure it for the task {request.task}"
-        raise UnsupportedError(message)
     subject: Subject = job.workflow.open_subject(request)
     refuse_unsupported_dtype(subject, request)
     channel.send(

@@ -58,8 +58,6 @@ class ServerEndedError(RuntimeError):
 class ServedWorkflow:
     """The interface of `probes.adapter.WorkflowModule` for a module with a function `server`."""
 
-    TASKS = (protocol.GENERATE,)
-
     def __init__(self, module: Any) -> None:
         self._module = module
         #: The stack's; `address` adds the settings of the server.

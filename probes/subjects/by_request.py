@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from probes import protocol
-from probes.adapter import UnsupportedError
 from probes.protocol import Request
 from probes.subjects import (
     adjustments,
@@ -82,9 +81,6 @@ _created: list[LoadedModel] = []
 def open_torch_subject(request: Request) -> TorchSubject:
     """Open the request's model with the weights that the reference worker has saved."""
     kind = request.subject["kind"]
-    if kind not in OPENERS:
-        message = f"a model of the kind {kind!r} holds no PyTorch module"
-        raise UnsupportedError(message)
     weights = (
         pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
     )

@@ -14,7 +14,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from probes.adapter import ModelError, UnsupportedError
+from probes.adapter import ModelError
 from probes.checking.text_reference import ReferenceRun, rows_with_logprobs
 from probes.files import replace_when_complete
 from probes.protocol import FIRST_ORDINARY_TOKEN, QUICK_REFERENCE, Request
@@ -126,9 +126,6 @@ def idle_bytes(model: Any) -> int:
 
 def open_causal_lm(request: Request) -> CausalLm:
     """Open the run's checkpoint, which the reference worker creates first."""
-    if request.subject["kind"] != "transformers":
-        message = f"a model of the kind {request.subject['kind']!r} does not generate text"
-        raise UnsupportedError(message)
     folder = checkpoint.folder_of(request)
     if not folder.exists():
         create_checkpoint(folder, request)

@@ -12,18 +12,16 @@ from typing import Any
 import gguf
 import numpy as np
 
-from probes.adapter import GENERATE, Engagement, Request, Server, option_words
+from probes.adapter import Engagement, Request, Server, option_words
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.stacks import llama_cpp_server
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject, token_word
 
-TASKS = (GENERATE,)
-import xllamacpp  # noqa: E402 - after `llama_cpp_server` has set the variable that it reads
-
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise
+import xllamacpp  # noqa: E402 - after `llama_cpp_server` has set the variable that it reads
 
 #: Types of weights and of the key-value cache by precision.
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}

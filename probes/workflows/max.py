@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from probes.adapter import GENERATE, Engagement, Request, UnsupportedError
+from probes.adapter import Engagement, Request, UnsupportedError
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
-
-TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

@@ -14,13 +14,11 @@ import numpy as np
 import onnxruntime as ort
 import onnxruntime_genai as og
 
-from probes.adapter import GENERATE, Engagement, Request, UnsupportedError
+from probes.adapter import Engagement, Request, UnsupportedError
 from probes.checking.text_reference import TokenLogprobs, log_softmax
 from probes.stacks import onnxruntime_quantisation
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
-
-TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 import openvino
 import torch
 
-from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request
+from probes.adapter import GENERATE, Engagement, Program, Request
 from probes.stacks import onnx_export, openvino_model, pytorch
 from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
     from probes.stacks.openvino_generation import OpenVinoGeneration
-
-TASKS = (FORWARD, GENERATE)
 
 versions = openvino_model.versions
 settings = openvino_model.settings

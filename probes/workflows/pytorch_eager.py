@@ -6,13 +6,11 @@ from typing import Any
 
 import torch
 
-from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request, UnsupportedError
+from probes.adapter import GENERATE, Engagement, Program, Request
 from probes.stacks import cuda_graphs, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
-
-TASKS = (FORWARD, GENERATE)
 
 versions = pytorch.versions
 settings = pytorch.apply_settings
@@ -31,19 +29,12 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
     `subject` is a `CausalLm` for text, else a `TorchSubject`.
     """
-    captured = request.options.get("cuda_graph")
     if request.task == GENERATE:
         from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds
 
-        if captured:
-            message = (
-                "a growing cache cannot be captured as a CUDA graph; "
-                "torch-compile-inductor-static-cache has arms with a captured step"
-            )
-            raise UnsupportedError(message)
         return TextGeneration(subject.model, request)
     program = pytorch.laid_out(TorchProgram(subject, subject.module), request)
-    return cuda_graphs.capture(program, inputs) if captured else program
+    return cuda_graphs.capture(program, inputs) if request.options.get("cuda_graph") else program
 
 
 def engagement(program: Program, device_inputs: Any) -> Engagement:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from probes.adapter import GENERATE, Engagement, Request, Server
+from probes.adapter import Engagement, Request, Server
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import (
@@ -15,8 +15,6 @@ from probes.subjects.checkpoint import (
     EngineSubject,
     require_architecture,
 )
-
-TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

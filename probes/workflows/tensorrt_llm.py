@@ -6,11 +6,9 @@ import math
 import shlex
 from typing import Any
 
-from probes.adapter import GENERATE, Engagement, Request, UnsupportedError
+from probes.adapter import Engagement, Request, UnsupportedError
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
-
-TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

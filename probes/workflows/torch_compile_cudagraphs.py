@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes.adapter import Engagement, Request, UnsupportedError
+from probes.adapter import Engagement, Request
 from probes.stacks import cuda_graphs, dynamo, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import TorchSubject, open_torch_subject
@@ -17,9 +17,6 @@ synchronise = pytorch.synchronise
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
     """Compile, and call until the graph for these shapes is captured."""
-    if request.device != "cuda":
-        message = "CUDA graphs exist on NVIDIA GPUs only"
-        raise UnsupportedError(message)
     program = pytorch.compile_module(subject, inputs, dynamic=False, backend="cudagraphs")
     program(program.feed(inputs))  # The first call warms up, the second captures.
     return program

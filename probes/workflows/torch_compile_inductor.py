@@ -8,12 +8,10 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
-from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request, StartLines
+from probes.adapter import GENERATE, Engagement, Program, Request, StartLines
 from probes.stacks import cuda_graphs, dynamo, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
-
-TASKS = (FORWARD, GENERATE)
 
 versions = functools.partial(pytorch.versions, "triton")
 settings = pytorch.apply_settings

@@ -8,12 +8,10 @@ from typing import Any
 import transformers
 from torch._dynamo.utils import counters
 
-from probes.adapter import GENERATE, Engagement, Request, StartLines, TextProgram, UnsupportedError
+from probes.adapter import Engagement, Request, StartLines, TextProgram
 from probes.stacks import decode_step, dynamo, pytorch
 from probes.subjects import transformers_generate
 from probes.subjects.causal_lm import CausalLm, open_causal_lm
-
-TASKS = (GENERATE,)
 
 versions = functools.partial(pytorch.versions, "transformers", "triton")
 settings = pytorch.apply_settings
@@ -23,11 +21,7 @@ synchronise = pytorch.synchronise
 
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextProgram:
     """Compile the decode step in `generate()`, or in our own loop with the option `loop`."""
-    loop = request.options.get("loop")
-    if loop == "cuda-graph" and request.device != "cuda":
-        message = "CUDA graphs exist on NVIDIA GPUs only"
-        raise UnsupportedError(message)
-    if loop:
+    if request.options.get("loop"):
         program: TextProgram = decode_step.StepGeneration(
             transformers_generate.share_weights(subject.model), request
         )

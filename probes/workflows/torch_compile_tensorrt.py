@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from probes.adapter import FORWARD, GENERATE, Engagement, Program, Request
+from probes.adapter import GENERATE, Engagement, Program, Request
 from probes.stacks import pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
 
 if TYPE_CHECKING:
     from probes.subjects.causal_lm import CausalLm
-
-TASKS = (FORWARD, GENERATE)
 
 #: The update of a cache of fixed size stays in PyTorch: the converter of 2.11 fails (`Cannot
 #: broadcast (1, 2, 1, 64) to (1, 1, 2, 64)`).

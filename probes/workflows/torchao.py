@@ -10,7 +10,6 @@ import torch
 import torchao.quantization
 
 from probes.adapter import (
-    FORWARD,
     GENERATE,
     Engagement,
     Program,
@@ -21,8 +20,6 @@ from probes.adapter import (
 from probes.stacks import dynamo, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
-
-TASKS = (FORWARD, GENERATE)
 
 versions = functools.partial(pytorch.versions, "torchao", "triton")
 settings = pytorch.apply_settings

@@ -5,10 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 
-from probes.adapter import GENERATE, Request, Server, option_words
+from probes.adapter import Request, Server, option_words
 from probes.subjects.checkpoint import EngineSubject
-
-TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 

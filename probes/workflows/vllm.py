@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Collection
 from typing import Any
 
-from probes.adapter import GENERATE, Engagement, Request, Server
+from probes.adapter import Engagement, Request, Server
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.stacks import llm_compressor
 from probes.subjects import checkpoint
@@ -22,8 +22,6 @@ from probes.subjects.checkpoint import (
     EngineSubject,
     require_architecture,
 )
-
-TASKS = (GENERATE,)
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

@@ -3,11 +3,8 @@
 import pathlib
 import sys
 
-from probes import protocol
 from probes.adapter import Server
 from probes.subjects.checkpoint import EngineSubject
-
-TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
 

@@ -5,12 +5,10 @@ import os
 
 import numpy as np
 
-from probes import protocol
 from probes.checking.text_reference import ReferenceRun, TokenLogprobs
 from probes.subjects import checkpoint
 from probes.wire.events import Engagement
 
-TASKS = (protocol.GENERATE,)
 VOCABULARY = 64
 
 
