@@ -10,18 +10,21 @@ registration. The harness loads the module by the file named in the request. It 
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from probes.protocol import FORWARD, GENERATE, Request
-from probes.wire.events import Engagement, Unit
-from probes.wire.facts import StartLines
+from probes.wire.events import Engagement, Unit, Workload
+from probes.wire.facts import InputFacts, StartLines
+from probes.wire.shape import Shape
 
 #: What a workflow's module imports from here.
 __all__ = [
     "AS_LIST",
     "FORWARD",
     "GENERATE",
+    "NO_LENGTH",
     "Engagement",
     "Findings",
     "ModelError",
@@ -60,6 +63,13 @@ class ModelError(Exception):
         self.fix = fix
 
 
+#: Of a model whose inputs have no length: the reason, and what the user can do.
+NO_LENGTH = (
+    "the inputs of the model have no free length in tokens",
+    "give one number to --input-tokens",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Findings:
     """What several calls of a model show about its outputs."""
@@ -72,41 +82,51 @@ class Findings:
     draws: bool = False
 
 
-class Subject(Protocol):
-    """The model under test in the form that one stack takes.
+class Subject:
+    """The base of the models under test, in the form that one stack takes.
 
-    A subject may also have these members, which the harness uses where they exist:
-
-    - `at(request)`: the same model with inputs of the lengths of `request`;
-    - `settle_inputs(batch_size, input_sets)`: choose the kind of inputs that the model accepts,
-      and return how many sets to use;
-    - `find_ties(inputs, outputs)`: elements that depend on the order of equal values;
-    - `perturbed(inputs, seed)`: outputs with inputs and weights off by a rounding error;
-    - `describe_inputs()`: what a recipe needs to make inputs;
-    - `adjusted`: settings that the model changed, as in `events.Opened`;
-    - `class_counts`: sizes of a last dimension that is classes or a vocabulary;
-    - `convolutions`: number of layers that convolve images, as in `events.Opened`;
-    - `fixed_inputs`, `has_length`, `has_batch`: facts about the inputs, as in `events.Workload`;
-    - `module`: the PyTorch module, if the subject is one.
+    Only the reference worker calls the methods, but for `describe_inputs`.
     """
 
     #: Precision of its computation: `float32`, `float16`, `bfloat16` or `float64`.
     dtype: str
-    #: Number of parameters and their bytes; None where the format does not state them.
-    parameters: int | None
-    parameter_bytes: int | None
-    unit: Unit
+    #: Number of parameters and their bytes.
+    parameters: int
+    parameter_bytes: int
+    unit: Unit = "samples"
     #: How many units one sample holds.
-    units_per_sample: int
+    units_per_sample: int = 1
+    #: Settings that the model changed, and layers that convolve images, as in `events.Opened`.
+    adjusted: Mapping[str, str] = types.MappingProxyType({})
+    convolutions: int = 0
+    #: Sizes of a last dimension that is classes or a vocabulary.
+    class_counts: frozenset[int] = frozenset()
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return input set `number` as numpy arrays, in the order of the model's arguments.
 
         The first dimension of each array is the batch, where the model has one.
         """
+        raise NotImplementedError
+
+    def settle_inputs(self, batch_size: int, input_sets: int) -> int:  # noqa: ARG002
+        """Choose the kind of inputs that the model accepts, and return how many sets to use."""
+        return input_sets
+
+    def at(self, request: Request) -> Any:  # noqa: ARG002
+        """Return the same model with inputs of the lengths of `request`.
+
+        Raise `ModelError` for a model whose inputs have no length.
+        """
+        raise ModelError(*NO_LENGTH)
+
+    def describe_inputs(self) -> tuple[InputFacts, ...] | None:
+        """Return what a recipe needs to make inputs of a PyTorch module; None for other models."""
+        return None
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
         """Call the model several times; raise `ModelError` if a call changes a later one."""
+        raise NotImplementedError
 
     def reference(
         self, input_sets: list[list[Any]], *, quick: bool = False
@@ -115,9 +135,22 @@ class Subject(Protocol):
 
         The outputs are numpy arrays, one list for each input set. `quick` allows less precision.
         """
+        raise NotImplementedError
 
-    def flops(self, inputs: list[Any]) -> int | None:
-        """Return the floating-point operations of one call; None where they cannot be counted."""
+    def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:  # noqa: ARG002
+        """Return by output which elements depend on the order of equal values.
+
+        They are booleans or, of an output of places, its keys. None where no values are ordered.
+        """
+        return None
+
+    def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:  # noqa: ARG002
+        """Return outputs with inputs and weights off by a rounding error; None if it cannot."""
+        return None
+
+    def workload(self, shape: Shape, inputs: list[Any]) -> Workload:  # noqa: ARG002
+        """Return the work of one call."""
+        return Workload(shape, None)
 
 
 class Program(Protocol):

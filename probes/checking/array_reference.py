@@ -34,13 +34,8 @@ MOST_CHANGED = 0.5
 MOST_ROUNDING = 0.15
 
 
-#: Returns by output which elements depend on the order of equal values, as booleans or as the keys
-#: of an output of places, for inputs and outputs.
+#: See `probes.adapter.Subject.find_ties`.
 FindTies = Callable[[list[Any], list[Any]], list[Any] | None]
-
-
-def find_no_ties(inputs: list[Any], outputs: list[Any]) -> None:
-    """Return None: the order of equal values decides nothing."""
 
 
 def create_reference(
@@ -50,7 +45,7 @@ def create_reference(
     inputs: list[list[Any]],
     class_counts: Collection[int] = (),
     findings: Findings = NOTHING_FOUND,
-    find_ties: FindTies = find_no_ties,
+    find_ties: FindTies = lambda _inputs, _outputs: None,
 ) -> Reference:
     """Return the reference called `name` with the errors of eager PyTorch.
 
@@ -168,13 +163,13 @@ def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[Exp
 def measure_rounding(reference: Reference, subject: Any, limits: Mapping[str, Any]) -> Reference:
     """Return the reference with its envelope.
 
-    A subject without `perturbed` has none. `limits` are those of `rubric/accuracy.toml`. Where the
-    reference has the tested precision, eager PyTorch has no error, and the envelope stands for it.
+    A subject that cannot be perturbed has none. `limits` are those of `rubric/accuracy.toml`. Where
+    the reference has the tested precision, eager PyTorch has no error: the envelope stands for it.
     """
     start = perf_counter()
     outputs = list(reference.outputs)
     perturbations = 0
-    for seed in range(limits["seeds"] if hasattr(subject, "perturbed") else 0):
+    for seed in range(limits["seeds"]):
         # The next one takes as long as those before it.
         spent = perf_counter() - start
         if spent * (perturbations + 2) / (perturbations + 1) > limits["seconds"]:

@@ -77,8 +77,8 @@ def load_subject(job: Job) -> None:
             subject.parameter_bytes,
             subject.unit,
             subject.units_per_sample,
-            getattr(subject, "adjusted", {}),
-            getattr(subject, "convolutions", 0),
+            dict(subject.adjusted),
+            subject.convolutions,
         )
     )
     job.subject = subject
@@ -90,8 +90,7 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
     The advisor knows it only for a model that is cast. The catalogue describes no other precisions
     than `PRECISIONS`.
     """
-    own = getattr(subject, "dtype", None)
-    supported = request.supported_dtypes
+    own, supported = subject.dtype, request.supported_dtypes
     if request.dtype != protocol.OWN or own not in protocol.PRECISIONS:
         return
     if not supported or own in supported:

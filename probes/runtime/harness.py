@@ -161,7 +161,7 @@ def recipe_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.RecipeFact
         if hasattr(workflow, "serving_command")
         else None,
         integration=workflow.integration(request),
-        inputs=subject.describe_inputs() if hasattr(subject, "describe_inputs") else None,
+        inputs=subject.describe_inputs(),
         coupled_rows=flexibility.has_coupled_rows(request),
         starts=workflow.starts(subject, request) if hasattr(workflow, "starts") else {},
     )

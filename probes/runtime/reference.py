@@ -38,7 +38,7 @@ def run_role(job: Job) -> None:
         of_shape = job.at(shape)
         with process.exclusive_calls(request):
             write_reference(of_shape, shape, inputs)
-            workload = measure_workload(of_shape.subject, inputs[0], shape, request)
+            workload = of_shape.subject.workload(shape, inputs[0])
         channel.send(workload)
     if request.long_text:
         write_long_text(job)
@@ -51,9 +51,8 @@ def run_role(job: Job) -> None:
 
 def make_inputs(job: Job, shape: Shape) -> None:
     """Write the inputs of one shape, with which other workers can build."""
-    subject, count = job.at(shape).subject, job.request.input_sets
-    if hasattr(subject, "settle_inputs"):
-        count = subject.settle_inputs(shape.batch_size, count)
+    subject = job.at(shape).subject
+    count = subject.settle_inputs(shape.batch_size, job.request.input_sets)
     inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
     arrays.save(program_cell.inputs_file(job.request, shape), inputs)
 
@@ -78,27 +77,12 @@ def write_reference(job: Job, shape: Shape, inputs: list[list[Any]]) -> None:
         exact,
         program_cell.run_program(job.workflow, program, device_inputs),
         inputs,
-        getattr(subject, "class_counts", ()),
+        subject.class_counts,
         findings,
-        getattr(subject, "find_ties", array_reference.find_no_ties),
+        subject.find_ties,
     )
     reference = array_reference.measure_rounding(reference, subject, request.accuracy["envelope"])
     arrays.save(file, reference)
-
-
-def measure_workload(
-    subject: Any, inputs: list[Any], shape: Shape, request: protocol.Request
-) -> events.Workload:
-    if request.task == protocol.GENERATE:
-        traffic = subject.memory_traffic(shape.batch_size)
-        return events.Workload(shape, subject.flops(inputs), *traffic)
-    return events.Workload(
-        shape,
-        subject.flops(inputs),
-        fixed_inputs=getattr(subject, "fixed_inputs", 0),
-        has_length=getattr(subject, "has_length", None),
-        has_batch=getattr(subject, "has_batch", None),
-    )
 
 
 def write_long_text(job: Job) -> None:

@@ -22,6 +22,8 @@ from probes.subjects import checkpoint, transformers_model
 from probes.subjects.outputs import count_flops
 from probes.subjects.torch_subject import MAX_FLOAT64_PARAMETERS
 from probes.subjects.transformers_generate import TextGeneration, cache_of
+from probes.wire.events import Workload
+from probes.wire.shape import Shape
 
 #: Part of the names of the experts' weights, and names of their number in configurations.
 EXPERTS = ".experts."
@@ -36,7 +38,6 @@ class CausalLm(checkpoint.EngineSubject):
         self.model = model
 
     def at(self, request: Request) -> CausalLm:
-        """Return the same model with prompts and outputs of the lengths of `request`."""
         found = copy.copy(self)
         found.request = request
         return found
@@ -88,9 +89,10 @@ class CausalLm(checkpoint.EngineSubject):
                 return precise
         return TextGeneration(copy.deepcopy(self.model).to(torch.float32), self.request)
 
-    def flops(self, inputs: list[Any]) -> int | None:
+    def workload(self, shape: Shape, inputs: list[Any]) -> Workload:
         program = TextGeneration(self.model, self.request)
-        return count_flops(lambda: program(program.feed(inputs)))
+        flops = count_flops(lambda: program(program.feed(inputs)))
+        return Workload(shape, flops, *self.memory_traffic(shape.batch_size))
 
     def memory_traffic(self, batch_size: int) -> tuple[int, int | None, int | None]:
         """Return lower bounds of the bytes moved by a call and a decode step, and the cache's size.

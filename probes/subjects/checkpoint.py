@@ -14,7 +14,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from probes.adapter import Request, Server, TextProgram, UnsupportedError, option_words
+from probes.adapter import Request, Server, Subject, TextProgram, UnsupportedError, option_words
 from probes.checking.arrays import np
 
 #: The model's name in requests to servers that have one.
@@ -54,12 +54,8 @@ def read_info(request: Request) -> CheckpointInfo:
     return CheckpointInfo(**json.loads(text))
 
 
-class EngineSubject:
-    """The checkpoint as an engine opens it, by its folder; see `probes.adapter.Subject`.
-
-    It lacks `inputs`, `reference` and `flops`, which only the reference worker calls; those of
-    `CausalLm` are added to it.
-    """
+class EngineSubject(Subject):
+    """The checkpoint as an engine opens it, by its folder."""
 
     unit = "tokens"
 

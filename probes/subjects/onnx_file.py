@@ -13,9 +13,11 @@ import onnx
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
-from probes.adapter import Findings, ModelError
+from probes.adapter import NO_LENGTH, Findings, ModelError, Subject
 from probes.protocol import Request
 from probes.subjects import onnx_inputs
+from probes.wire.events import Workload
+from probes.wire.shape import Shape
 
 #: numpy's type of each tensor type, by ONNX Runtime's name; numpy has no bfloat16.
 ARRAY_TYPES: dict[str, Any] = {
@@ -63,14 +65,11 @@ TENSOR_OUTPUTS = {
 BEFORE_REASON = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from .*? failed:)?\s*")
 
 
-class OnnxSubject:
+class OnnxSubject(Subject):
     """An ONNX file with inputs of its declared shapes; see `probes.adapter.Subject`.
 
     Its reference is the same file, run by ONNX Runtime without graph optimisation.
     """
-
-    unit = "samples"
-    units_per_sample = 1
 
     def __init__(self, request: Request) -> None:
         self.file = request.subject["name"]
@@ -98,10 +97,6 @@ class OnnxSubject:
         return not self._given and self._sizes(1, 8) != self._sizes(1, 9)
 
     @property
-    def fixed_inputs(self) -> int:
-        return len(self._given)
-
-    @property
     def has_batch(self) -> bool:
         """Whether a first dimension is free, or all inputs share it; see `_check_batch_size`."""
         first = self._first_dimensions()
@@ -118,13 +113,8 @@ class OnnxSubject:
         return [value.shape[0] for value in self._unoptimised.get_inputs() if value.shape]
 
     def at(self, request: Request) -> OnnxSubject:
-        """Return the same file with inputs of the length of `request`.
-
-        Raise `ModelError` for a file without a free length.
-        """
         if not self.has_length:
-            reason = "no dimension of the inputs is a free length"
-            raise ModelError(reason, "give one number to --input-tokens")
+            raise ModelError(*NO_LENGTH)
         found = copy.copy(self)
         found._request = request  # noqa: SLF001 - a copy of this object
         return found
@@ -262,8 +252,14 @@ class OnnxSubject:
         outputs: list[Any] = self._unoptimised.run(None, dict(zip(names, inputs, strict=True)))
         return outputs
 
-    def flops(self, inputs: list[Any]) -> int | None:  # noqa: ARG002
-        return None
+    def workload(self, shape: Shape, inputs: list[Any]) -> Workload:  # noqa: ARG002
+        return Workload(
+            shape,
+            None,
+            fixed_inputs=len(self._given),
+            has_length=self.has_length,
+            has_batch=self.has_batch,
+        )
 
 
 def refuse_other_types(file: str, session: ort.InferenceSession) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from probes.adapter import Findings, ModelError
+from probes.adapter import NO_LENGTH, Findings, ModelError, Subject
 from probes.protocol import Request
 from probes.subjects import (
     adjustments,
@@ -28,7 +28,9 @@ from probes.subjects import (
 from probes.subjects.higher_precision import ReferencePrecision
 from probes.subjects.loaded_model import LoadedModel, resize
 from probes.subjects.outputs import collect, count_classes, count_flops, unseen_types
+from probes.wire.events import Workload
 from probes.wire.facts import InputFacts
+from probes.wire.shape import Shape
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
 #: memory next to it.
@@ -48,7 +50,7 @@ ENOUGH_ROWS = 8
 PRECISIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
-class TorchSubject:
+class TorchSubject(Subject):
     """A PyTorch module on its device, in the tested precision; see `probes.adapter.Subject`."""
 
     def __init__(self, model: LoadedModel, request: Request) -> None:
@@ -60,9 +62,11 @@ class TorchSubject:
         self.units_per_sample = model.units_per_sample
         self._own = floating_dtype(model)
         self.dtype = str(self._own).removeprefix("torch.")
-        #: Sizes of a last dimension that is classes or a vocabulary.
         self.class_counts = count_classes(model.module)
         self._arguments, self._names = model.arguments, model.names
+        if any(len(each.shape) + each.batched == IMAGE_DIMENSIONS for each in self._arguments):
+            layers = model.module.modules()
+            self.convolutions = sum(isinstance(layer, torch.nn.Conv2d) for layer in layers)
         self._device = torch.device(request.device)
         self._seed = request.seed
         self._request = request
@@ -89,21 +93,9 @@ class TorchSubject:
         """Whether the inputs have a length in tokens, which may differ from call to call."""
         return self.unit == TOKENS or self._request.subject["kind"] in KINDS_WITH_LENGTH
 
-    @property
-    def convolutions(self) -> int:
-        """The number of layers that convolve images; 0 where no input has four dimensions."""
-        if all(len(each.shape) + each.batched != IMAGE_DIMENSIONS for each in self._arguments):
-            return 0
-        return sum(isinstance(layer, torch.nn.Conv2d) for layer in self.module.modules())
-
     def at(self, request: Request) -> TorchSubject:
-        """Return the same model with inputs of the length of `request`.
-
-        Raise `ModelError` for a model whose inputs have no length.
-        """
         if not self.has_length:
-            reason = "the inputs of the model have no length in tokens"
-            raise ModelError(reason, "give one number to --input-tokens")
+            raise ModelError(*NO_LENGTH)
         found = copy.copy(self)
         found._length = request.input_tokens  # noqa: SLF001 - a copy of this object
         return found
@@ -146,11 +138,6 @@ class TorchSubject:
         return min(input_sets, max(enough, FEWEST_SETS))
 
     @property
-    def fixed_inputs(self) -> int:
-        """The number of inputs with the values of the example in every call."""
-        return sum(each.fixed for each in self._arguments)
-
-    @property
     def has_batch(self) -> bool:
         """Whether any input has a batch dimension; otherwise all have the examples' shapes."""
         return any(each.batched for each in self._arguments)
@@ -172,7 +159,6 @@ class TorchSubject:
         )
 
     def describe_inputs(self) -> tuple[InputFacts, ...]:
-        """Return what a recipe needs to make inputs."""
         names = self._names or [""] * len(self._arguments)
         return tuple(
             InputFacts(
@@ -242,10 +228,6 @@ class TorchSubject:
         return Findings(found, tuple(sorted(unseen_types(output))), draws)
 
     def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:
-        """Return which elements depend on the order of equal values, as booleans by output.
-
-        `outputs` are those of the reference. None where the module orders no values.
-        """
         if not self._observed.orders:
             return None
         return equal_keys.find_tied(
@@ -321,9 +303,14 @@ class TorchSubject:
         except higher_precision.REFUSALS:
             return None
 
-    def flops(self, inputs: list[Any]) -> int | None:
-        """Count the operations of matrix products, convolutions and attention in one call."""
-        return count_flops(lambda: self.module(*self.tensors(inputs)))
+    def workload(self, shape: Shape, inputs: list[Any]) -> Workload:
+        return Workload(
+            shape,
+            count_flops(lambda: self.module(*self.tensors(inputs))),
+            fixed_inputs=sum(each.fixed for each in self._arguments),
+            has_length=self.has_length,
+            has_batch=self.has_batch,
+        )
 
 
 def floating_dtype(model: LoadedModel) -> torch.dtype:

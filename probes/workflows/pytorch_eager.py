@@ -19,7 +19,7 @@ synchronise = pytorch.synchronise
 
 def open_subject(request: Request) -> Any:
     subject = open_by_task(request)
-    if "torch.compile" in getattr(subject, "adjusted", {}):
+    if "torch.compile" in subject.adjusted:
         torch.compiler.set_stance("force_eager")
     return subject
 

@@ -209,10 +209,9 @@ def settled_subject(function: str, directory: pathlib.Path) -> Any:
 
 def test_inputs_of_the_examples_are_reported(tmp_path: pathlib.Path) -> None:
     function = "columns_with_ranges_of_their_own"
-    request = request_for(function, tmp_path)
     subject = settled_subject(function, tmp_path)
     with torch.inference_mode():
-        work = runtime.measure_workload(subject, subject.inputs(2, 0), Shape(2), request)
+        work = subject.workload(Shape(2), subject.inputs(2, 0))
     assert work.fixed_inputs == 1
     assert work.has_batch
 
@@ -223,7 +222,7 @@ def test_inputs_of_different_first_dimensions_have_no_batch(tmp_path: pathlib.Pa
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(40,), (8,)]
     with torch.inference_mode():
-        assert runtime.measure_workload(subject, inputs, Shape(1), request).has_batch is False
+        assert subject.workload(Shape(1), inputs).has_batch is False
 
 
 def test_integers_are_the_examples_where_the_model_takes_no_others(tmp_path: pathlib.Path) -> None:

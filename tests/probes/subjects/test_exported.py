@@ -13,7 +13,6 @@ from lazy import lazy
 
 from probes import protocol
 from probes.adapter import ModelError
-from probes.runtime import reference
 from probes.wire.shape import Shape
 
 torch = lazy("torch")
@@ -97,12 +96,11 @@ def test_inputs_without_a_batch_have_batch_size_one(batch_size: int, file: pathl
     examples = torch.randn(5, 3), torch.randint(0, 5, (2, 7))
     torch.export.save(torch.export.export(Edges(), examples), file)
     assert "--batch-sizes 1" in refusal(file, batch_size).fix
-    request = request_for(file, 1)
-    subject = by_request.open_torch_subject(request)
+    subject = by_request.open_torch_subject(request_for(file, 1))
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(5, 3), (2, 7)]
     with torch.inference_mode():
-        assert reference.measure_workload(subject, inputs, Shape(1), request).has_batch is False
+        assert subject.workload(Shape(1), inputs).has_batch is False
 
 
 def export_pairs(file: pathlib.Path, dimensions: dict[int, Any]) -> None:

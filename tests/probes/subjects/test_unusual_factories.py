@@ -11,6 +11,7 @@ from lazy import lazy
 from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
+from probes.wire.shape import Shape
 
 torch = lazy("torch")
 factory = lazy("probes.subjects.factory")
@@ -232,7 +233,7 @@ def test_given_inputs_replace_those_of_a_factory(given: str, tmp_path: pathlib.P
     request.subject["inputs"] = str(tmp_path / given)
     subject = by_request.open_torch_subject(request)
     assert np.array_equal(subject.inputs(2, 1)[0], array)
-    assert subject.fixed_inputs == 1
+    assert subject.workload(Shape(2), subject.inputs(2, 1)).fixed_inputs == 1
     (named,) = subject.describe_inputs()
     assert named.rows == 2
     assert named.name == ("input" if given.endswith(".npz") else "")
@@ -241,7 +242,7 @@ def test_given_inputs_replace_those_of_a_factory(given: str, tmp_path: pathlib.P
 def test_operations_that_cannot_be_counted_are_unknown(tmp_path: pathlib.Path) -> None:
     subject = open_subject("of_gradients", tmp_path)
     assert make_reference("of_gradients", tmp_path).outputs[0][0].shape == (2, 16)
-    assert subject.flops(subject.inputs(2, 0)) is None
+    assert subject.workload(Shape(2), subject.inputs(2, 0)).flops is None
 
 
 @pytest.mark.parametrize(

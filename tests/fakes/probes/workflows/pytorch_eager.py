@@ -8,16 +8,15 @@ import time
 
 import numpy as np
 
+from probes import adapter
 from probes.adapter import Findings, ModelError
-from probes.wire.events import Engagement
+from probes.wire.events import Engagement, Workload
 
 
-class Subject:
+class Subject(adapter.Subject):
     dtype = "float32"
     parameters = 64
     parameter_bytes = 256
-    unit = "samples"
-    units_per_sample = 1
 
     def __init__(self, request):
         time.sleep(float(os.environ.get("P3_ADVISOR_FAKE_LOAD_SECONDS", "0")))
@@ -26,7 +25,7 @@ class Subject:
 
     def at(self, request):
         if not request.lengths:
-            raise ModelError("a fake has no length that was not built", "ask for several")
+            raise ModelError(*adapter.NO_LENGTH)
         return self
 
     def inputs(self, batch_size, number):
@@ -42,8 +41,8 @@ class Subject:
             time.sleep(float(os.environ.get("P3_ADVISOR_FAKE_REFERENCE_SECONDS", "0")))
         return name, ([inputs[0].astype(name) @ self.matrix.astype(name)] for inputs in input_sets)
 
-    def flops(self, inputs):
-        return 2 * inputs[0].shape[0] * 64
+    def workload(self, shape, inputs):
+        return Workload(shape, 2 * inputs[0].shape[0] * 64)
 
 
 class Program:

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 
+from probes import adapter
 from probes.checking.text_reference import ReferenceRun, TokenLogprobs
 from probes.subjects import checkpoint
 from probes.wire.events import Engagement
@@ -16,7 +17,7 @@ def next_token(token):
     return (7 * token + 3) % VOCABULARY
 
 
-class Subject:
+class Subject(adapter.Subject):
     dtype = "float32"
     parameters = 64
     parameter_bytes = 256
@@ -37,12 +38,6 @@ class Subject:
 
     def reference_runs(self, program, device_inputs):
         return "float64", (reference_run(program(prompts)) for prompts in device_inputs)
-
-    def flops(self, inputs):
-        return None
-
-    def memory_traffic(self, batch_size):
-        return None, None, None
 
 
 def reference_run(tokens):
