@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import pathlib
+import shutil
 import sys
 import types
 from collections.abc import Iterator
@@ -27,9 +28,11 @@ def load_module(name: str, file: pathlib.Path) -> types.ModuleType:
 def replace_when_complete(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """Yield a path to write to, and rename it to `path` when the block ends without an error.
 
-    A killed process leaves only `part-NAME`, which the next process overwrites.
+    A killed process leaves only `part-NAME`, a file that the next process overwrites or a folder
+    that it removes.
     """
     partial = path.with_name(f"part-{path.name}")
+    shutil.rmtree(partial, ignore_errors=True)
     yield partial
     partial.rename(path)
 

@@ -74,6 +74,15 @@ def load(file: pathlib.Path, *classes: type) -> Any:
         return restore(json.loads(str(archive[VALUE])))
 
 
+def as_collected(array: Any) -> Any:
+    """Return an array as programs return it: half precisions as float32, both parts of complex."""
+    if array.dtype.kind == "c":
+        return np.stack([array.real, array.imag], -1)
+    # bfloat16 of a package is a type without a kind.
+    is_half = array.dtype.kind in "fV" and array.itemsize < np.dtype("float32").itemsize
+    return array.astype("float32") if is_half else array
+
+
 def read(file: pathlib.Path, name: str) -> Any:
     with np.load(file, allow_pickle=False) as archive:
         return archive[name]

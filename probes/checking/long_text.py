@@ -43,24 +43,13 @@ class LongText:
     #: The likeliest tokens and their log probabilities, `(..., KEPT_TOKENS)`.
     ids: Any
     logprobs: Any
-    #: Eager PyTorch's losses: `(sets, rows)` for each of `RowScores`.
+    #: Eager PyTorch's losses: `(sets, rows)` for each of `FIGURES`.
     eager: dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class RowScores:
-    """Means over the positions of each row, `(rows,) float64`."""
-
-    #: Divergence from the reference in nats.
-    divergence: Any
-    #: Share of positions with the same likeliest token.
-    same_top: Any
-    #: By how much less likely the text is than in the reference, in nats.
-    loss: Any
-    #: Whether tokens of the text were not among those that the arm reports; `loss` leaves them out.
-    is_incomplete: bool = False
-
-
+#: Means over the positions of each row, `(rows,) float64`: divergence from the reference in nats,
+#: share of positions with the same likeliest token, and by how much less likely the text is than in
+#: the reference, in nats, without tokens that the arm does not report.
 FIGURES = ("divergence", "same_top", "loss")
 
 
@@ -101,16 +90,20 @@ def make_long_text(
             "ids": ids,
             "logprobs": np.take_along_axis(found, ids, -1),
         }
-        scores = score_rows(TokenLogprobs(eager(whole)), text, **reference)
-        for name, value in (reference | {name: getattr(scores, name) for name in FIGURES}).items():
+        scores, _ = score_rows(TokenLogprobs(eager(whole)), text, **reference)
+        for name, value in (reference | scores).items():
             kept[name].append(value)
     stacked = {name: np.stack(values) for name, values in kept.items()}
     eager_losses = {name: stacked.pop(name) for name in FIGURES}
     return LongText(source, prompts, tokens, eager=eager_losses, **stacked)
 
 
-def score_rows(scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs: Any) -> RowScores:
+def score_rows(
+    scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs: Any
+) -> tuple[dict[str, Any], bool]:
     """Compare an arm's log probabilities along `text` with the reference's.
+
+    Return each of `FIGURES`, and whether the arm does not report some tokens of the text.
 
     `text` has the tokens, `(rows, positions) int64`, and `chosen` the reference's log probabilities
     of them, in the same shape. `ids` and `logprobs` are the reference's likeliest tokens and their
@@ -129,12 +122,10 @@ def score_rows(scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs
         is_incomplete = not bool(has_token.all())
     # NaN where the arm does not report the token.
     losses = (chosen - token).astype("float64")
-    return RowScores(
-        measure_divergence(logprobs.astype("float64"), own, known).mean(-1),
-        (top == ids[..., 0]).mean(-1),
-        np.nansum(losses, -1) / np.maximum((~np.isnan(losses)).sum(-1), 1),
-        is_incomplete,
-    )
+    divergence = measure_divergence(logprobs.astype("float64"), own, known).mean(-1)
+    loss = np.nansum(losses, -1) / np.maximum((~np.isnan(losses)).sum(-1), 1)
+    same_top = (top == ids[..., 0]).mean(-1)
+    return dict(zip(FIGURES, (divergence, same_top, loss), strict=True)), is_incomplete
 
 
 def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:
@@ -162,17 +153,19 @@ def score_program(program: Any, text: LongText, request: Request) -> TextScores 
     if score is None:
         return None
     end = time.monotonic() + request.long_text["seconds"]
-    kept: list[RowScores] = []
+    kept: list[dict[str, Any]] = []
+    is_incomplete = False
     for number, prompts in enumerate(text.prompts):
         if kept and time.monotonic() > end:
             break
         tokens = text.tokens[number]
         scores = score(program.feed([prompts]), tokens, len(tokens))
         reference = (text.chosen[number], text.ids[number], text.logprobs[number])
-        kept.append(score_rows(scores, tokens, *reference))
+        found, lacks_tokens = score_rows(scores, tokens, *reference)
+        kept.append(found)
+        is_incomplete |= lacks_tokens
     own: dict[str, Any] = {
-        name: tuple(float(value) for each in kept for value in getattr(each, name))
-        for name in FIGURES
+        name: tuple(float(value) for each in kept for value in each[name]) for name in FIGURES
     }
     own |= {
         f"{name}_eager": tuple(text.eager[name][: len(kept)].ravel().tolist()) for name in FIGURES
@@ -180,7 +173,7 @@ def score_program(program: Any, text: LongText, request: Request) -> TextScores 
     return TextScores(
         source=text.source,
         positions=len(own["loss"]) * request.output_tokens,
-        is_incomplete=any(each.is_incomplete for each in kept),
+        is_incomplete=is_incomplete,
         **own,
     )
 

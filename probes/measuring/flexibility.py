@@ -164,7 +164,8 @@ def of_batch_size(cell: ProgramCell, size: int) -> NewShape:
 
     def find_fault(outputs: list[Any]) -> str | None:
         if isinstance(reference, TokenReference):
-            return text_correctness.find_fault(outputs[0], reference, size, rules)
+            rows = [row % len(reference.tokens[0]) for row in range(size)]
+            return text_correctness.find_fault(outputs[0], reference, rules, rows)
         return find_difference(outputs, expected, reference, rules)
 
     return NewShape(Shape(size), cell, take_rows(reference.inputs[0], size), find_fault)

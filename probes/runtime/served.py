@@ -237,7 +237,7 @@ class ServedProgram:
                 continue
             checked += 1
             (tokens,) = self.collect([text])
-            reason = text_correctness.find_fault(tokens, reference, 1, cell.rules, row)
+            reason = text_correctness.find_fault(tokens, reference, cell.rules, [row])
         return events.TextsSampled(checked), reason
 
 

@@ -17,7 +17,7 @@ import time
 import types
 from typing import Any
 
-from probes.checking.arrays import np
+from probes.checking.arrays import as_collected, np
 from probes.checking.deviation import error_and_scale
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring import timing
@@ -168,9 +168,7 @@ def collect(value: Any) -> list[Any]:
     if hasattr(value, "items"):
         value = list(value.values())
     if hasattr(value, "shape"):
-        array = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
-        # bfloat16 of a package.
-        return [array.astype("float32") if array.dtype.kind == "V" else array]
+        return [as_collected(np.asarray(value.numpy() if hasattr(value, "numpy") else value))]
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         return []
     value = list(value)

@@ -11,7 +11,6 @@ import inspect
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 from typing import Any
@@ -54,7 +53,6 @@ def quantised_folder(subject: EngineSubject, request: Request) -> pathlib.Path:
     folder = pathlib.Path(request.scratch_directory) / f"checkpoint-{scheme.lower()}"
     if not folder.exists():
         with replace_when_complete(folder) as partial:
-            shutil.rmtree(partial, ignore_errors=True)
             write_checkpoint(subject.folder, partial, request)
     return folder
 

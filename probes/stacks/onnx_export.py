@@ -6,20 +6,16 @@ import inspect
 import pathlib
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 
 from probes.adapter import Request, UnsupportedError
 from probes.files import replace_when_complete
 from probes.stacks import pytorch, value_reads
+from probes.subjects.by_request import Model, TorchSubject
 from probes.subjects.exported import batch_range
 from probes.subjects.outputs import types_in
-from probes.subjects.torch_subject import TorchSubject
-
-if TYPE_CHECKING:
-    from probes.subjects.onnx_file import OnnxSubject
-
 
 FILE = "model.onnx"
 #: A file next to one that the older exporter has written. It has a user's lines before the export.
@@ -46,41 +42,38 @@ NAMES = 'names = [f"input_{number}" for number in range(len(example))]\n'
 Free: TypeAlias = Literal["batch", "every"] | None
 
 
-def for_shapes(
-    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+def model_file(
+    subject: Model, inputs: list[Any], request: Request, free: Free = None
 ) -> pathlib.Path:
     """Return the model as an ONNX file for the shapes of `inputs`, exported if it does not exist.
 
-    Afterwards, and after the functions below, the module's weights are on the host: the GPU need
-    not hold them twice.
+    With `batch` the first dimensions are free, unless the model does not export that way. With
+    `every` at least these are, else raise `UnsupportedError`: the exporter of ONNX has further ways
+    to trace a module than `torch.export`. Afterwards the module's weights are on the host: the GPU
+    need not hold them twice.
     """
-    return _file_of(subject, inputs, request, (_fixed_name(inputs, request), None))
-
-
-def for_any_batch_size(
-    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
-) -> pathlib.Path:
-    """Return the model as an ONNX file whose first dimensions are free.
-
-    A model that does not export that way is exported for the shapes of `inputs`.
-    """
-    fixed = (_fixed_name(inputs, request), None)
-    return _file_of(subject, inputs, request, (f"any-batchx{request.input_tokens}", "batch"), fixed)
-
-
-def for_any_shape(
-    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
-) -> pathlib.Path:
-    """Return the model as an ONNX file with all dimensions free that its code does not fix.
-
-    Raise `UnsupportedError` for a model that cannot be exported with a free batch. The exporter of
-    ONNX has further ways to trace a module than `torch.export`.
-    """
-    ways: list[Free] = ["every", "batch"] if subject.has_batch else ["every"]
-    try:
-        return _file_of(subject, inputs, request, *(("any-shape", free) for free in ways))
-    except EXPORT_ERRORS as problem:
-        raise UnsupportedError(NO_FREE_BATCH) from problem
+    if not isinstance(subject, TorchSubject):
+        return pathlib.Path(subject.file)
+    folder = pathlib.Path(request.scratch_directory)
+    fixed = (folder / f"batch-{rows_of(inputs)}x{request.input_tokens}" / FILE, None)
+    any_batch = folder / f"any-batchx{request.input_tokens}" / FILE
+    any_shape = folder / "any-shape" / FILE
+    files: list[tuple[pathlib.Path, Free]] = [fixed]
+    if free == "batch":
+        files = [(any_batch, "batch"), fixed]
+    elif free == "every":
+        files = [(any_shape, "every")]
+        files += [(any_shape, "batch")] if subject.has_batch else []
+    found = next((file for file, _ in files if file.exists()), None)
+    if found is None:
+        try:
+            found = _export(subject, subject.tensors(inputs), files)
+        except EXPORT_ERRORS as problem:
+            if free != "every":
+                raise
+            raise UnsupportedError(NO_FREE_BATCH) from problem
+    pytorch.move_weights_to_host(subject)
+    return found
 
 
 def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
@@ -110,30 +103,6 @@ def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
 def rows_of(inputs: list[Any]) -> int:
     """Return the first dimension of the arrays; 1 for numbers."""
     return next((len(array) for array in inputs if array.ndim), 1)
-
-
-def _fixed_name(inputs: list[Any], request: Request) -> str:
-    return f"batch-{rows_of(inputs)}x{request.input_tokens}"
-
-
-def _file_of(
-    subject: TorchSubject | OnnxSubject,
-    inputs: list[Any],
-    request: Request,
-    *ways: tuple[str, Free],
-) -> pathlib.Path:
-    """Return the file of the first way, a folder and what is free, by which the model exports.
-
-    The last one is also tried with the older exporter.
-    """
-    if not isinstance(subject, TorchSubject):
-        return pathlib.Path(subject.file)
-    files = [(pathlib.Path(request.scratch_directory, name, FILE), free) for name, free in ways]
-    found = next((file for file, _ in files if file.exists()), None)
-    if found is None:
-        found = _export(subject, subject.tensors(inputs), files)
-    pytorch.move_weights_to_host(subject)
-    return found
 
 
 def _export(
@@ -183,7 +152,7 @@ def _write(
         traceback.print_exc()
         return problem
     with replace_when_complete(file.parent) as directory:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True)
         program.save(directory / file.name, external_data=True)
     return None
 
@@ -218,7 +187,7 @@ def _trace(
     is_fast = any(isinstance(each, FAST_LAYERS) for each in subject.module.modules())
     was_enabled = torch.backends.mha.get_fastpath_enabled()
     with replace_when_complete(file.parent) as directory:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True)
         try:
             path = str(directory / file.name)
             torch.backends.mha.set_fastpath_enabled(False)

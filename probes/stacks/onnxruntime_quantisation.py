@@ -8,7 +8,6 @@ import math
 import os
 import pathlib
 import re
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,8 +35,6 @@ def quantise(file: pathlib.Path, weights: str, request: Request) -> pathlib.Path
     folder = pathlib.Path(request.scratch_directory) / f"{weights}-{file.parent.name}"
     if not folder.exists():
         with replace_when_complete(folder) as directory:
-            # A killed process may have left files, which onnx does not overwrite.
-            shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
             model = onnx.load(file)
             with working_directory(directory):

@@ -23,8 +23,7 @@ from probes.stacks.onnxruntime_feeding import (
     SessionProgram,
     TensorBinding,
 )
-from probes.subjects.by_request import TorchSubject, open_torch_or_onnx
-from probes.subjects.onnx_file import OnnxSubject
+from probes.subjects.by_request import Model
 
 IO_BINDING = "io-binding"
 CUDA = "CUDAExecutionProvider"
@@ -42,10 +41,6 @@ LIBRARIES = {
 #: https://github.com/microsoft/onnxruntime/issues/23396
 RACING_OPERATORS = {"ScatterND", "ScatterElements"}
 
-open_subject = open_torch_or_onnx
-
-
-Model: TypeAlias = TorchSubject | OnnxSubject
 #: Names of providers with their options; those after the first take the nodes that it leaves.
 Providers: TypeAlias = Sequence[tuple[str, dict[str, str]]]
 
@@ -127,8 +122,7 @@ def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram
     The weights are quantised if the arm has a format for them.
     """
     is_dynamic = request.options.get("dynamic")
-    export = onnx_export.for_any_shape if is_dynamic else onnx_export.for_shapes
-    file = export(subject, inputs, request)
+    file = onnx_export.model_file(subject, inputs, request, "every" if is_dynamic else None)
     traced, quantised = onnx_export.is_traced(file), None
     if weights := request.options.get("weights"):
         file = quantised = onnxruntime_quantisation.quantise(file, weights, request)
@@ -141,7 +135,7 @@ def build_on_gpu(
     subject: Model, inputs: list[Any], request: Request, *, providers: Providers
 ) -> SessionProgram:
     """Export for any batch size if the model allows it, and open one session for all of them."""
-    file = onnx_export.for_any_batch_size(subject, inputs, request)
+    file = onnx_export.model_file(subject, inputs, request, "batch")
     program = gpu_program(shared_session(file, providers, request), providers[0][0], request)
     return dataclasses.replace(program, traced=onnx_export.is_traced(file))
 

@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 import statistics
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -120,6 +120,8 @@ class TorchProgram:
     call: Callable[..., Any]
     #: Whether CUDA graphs are promised, which are not captured in some cases without an error.
     captures: bool = False
+    #: What `engagement` needs to know of the build.
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def feed(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
         return self.subject.tensors(inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
@@ -12,12 +12,8 @@ from probes.adapter import AS_LIST, Engagement, Request, UnsupportedError
 from probes.files import replace_when_complete
 from probes.stacks import cuda_graphs, onnx_export, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
-from probes.subjects.by_request import open_torch_or_onnx
+from probes.subjects.by_request import Model
 from probes.subjects.outputs import collect
-
-if TYPE_CHECKING:
-    from probes.subjects.onnx_file import OnnxSubject
-    from probes.subjects.torch_subject import TorchSubject
 
 TORCH_TYPES = {
     "FLOAT": torch.float32,
@@ -28,8 +24,6 @@ TORCH_TYPES = {
     "BOOL": torch.bool,
 }
 
-open_subject = open_torch_or_onnx
-Model: TypeAlias = "TorchSubject | OnnxSubject"
 #: Shapes of a model's inputs at one batch size.
 Shapes: TypeAlias = list[tuple[int, ...]]
 
@@ -243,7 +237,7 @@ def build(
 
     With the option `cuda_graph`, capture a call of it.
     """
-    model = onnx_export.for_any_batch_size(subject, inputs, request)
+    model = onnx_export.model_file(subject, inputs, request, "batch")
     file = pathlib.Path(request.scratch_directory) / f"{model.parent.name}.engine"
     engine, log = load_or_build_engine(trt, model, subject, request, file)
     has_profiles = engine.num_optimization_profiles > 1

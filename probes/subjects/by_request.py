@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -24,11 +24,13 @@ from probes.subjects.loaded_model import LoadedModel
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
-    from probes.subjects.causal_lm import CausalLm
+    from probes.subjects.onnx_file import OnnxSubject
 
 
-__all__ = ["TorchSubject", "open_by_task", "open_torch_or_onnx", "open_torch_subject"]
+__all__ = ["Model", "TorchSubject", "open_subject", "open_torch_subject"]
 
+#: What a forward pass is measured of.
+Model: TypeAlias = "TorchSubject | OnnxSubject"
 WEIGHTS_FILE = "weights.pt"
 #: Kinds of models without buffers: all their tensors are in the shared weights.
 WEIGHTS_ALL_SHARED = {"synthetic"}
@@ -43,8 +45,12 @@ OPENERS = {
 }
 
 
-def open_by_task(request: protocol.Request) -> TorchSubject | CausalLm:
-    """Return a module with its inputs, or a language model with its prompts."""
+def open_subject(request: Request) -> Any:
+    """Return an ONNX file unchanged, a language model, or a module with its inputs."""
+    if request.subject["kind"] == "onnx":
+        from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - imports onnxruntime, which other models do not need
+
+        return OnnxSubject(request)
     if request.task == protocol.GENERATE:
         from probes.subjects.causal_lm import open_causal_lm  # noqa: PLC0415 - imports transformers, which takes seconds
 
@@ -52,17 +58,8 @@ def open_by_task(request: protocol.Request) -> TorchSubject | CausalLm:
     return open_torch_subject(request)
 
 
-def open_torch_or_onnx(request: protocol.Request) -> Any:
-    """Return an ONNX file unchanged as an `OnnxSubject`, any other model as `open_by_task`."""
-    if request.subject["kind"] == "onnx":
-        from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - imports onnxruntime, which other models do not need
-
-        return OnnxSubject(request)
-    return open_by_task(request)
-
-
 def create_ahead(request: Request) -> None:
-    """Prepare the next `open_by_task`: create a user's model, or import the code of another one.
+    """Prepare the next `open_subject`: create a user's model, or import the code of another one.
 
     The weights follow, once the reference worker has written them.
     """

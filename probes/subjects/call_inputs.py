@@ -170,10 +170,7 @@ class ExampleLike(Argument):
         return self._host(torch.from_numpy(drawn))
 
     def lay_out(self, values: torch.Tensor) -> torch.Tensor:
-        """Return `values` with the order of dimensions in memory that the example has.
-
-        For example, images may have their channels last.
-        """
+        # For example, images may have their channels last.
         if self.example.is_contiguous():
             return values
         like = torch.empty_like(self.example, device="meta")  # dense, also for a part of a tensor

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pathlib
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -155,7 +154,6 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
         reason = f"{subject['name']!r} is not a causal language model"
         raise ModelError(reason, "leave --task generate out, or name a causal language model")
     with replace_when_complete(folder) as partial:
-        shutil.rmtree(partial, ignore_errors=True)
         model, missing = transformers_model.make_model(model_class, config, request)
         if subject["weights"] == "random":
             suppress_eos(model)

@@ -36,6 +36,10 @@ class Argument:
     low: int | None = None
     high: int | None = None
 
+    def lay_out(self, values: torch.Tensor) -> torch.Tensor:
+        """Return `values` with the order of dimensions in memory that the example has."""
+        return values
+
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return random values for a batch as a numpy array, in the dtype of the host."""
         # Each kind of argument defines it.

@@ -183,13 +183,11 @@ class TorchSubject(Subject):
 
         They are copies: a module may change its inputs in place.
         """
-        tensors = (
-            torch.from_numpy(array).to(device=self._device, dtype=argument.dtype, copy=True)
-            for array, argument in zip(inputs, self._arguments, strict=True)
-        )
         return tuple(
-            argument.lay_out(tensor) if isinstance(argument, call_inputs.ExampleLike) else tensor
-            for tensor, argument in zip(tensors, self._arguments, strict=True)
+            argument.lay_out(
+                torch.from_numpy(array).to(device=self._device, dtype=argument.dtype, copy=True)
+            )
+            for array, argument in zip(inputs, self._arguments, strict=True)
         )
 
     def run(self, inputs: list[Any]) -> list[Any]:

@@ -142,7 +142,7 @@ class TextScores(Event):
 
     `loss` is by how much less likely the text is than in the reference, in nats a token, without
     tokens that the stack did not report if the scores are incomplete. The suffix `_eager` marks
-    those of eager PyTorch. See `RowScores` in `probes.checking.long_text`.
+    those of eager PyTorch. See `FIGURES` in `probes.checking.long_text`.
     """
 
     source: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import operator
-import pathlib
 from typing import Any
 
+import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.devtools.backend_debug import get_delegation_info
 from executorch.exir import to_edge_transform_and_lower
@@ -18,8 +17,8 @@ from executorch.runtime import Runtime
 from probes.adapter import AS_LIST, Engagement, Request
 from probes.files import replace_when_complete
 from probes.stacks import onnx_export, pytorch
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import TorchSubject, open_torch_subject
-from probes.subjects.outputs import collect
 
 versions = functools.partial(pytorch.versions, "executorch")
 open_subject = open_torch_subject
@@ -36,27 +35,7 @@ def settings(request: Request) -> dict[str, str]:
     return {**pytorch.apply_settings(request), "threadpool": str(count)}
 
 
-@dataclasses.dataclass(frozen=True)
-class ExecuTorchProgram:
-    """A loaded method with its program, which must outlive it."""
-
-    subject: TorchSubject
-    program: Any
-    method: Any
-    file: pathlib.Path
-
-    def feed(self, inputs: list[Any]) -> list[Any]:
-        return list(self.subject.tensors(inputs))
-
-    def __call__(self, device_inputs: list[Any]) -> Any:
-        return self.method.execute(device_inputs)
-
-    def collect(self, output: Any) -> list[Any]:
-        """Copy the outputs, which the next call overwrites."""
-        return collect([tensor.clone() for tensor in output])
-
-
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> ExecuTorchProgram:
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
     """Load the program for these shapes, lowered if an earlier process has not left it."""
     file = pytorch.artefact(request, inputs, "pte")
     if not file.exists():
@@ -67,7 +46,13 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> ExecuTo
             file.with_suffix(".json").write_text(json.dumps(counts))
             partial.write_bytes(lowered.to_executorch().buffer)
     program = Runtime.get().load_program(str(file))
-    return ExecuTorchProgram(subject, program, program.load_method("forward"), file)
+    call = functools.partial(execute, program, program.load_method("forward"))
+    return TorchProgram(subject, call, facts=json.loads(file.with_suffix(".json").read_text()))
+
+
+def execute(_program: Any, method: Any, *tensors: torch.Tensor) -> Any:
+    """Run a loaded method, whose program must outlive it; the next call overwrites the outputs."""
+    return method.execute(list(tensors))
 
 
 def count_operators(graph: Any) -> dict[str, int]:
@@ -85,10 +70,10 @@ def count_operators(graph: Any) -> dict[str, int]:
     }
 
 
-def engagement(program: ExecuTorchProgram, device_inputs: Any) -> Engagement:
+def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     """Return the share of the operators that run in XNNPACK and ExecuTorch, not in PyTorch."""
     outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ignored=COPIES)
-    counts = json.loads(program.file.with_suffix(".json").read_text())
+    counts = program.facts
     inside = counts["delegated"] + counts["own"]
     proof = (
         f"XNNPACK runs {counts['delegated']} operators in {counts['partitions']} partitions, "

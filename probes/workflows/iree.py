@@ -7,7 +7,7 @@ import functools
 import pathlib
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -15,14 +15,11 @@ import torch
 from iree import compiler, runtime
 
 from probes.adapter import Engagement, Request
+from probes.checking.arrays import as_collected
 from probes.files import replace_when_complete
 from probes.stacks import pytorch
-from probes.subjects.by_request import TorchSubject, open_torch_or_onnx
-
-if TYPE_CHECKING:
-    from probes.subjects.onnx_file import OnnxSubject
-
-Model: TypeAlias = "TorchSubject | OnnxSubject"
+from probes.subjects import by_request
+from probes.subjects.by_request import Model, TorchSubject
 
 versions = functools.partial(
     pytorch.versions, "iree-base-compiler", "iree-base-runtime", "onnx", "onnxscript"
@@ -41,7 +38,6 @@ FLAGS = {
     "cuda": ("--iree-cuda-target=sm_80",),
 }
 OPTIMISE = "--iree-opt-level=O3"
-HALF_DTYPES = {np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)}
 MAX_REASON_LENGTH = 400
 #: Larger weights are kept in an archive next to the module. An ONNX file is limited to 2 GiB by
 #: protobuf, constants and graph included, and MLIR text has two letters for each byte.
@@ -80,7 +76,7 @@ def cpu_request(request: Request) -> Request:
 
 def open_subject(request: Request) -> Model:
     """Return an ONNX file unchanged, any other model as a PyTorch module on the CPU."""
-    found: Model = open_torch_or_onnx(cpu_request(request))
+    found: Model = by_request.open_subject(cpu_request(request))
     return found
 
 
@@ -106,12 +102,8 @@ class IreeProgram:
         return self.function(*device_inputs)
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the outputs on the host, half precisions as float32."""
         outputs = output if isinstance(output, (tuple, list)) else [output]
-        arrays = [np.array(each.to_host()) for each in outputs]
-        return [
-            array.astype(np.float32) if array.dtype in HALF_DTYPES else array for array in arrays
-        ]
+        return [as_collected(np.array(each.to_host())) for each in outputs]
 
 
 def build(subject: Model, inputs: list[Any], request: Request) -> IreeProgram:

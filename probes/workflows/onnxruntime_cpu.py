@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from probes.stacks import onnxruntime_session, pytorch
+from probes.subjects import by_request
 
 versions = onnxruntime_session.versions
 settings = onnxruntime_session.settings
-open_subject = onnxruntime_session.open_subject
+open_subject = by_request.open_subject
 build = onnxruntime_session.build
 synchronise = pytorch.synchronise
 engagement = onnxruntime_session.engagement

@@ -7,9 +7,10 @@ import functools
 from probes.adapter import Request
 from probes.stacks import onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS
+from probes.subjects import by_request
 
 versions = onnxruntime_session.versions
-open_subject = onnxruntime_session.open_subject
+open_subject = by_request.open_subject
 build = functools.partial(onnxruntime_session.build_on_gpu, providers=[(CUDA, CUDA_OPTIONS)])
 synchronise = pytorch.synchronise
 engagement = onnxruntime_session.engagement

@@ -10,9 +10,11 @@ import tensorrt as trt
 from probes.adapter import Request
 from probes.stacks import onnx_export, onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_feeding import SessionProgram
-from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, Model
+from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS
+from probes.subjects import by_request
+from probes.subjects.by_request import Model
 
-open_subject = onnxruntime_session.open_subject
+open_subject = by_request.open_subject
 engagement = onnxruntime_session.engagement
 racing_operators = onnxruntime_session.racing_operators
 synchronise = pytorch.synchronise
@@ -50,7 +52,7 @@ def options(request: Request) -> dict[str, str]:
 
 def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram:
     """Export for these shapes, because engines are fastest for fixed ones, and open a session."""
-    file = onnx_export.for_shapes(subject, inputs, request)
+    file = onnx_export.model_file(subject, inputs, request)
     providers = [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)]
     session = onnxruntime_session.open_session(file, providers, request)
     return onnxruntime_session.gpu_program(session, PROVIDER, request)

@@ -10,7 +10,7 @@ import torch
 
 from probes.adapter import GENERATE, Engagement, Program, Request
 from probes.stacks import onnx_export, openvino_model, pytorch
-from probes.subjects.by_request import open_torch_or_onnx
+from probes.subjects import by_request
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 versions = openvino_model.versions
 settings = openvino_model.settings
-open_subject = open_torch_or_onnx
+open_subject = by_request.open_subject
 synchronise = pytorch.synchronise
 
 

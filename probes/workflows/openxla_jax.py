@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from probes.adapter import Engagement, Request
+from probes.checking.arrays import as_collected
 from probes.stacks import pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
@@ -99,16 +100,7 @@ class XlaProgram:
         return _latest[0]
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the outputs on the host in the form of `outputs.collect`."""
-        arrays = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(output)]
-        return [
-            array.astype(np.float32)
-            if array.dtype in {np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)}
-            else np.stack([array.real, array.imag], -1)
-            if np.iscomplexobj(array)
-            else array
-            for array in arrays
-        ]
+        return [as_collected(np.asarray(leaf)) for leaf in jax.tree_util.tree_leaves(output)]
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:

@@ -10,7 +10,7 @@ from probes.adapter import GENERATE, Engagement, Program, Request
 from probes.stacks import cuda_graphs, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_request import open_by_task
+from probes.subjects import by_request
 
 versions = pytorch.versions
 settings = pytorch.apply_settings
@@ -18,7 +18,7 @@ synchronise = pytorch.synchronise
 
 
 def open_subject(request: Request) -> Any:
-    subject = open_by_task(request)
+    subject = by_request.open_subject(request)
     if "torch.compile" in subject.adjusted:
         torch.compiler.set_stance("force_eager")
     return subject

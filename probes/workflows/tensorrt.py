@@ -7,10 +7,11 @@ import functools
 import tensorrt as trt
 
 from probes.stacks import pytorch, tensorrt_engine
+from probes.subjects import by_request
 
 versions = functools.partial(tensorrt_engine.versions, trt)
 settings = tensorrt_engine.settings
-open_subject = tensorrt_engine.open_subject
+open_subject = by_request.open_subject
 build = functools.partial(tensorrt_engine.build, trt)
 synchronise = pytorch.synchronise
 engagement = tensorrt_engine.engagement

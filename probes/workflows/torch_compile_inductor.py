@@ -11,11 +11,11 @@ from torch._dynamo.utils import counters
 from probes.adapter import GENERATE, Engagement, Program, Request, StartLines
 from probes.stacks import cuda_graphs, dynamo, pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_request import open_by_task
+from probes.subjects import by_request
 
 versions = functools.partial(pytorch.versions, "triton")
 settings = pytorch.apply_settings
-open_subject = open_by_task
+open_subject = by_request.open_subject
 synchronise = pytorch.synchronise
 
 #: Modes that capture compiled code as CUDA graphs; they give no error when they cannot.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import os
 from typing import Any
@@ -15,8 +14,8 @@ from torch_xla.debug import metrics
 
 from probes.adapter import Engagement, Request
 from probes.stacks import dynamo, pytorch
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import TorchSubject, open_torch_subject
-from probes.subjects.outputs import collect
 
 versions = functools.partial(pytorch.versions, "torch-xla")
 open_subject = open_torch_subject
@@ -36,29 +35,17 @@ def settings(request: Request) -> dict[str, str]:
     return {**pytorch.apply_settings(request), "pjrt_device": "CPU"}
 
 
-@dataclasses.dataclass(frozen=True)
-class XlaProgram:
+class XlaProgram(TorchProgram):
     """A compiled module on the XLA device."""
 
-    compiled: Any
-    subject: TorchSubject
-
-    def feed(self, inputs: list[Any]) -> tuple[Any, ...]:
-        return tuple(
-            tensor.clone().to(torch_xla.device()) for tensor in self.subject.tensors(inputs)
-        )
-
-    def __call__(self, device_inputs: tuple[Any, ...]) -> Any:
-        return self.compiled(*device_inputs)
-
-    def collect(self, output: Any) -> list[Any]:
-        return collect(output)
+    def feed(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
+        return tuple(tensor.to(torch_xla.device()) for tensor in super().feed(inputs))
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:
     """Copy the module to the XLA device and compile it for these shapes with a first call."""
     module = copy.deepcopy(subject.module).to(torch_xla.device())
-    program = XlaProgram(torch.compile(module, backend="openxla", dynamic=False), subject)
+    program = XlaProgram(subject, torch.compile(module, backend="openxla", dynamic=False))
     program(program.feed(inputs))
     synchronise()
     return program

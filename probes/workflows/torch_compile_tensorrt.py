@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from probes.adapter import GENERATE, Engagement, Program, Request
 from probes.stacks import pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_request import open_by_task
+from probes.subjects import by_request
 
 if TYPE_CHECKING:
     from probes.subjects.causal_lm import CausalLm
@@ -18,7 +18,7 @@ IN_PYTORCH = {"torch_executed_ops": ["torch.ops.aten.index_put.default"]}
 
 versions = torch_tensorrt_engines.versions
 settings = torch_tensorrt_engines.settings
-open_subject = open_by_task
+open_subject = by_request.open_subject
 synchronise = pytorch.synchronise
 
 

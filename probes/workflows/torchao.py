@@ -19,11 +19,11 @@ from probes.adapter import (
 )
 from probes.stacks import dynamo, pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_request import open_by_task
+from probes.subjects import by_request
 
 versions = functools.partial(pytorch.versions, "torchao", "triton")
 settings = pytorch.apply_settings
-open_subject = open_by_task
+open_subject = by_request.open_subject
 synchronise = pytorch.synchronise
 
 #: Weights that share a scale in the 4-bit format.

@@ -89,7 +89,7 @@ asked = dataclasses.replace(
     scratch_directory=str(directory),
 )
 subject = open_torch_subject(asked)
-file = onnx_export.for_shapes(subject, subject.inputs(3, 0), asked)
+file = onnx_export.model_file(subject, subject.inputs(3, 0), asked)
 working, written = os.getcwd(), directory / "quantised.onnx.data"
 os.chdir(directory)
 for weights in ("int8", "int4"):
@@ -147,7 +147,7 @@ asked = dataclasses.replace(
     request, dtype="float32", shared_directory=str(directory), scratch_directory=str(directory)
 )
 subject = open_torch_subject(asked)
-file = onnx_export.for_shapes(subject, subject.inputs(3, 0), asked)
+file = onnx_export.model_file(subject, subject.inputs(3, 0), asked)
 quantised_file = onnxruntime_quantisation.quantise(file, "int8", asked)
 operators = {"native": collections.Counter(Gemm=2), "integer": collections.Counter(MatMulInteger=2)}
 for name, opened, session in (

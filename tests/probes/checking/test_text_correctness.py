@@ -201,7 +201,8 @@ def test_a_row_without_all_probabilities_is_compared_with_the_most_likely_tokens
     verdict, reason, agreement = check(reference, [tokens], [TokenLogprobs(exact[:1])])
     assert (verdict, agreement.identical_sequences) == ("incorrect", ROWS - 1)
     assert "after 3 tokens" in reason
-    assert "after 3 tokens" in (text_correctness.find_fault(tokens, reference, ROWS, rules()) or "")
+    fault = text_correctness.find_fault(tokens, reference, rules(), range(ROWS))
+    assert "after 3 tokens" in str(fault)
 
 
 def test_the_gap_of_an_unlikely_token_is_at_least_that_of_the_last_kept_one() -> None:
@@ -222,10 +223,11 @@ def test_new_batch_sizes_are_compared_row_by_row(
     size: int, rank: int, fault: str | None, reference: TokenReference
 ) -> None:
     tokens = flipped(reference, 0, rank)[0].take(range(size), axis=0, mode="wrap")
-    found = text_correctness.find_fault(tokens, reference, size, rules())
+    rows = [row % ROWS for row in range(size)]
+    found = text_correctness.find_fault(tokens, reference, rules(), rows)
     assert (found is None) == (fault is None)
     assert fault is None or fault in str(found)
-    assert "tokens" in str(text_correctness.find_fault(tokens[:, 1:], reference, size, rules()))
+    assert "tokens" in str(text_correctness.find_fault(tokens[:, 1:], reference, rules(), rows))
 
 
 #: A model with random weights: its distributions are flat, so near ties are frequent.

@@ -54,9 +54,9 @@ def test_inputs_and_outputs_that_onnx_does_not_have_are_unsupported(
     request = Factories(code, batch_sizes=[1]).request("build", tmp_path)
     subject = by_request.open_torch_subject(request)
     with pytest.raises(UnsupportedError, match=reason):
-        onnx_export.for_shapes(subject, subject.inputs(1, 0), request)
+        onnx_export.model_file(subject, subject.inputs(1, 0), request)
     with pytest.raises(UnsupportedError, match=reason):
-        onnx_export.for_any_shape(subject, subject.inputs(1, 0), request)
+        onnx_export.model_file(subject, subject.inputs(1, 0), request, "every")
 
 
 TRACEABLE = """
@@ -121,9 +121,9 @@ def test_a_model_that_reads_values_of_its_inputs_is_not_traced(
     options = {"feeding": "host", "dynamic": is_dynamic}
     request = Factories(code, batch_sizes=[1]).request("build", tmp_path, options=options)
     subject = by_request.open_torch_subject(request)
-    export = onnx_export.for_any_shape if is_dynamic else onnx_export.for_shapes
+    free = "every" if is_dynamic else None
     with torch.no_grad(), pytest.raises((UnsupportedError, *onnx_export.EXPORT_ERRORS)):
-        export(subject, subject.inputs(1, 0), request)
+        onnx_export.model_file(subject, subject.inputs(1, 0), request, free)
     assert not list(tmp_path.rglob(onnx_export.TRACED))
 
 
@@ -135,7 +135,7 @@ def test_code_that_reads_sizes_is_traced(tmp_path: pathlib.Path) -> None:
     request = Factories(code, batch_sizes=[1]).request("build", tmp_path)
     subject = by_request.open_torch_subject(request)
     with torch.no_grad():
-        file = onnx_export.for_shapes(subject, subject.inputs(1, 0), request)
+        file = onnx_export.model_file(subject, subject.inputs(1, 0), request)
     assert onnx_export.is_traced(file)
 
 
@@ -167,10 +167,10 @@ def test_the_lines_of_a_traced_export_run_as_they_are_printed(
 ) -> None:
     request = Factories(MASKED, batch_sizes=[2]).request("build", tmp_path)
     subject = by_request.open_torch_subject(request)
-    export = onnx_export.for_any_batch_size if is_free else onnx_export.for_shapes
     inputs = subject.inputs(2, 0)
     with torch.no_grad():
-        assert onnx_export.is_traced(export(subject, inputs, request))
+        free = "batch" if is_free else None
+        assert onnx_export.is_traced(onnx_export.model_file(subject, inputs, request, free))
     lines, _ = onnx_export.integration(request, is_free=is_free)
     monkeypatch.chdir(tmp_path)
     try:

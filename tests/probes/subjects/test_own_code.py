@@ -119,5 +119,5 @@ def test_trusted_code_computes_and_generates(own_model: pathlib.Path) -> None:
 def test_code_that_is_not_trusted_is_not_executed(task: str, own_model: pathlib.Path) -> None:
     (own_model / "configuration_own.py").write_text("raise AssertionError")
     with pytest.raises(ModelError) as raised:
-        by_request.open_by_task(request_for(own_model, task, trusted=False))
+        by_request.open_subject(request_for(own_model, task, trusted=False))
     assert "--trust-remote-code" in raised.value.fix
