@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from advisor.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from advisor.api import load, prepare, recommend
-    from advisor.report.notebook import Report, Session
+    from advisor.api import Session, load, prepare, recommend
+    from advisor.report.notebook import Report
 
 __all__ = [
     "Report",

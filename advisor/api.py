@@ -28,12 +28,13 @@ import os
 import pathlib
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 import msgspec
 
 from advisor.ask.run_options import SPELLINGS, RunOptions
 from advisor.context import Context
+from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
@@ -45,8 +46,10 @@ from advisor.errors import (
 )
 from advisor.execute import drafts
 from advisor.execute.absent_gpu import propose_or_answer
+from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, progress_lines
-from advisor.report.notebook import Report, Session, format_priorities, reports_errors
+from advisor.report.notebook import Report, format_priorities, reports_errors
+from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
 from advisor.text_format import escape_control_chars
 from probes.wire.events import PhaseStarted
@@ -86,7 +89,8 @@ def recommend(
     draft = propose_or_answer(run_options, context)
     if isinstance(draft, Answer):
         return Report(draft)
-    session = Session(drafts.create(draft, context), context)
+    run = drafts.create(draft, context)
+    session = Session(run, context)
     show = show_progress(session.plan, wanted=progress)
     try:
         for event in session.events():
@@ -94,7 +98,7 @@ def recommend(
             if on_event is not None:
                 on_event(event)
     except UserError:
-        session.drop_refused()
+        drop_refused(run, context)
         raise
     return session.report()
 
@@ -123,6 +127,33 @@ def load(name: str | os.PathLike[str] = "latest") -> Report:
     It is decided again with the present rubric. Raise `UnknownRunError` or `ExportFileError`.
     """
     return Report(answer_files.open_answer(os.fspath(name), _context()))
+
+
+class Session:
+    """A stored run with its plan; reading its events measures it."""
+
+    def __init__(self, run: Run, context: Context) -> None:
+        self._run = run
+        self._context = context
+
+    @property
+    def run_id(self) -> str:
+        return self._run.directory.name
+
+    @property
+    def plan(self) -> Plan:
+        """The arms that are measured, and the reason for every other workflow."""
+        return self._run.state().plan
+
+    def events(self) -> Generator[LoggedEvent, None, None]:
+        """Measure what is not measured yet; yield each event after it is stored.
+
+        Closing the iterator stops the workers; a later call continues the run.
+        """
+        yield from execute(self._run, self._context)
+
+    def report(self) -> Report:
+        return Report(decide(self._run))
 
 
 def _context() -> Context:

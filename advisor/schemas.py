@@ -18,10 +18,10 @@ from advisor.domain.rubric import Rubric
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header
 from advisor.domain.serving import ServingRules
+from advisor.domain.snippet import Verification
 from advisor.domain.wire import EVENTS_BY_TAG
 from advisor.domain.workflow import Workflow
 from advisor.report.comparison import Comparison
-from advisor.report.verification import Verification
 from advisor.store.runs import HistoryEntry
 from advisor.version import __version__
 from probes.wire.events import Event

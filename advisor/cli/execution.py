@@ -31,8 +31,8 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     """
     from advisor.decide.decision import decide
     from advisor.execute.execution import drop_refused
+    from advisor.execute.improvement import name_untried
     from advisor.report.answer import stop_notice
-    from advisor.report.improvement import name_untried
 
     interruption: InterruptedRunError | None = None
     try:

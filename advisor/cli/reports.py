@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
@@ -229,19 +230,19 @@ def verify(
     """
     from advisor.ask.option_values import parse_share
     from advisor.decide.decision import decide
-    from advisor.report import verification
+    from advisor.execute import verification
+    from advisor.report import printed_code
 
     stored = open_store().find(run)
     found = verification.verify(
-        decide(stored),
+        printed_code.compose_pair(decide(stored), stored, workflow),
         stored,
-        workflow,
         tolerance=parse_share("--tolerance", tolerance),
         seconds=seconds,
         context=make_context(),
         tell=print_status,
     )
-    print_document(found, choose_output_format(json=json), verification.render)
+    print_document(found, choose_output_format(json=json), printed_code.render_verification)
     if not found.holds:
         raise typer.Exit(UndecidedError.exit_code if found.result == "undecided" else 1)
 
@@ -262,15 +263,20 @@ def improve(
     The results are stored in the run, without a rank.
     """
     from advisor.decide.decision import decide
-    from advisor.report import improvement
+    from advisor.execute import improvement
+    from advisor.report import printed_code
 
     stored = open_store().find(run)
     answer, context = decide(stored), make_context()
-    found = improvement.improve(answer, stored, seconds=seconds, context=context, tell=print_status)
+    compose = functools.partial(printed_code.compose_pair, answer, stored)
+    found = improvement.improve(
+        answer, stored, compose, seconds=seconds, context=context, tell=print_status
+    )
     if json:
         print_rows(list(found), list, json=True)
         return
-    if breaks := improvement.render_breaks(answer):
-        print_text(breaks)
+    arm, causes = improvement.find_breaks(answer)
+    if causes:
+        print_text(printed_code.render_breaks(answer.titles[arm], causes))
     for each in found:
-        print_text(improvement.render(each, answer))
+        print_text(printed_code.render_tried(each, answer))

@@ -7,21 +7,21 @@ checks their replies in another one.
 from __future__ import annotations
 
 import math
-import pathlib
 import statistics
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from advisor.domain.measurement import CACHE_DIRECTORY, Start
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import LoggedEvent, StartMeasured
+from advisor.domain.snippet import Snippet
 from advisor.errors import NoRecipeError, VerificationError
 from advisor.execute.repetitions import leaders_of
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
-from advisor.probing.snippets import Snippet, SnippetSettings, follow, make_arm, open_session, start
+from advisor.probing.snippets import follow, make_arm, open_session, start
 from advisor.recipes.snippet import StartScripts, compose_starts
 from probes.files import count_bytes
 from probes.wire.events import Compared, Event, FirstReply, RecipeFacts
@@ -53,12 +53,8 @@ def measure_starts(progress: RunInProgress) -> Iterator[LoggedEvent]:
             first, *_ = compose_starts(question, eager.integration, {}, eager.inputs)
         except NoRecipeError:
             continue
-        settings = SnippetSettings(
-            arm=arm,
-            config=progress.session.config,
-            allowed=facts.allowances.get(str(question.start_shape)),
-        )
-        found = _measure_arm(progress, settings, [first, *scripts], end)
+        allowed = facts.allowances.get(str(question.start_shape))
+        found = _measure_arm(progress, arm, allowed, [first, *scripts], end)
         yield from progress.recorder.record_each(found)
 
 
@@ -86,7 +82,8 @@ def _next_arm(progress: RunInProgress, tried: set[str]) -> Arm | None:
 
 def _measure_arm(
     progress: RunInProgress,
-    settings: SnippetSettings,
+    arm: Arm,
+    allowed: Any,  # noqa: ANN401 - as the workflow's task needs it
     scripts: Sequence[StartScripts],
     end: float,
 ) -> Iterator[StartMeasured]:
@@ -94,16 +91,13 @@ def _measure_arm(
 
     The first script is that of eager PyTorch. Of the baseline it is the only one.
     """
-    (eager, *own), arm, config = scripts, settings.arm, settings.config
+    (eager, *own), config = scripts, progress.session.config
     question, baseline = progress.question, progress.state.plan.baseline
     # Another version of the library may make other weights from the same seed.
     python = arm.python if getattr(question.model, "weights", "") == "random" else ""
     config.scratch_directory.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(dir=config.scratch_directory) as home,
-        open_session(settings, home) as session,
-    ):
-        starter = Starter(session, settings, pathlib.Path(home), progress.clock)
+    with open_session(config, config.scratch_directory) as session:
+        starter = Starter(session, arm, allowed, progress.clock)
         if arm == baseline:
             yield StartMeasured(arm=arm.id, start=starter.start(eager))
             return
@@ -131,12 +125,13 @@ class Starter:
     def __init__(
         self,
         session: WorkerSession,
-        settings: SnippetSettings,
-        home: pathlib.Path,
+        arm: Arm,
+        allowed: Any,  # noqa: ANN401 - as above
         clock: Callable[[], float],
     ) -> None:
-        self._session, self._settings, self._clock = session, settings, clock
-        self._shared, self._caches = home / "shared", home / SNIPPET / "cache"
+        self._session, self._arm, self._allowed, self._clock = session, arm, allowed, clock
+        self._shared = session.config.scratch_directory / "shared"
+        self._caches = session.scratch_directory(SNIPPET) / "cache"
         self.files = self._shared / SNIPPET
 
     def start_each(self, scripts: Sequence[StartScripts], end: float) -> Iterator[Start]:
@@ -197,11 +192,12 @@ class Starter:
     ) -> tuple[Start, list[Event]]:
         """Run a script in a new process until it has replied; return what its worker reports."""
         if isinstance(script, str):
-            script = Snippet(text=script, python=self._settings.arm.python)
-        session, ways = self._session, self._settings.config.catalogue.starts
+            script = Snippet(text=script, python=self._arm.python)
+        session, ways = self._session, self._session.config.catalogue.starts
         found = Start(way=way.way, lines=way.lines, **msgspec.structs.asdict(ways[way.way]))
         try:
-            arm = make_arm(name, script, settings=self._settings, shared=self._shared, **options)
+            options = {"allowed": self._allowed, **options}
+            arm = make_arm(session, self._arm, name, script, **options)
             events = start(session, arm, keeps_caches=way.way == CACHE_DIRECTORY)
             if not options.get("writes"):
                 follow(session.visit(name, Shape(1), 0))

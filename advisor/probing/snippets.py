@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 import pathlib
 import re
 import shutil
+import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
+from advisor.domain.measurement import Interval
 from advisor.domain.model import FactoryModel, Model
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported
+from advisor.domain.snippet import Snippet, SnippetPair
 from advisor.errors import VerificationError
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
@@ -27,20 +30,12 @@ from probes.wire.shape import Shape
 
 #: Least number of blocks of each snippet.
 MIN_ROUNDS = 5
+#: A file that a snippet names.
+NAMED_FILE = re.compile(r'"([\w-]+\.[\w.-]+)"')
 
 
-class Snippet(msgspec.Struct, frozen=True, kw_only=True):
-    """A snippet, and where it runs."""
-
-    text: str
-    #: Interpreter of an environment that p3-advisor created; empty for that of the question.
-    python: str = ""
-    #: Folders next to the snippet, by the name in its text.
-    folders: Mapping[str, pathlib.Path] = {}
-
-
-class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """How the first of two snippets compares with the second."""
+class PairedCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """How the calls of the first of two snippets compare with those of the second."""
 
     #: What is wrong with the outputs, if they were compared, and how far apart they are.
     problem: str | None
@@ -52,61 +47,55 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     #: Installed versions in the first one's interpreter, by distribution.
     versions: dict[str, str]
 
+    @property
+    def seconds(self) -> tuple[float, float] | None:
+        """Seconds of a typical call of both; None for calls that were not timed."""
+        if not self.rounds:
+            return None
+        own, other = (
+            statistics.median(map(statistics.median, calls))
+            for calls in zip(*self.rounds, strict=True)
+        )
+        return own, other
 
-#: A file that a snippet names.
-NAMED_FILE = re.compile(r'"([\w-]+\.[\w.-]+)"')
-
-
-@dataclasses.dataclass(frozen=True)
-class SnippetSettings:
-    """What the processes that run snippets of a run share."""
-
-    #: The arm of the first snippet; its batch size and its lengths are in the text.
-    arm: Arm
-    #: Of the run; the directories are replaced.
-    config: RunConfig
-    #: What a comparison with eager PyTorch allows by output; None for no comparison.
-    allowed: Any
-
-
-@dataclasses.dataclass(frozen=True)
-class PairSettings(SnippetSettings):
-    """How a pair is run and timed."""
-
-    #: Seconds of timing of each snippet.
-    seconds: float
-    #: Whether the first one ends before the second starts: an engine takes the GPU's memory.
-    one_by_one: bool
-    #: Gets a line about what comes next.
-    tell: Callable[[str], None] = lambda _line: None
+    @property
+    def speedup(self) -> Interval | None:
+        """Speed of the first over that of the second, of typical and of the fastest calls."""
+        if self.seconds is None:
+            return None
+        typical = self.seconds[1] / self.seconds[0]
+        own, other = (min(map(min, calls)) for calls in zip(*self.rounds, strict=True))
+        fastest = other / own
+        return Interval(value=typical, low=min(typical, fastest), high=max(typical, fastest))
 
 
-def run_pair(first: Snippet, second: Snippet, settings: PairSettings) -> Pair:
+def run_pair(
+    pair: SnippetPair, config: RunConfig, seconds: float, tell: Callable[[str], None]
+) -> PairedCalls:
     """Run both snippets, the second with the inputs of the first, and time them in turns.
 
-    Raise `VerificationError` with the reason if one fails.
+    `seconds` is the time for the calls of each. `tell` gets a line about what comes next. Raise
+    `VerificationError` with the reason if one fails.
     """
-    with tempfile.TemporaryDirectory() as home, open_session(settings, home) as session:
-        shared = pathlib.Path(home, "shared")
-        call = str(shared / "call.pt")
-        make = functools.partial(make_arm, settings=settings, shared=shared, describes=True)
-        own = make(SNIPPET, first, call=call)
-        baseline = make(
-            BASELINE_SNIPPET, second, call=str(shared / "own.pt"), calls={SNIPPET: call}
-        )
-        settings.tell(f"running the snippet of {settings.arm.id}: load, build, first call")
+    with open_session(config) as session:
+        make = functools.partial(make_arm, session, pair.arm, allowed=pair.allowed, describes=True)
+        shared = session.config.scratch_directory / "shared"
+        call, own_call = str(shared / "call.pt"), str(shared / "own.pt")
+        own = make(SNIPPET, pair.own, call=call)
+        baseline = make(BASELINE_SNIPPET, pair.baseline, call=own_call, calls={SNIPPET: call})
+        tell(f"running the snippet of {pair.arm.id}: load, build, first call")
         imported = next(each for each in start(session, own) if isinstance(each, Imported))
         versions = imported.environment.distributions if imported.environment else {}
         alone: Iterable[tuple[Sequence[float], ...]] = itertools.repeat(())
         running = [own.id]
-        if settings.one_by_one:
-            alone = time_in_turns(session, running, settings.seconds)
+        if pair.one_by_one:
+            alone = time_in_turns(session, running, seconds)
             follow(session.stop())
             running.clear()
-        settings.tell("running the snippet of the baseline, and comparing the outputs")
+        tell("running the snippet of the baseline, and comparing the outputs")
         reported = start(session, baseline)
         compared = next((each for each in reported if isinstance(each, Compared)), None)
-        pair = Pair(
+        calls = PairedCalls(
             problem=compared.problem if compared else None,
             error=compared.error if compared else None,
             graph_breaks=next(
@@ -115,53 +104,48 @@ def run_pair(first: Snippet, second: Snippet, settings: PairSettings) -> Pair:
             rounds=(),
             versions=versions,
         )
-        if pair.problem:
-            return pair
-        settings.tell(f"timing both in turns, {settings.seconds:g} s each")
-        timed = time_in_turns(session, [*running, baseline.id], settings.seconds)
+        if calls.problem:
+            return calls
+        tell(f"timing both in turns, {seconds:g} s each")
+        timed = time_in_turns(session, [*running, baseline.id], seconds)
     rounds = [(*one, *other) for one, other in zip(alone, timed, strict=False)]
     return msgspec.structs.replace(
-        pair,
+        calls,
         rounds=msgspec.convert(rounds, tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]),
     )
 
 
-def open_session(settings: SnippetSettings, home: str) -> WorkerSession:
-    """Return a session with its folders in `home`, those of `shared` among them."""
-    folder = pathlib.Path(home)
-    return WorkerSession(
-        dataclasses.replace(
-            settings.config, arms_directory=folder / "arms", scratch_directory=folder
-        )
-    )
+@contextlib.contextmanager
+def open_session(config: RunConfig, parent: pathlib.Path | None = None) -> Iterator[WorkerSession]:
+    """Yield a session whose folders are in a temporary one below `parent`."""
+    with tempfile.TemporaryDirectory(dir=parent) as home:
+        folder = pathlib.Path(home)
+        own = dataclasses.replace(config, arms_directory=folder / "arms", scratch_directory=folder)
+        with WorkerSession(own) as session:
+            yield session
 
 
 def make_arm(
-    name: str,
-    snippet: Snippet,
-    *,
-    settings: SnippetSettings,
-    shared: pathlib.Path,
-    **options: object,
+    session: WorkerSession, arm: Arm, name: str, snippet: Snippet, **options: object
 ) -> Arm:
-    """Return the arm of a process that runs the snippet, and write what it needs to `shared`.
+    """Return the arm of a process that runs the snippet, and write what it needs.
 
-    The options are those of `probes.runtime.snippet`. Workers can replace what is in `shared`, so
-    the script goes to another folder. Raise `VerificationError` for a replaced folder.
+    The options are those of `probes.runtime.snippet`. Workers can replace what is in the folder
+    `shared`, so the script goes to another one. Raise `VerificationError` for a replaced folder.
     """
-    scripts, files = shared.with_name("scripts"), shared / name
+    home = session.config.scratch_directory
+    scripts, files = home / "scripts", home / "shared" / name
     if files.is_symlink() or (files.exists() and not files.is_dir()):
         raise VerificationError("a worker replaced the folder of the snippet", "measure again")
     if not files.exists():
         files.mkdir(parents=True)
-        link_files(snippet, settings.config.question.model, files)
+        link_files(snippet, session.config.question.model, files)
     scripts.mkdir(exist_ok=True)
     file = scripts / f"{name}.py"
     file.write_text(snippet.text, encoding="utf-8")
     given = {"describes": False, "writes": False, "calls": {}, "saves": ""}
     given |= {"snippet": str(file), "files": str(files), "begun": time.monotonic()}
-    options = {**given, "allowed": settings.allowed, **options}
-    return msgspec.structs.replace(settings.arm, id=name, python=snippet.python, options=options)
+    return msgspec.structs.replace(arm, id=name, python=snippet.python, options=given | options)
 
 
 def start(session: WorkerSession, arm: Arm, *, keeps_caches: bool = False) -> list[Event]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import html
 import pathlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -13,18 +13,13 @@ from typing_extensions import ParamSpec
 
 from advisor.ask import rubric_files
 from advisor.ask.option_values import parse_constraints, parse_priorities
-from advisor.context import Context
-from advisor.decide.decision import decide, decide_again
+from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, Problem, encode
-from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
-from advisor.domain.run_events import LoggedEvent
 from advisor.errors import FormatError, MissingExtraError, UserError, choose_among
-from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, figures
 from advisor.report.comparison import Comparison, compare_answers
 from advisor.report.ranking import ranking_rows
-from advisor.store.runs import Run
 from advisor.version import how_to_install
 
 if TYPE_CHECKING:
@@ -147,37 +142,6 @@ class Report:
     def _repr_html_(self) -> str:
         """Return the headline and a table of the arms, for notebooks."""
         return render_summary(self.answer)
-
-
-class Session:
-    """A stored run with its plan; reading its events measures it."""
-
-    def __init__(self, run: Run, context: Context) -> None:
-        self._run = run
-        self._context = context
-
-    @property
-    def run_id(self) -> str:
-        return self._run.directory.name
-
-    @property
-    def plan(self) -> Plan:
-        """The arms that are measured, and the reason for every other workflow."""
-        return self._run.state().plan
-
-    def events(self) -> Generator[LoggedEvent, None, None]:
-        """Measure what is not measured yet; yield each event after it is stored.
-
-        Closing the iterator stops the workers; a later call continues the run.
-        """
-        yield from execute(self._run, self._context)
-
-    def drop_refused(self) -> None:
-        """Delete the run if its model was refused, as it would be again."""
-        drop_refused(self._run, self._context)
-
-    def report(self) -> Report:
-        return Report(decide(self._run))
 
 
 def render_summary(answer: Answer) -> str:

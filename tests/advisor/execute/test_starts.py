@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import time
 from collections import defaultdict
@@ -24,7 +23,8 @@ from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
-from advisor.probing.snippets import SnippetSettings, open_session
+from advisor.probing.run_config import RunConfig
+from advisor.probing.snippets import open_session
 from advisor.recipes.snippet import StartScripts
 
 pytestmark = pytest.mark.slow
@@ -60,24 +60,20 @@ WRITE = LOADING + 'torch.save(model, "model.pt")\n'
 
 
 @pytest.fixture
-def settings(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> SnippetSettings:
+def config(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
     ways: Mapping[str, StartWay] = defaultdict(
         lambda: StartWay(title="way", loads_on="devices", source="page")
     )
-    return SnippetSettings(
-        arm=builders.arm("compiled"),
-        config=sessions.run_config(
-            tmp_path, rubric_files.probes_directory(), catalogue=builders.catalogue(starts=ways)
-        ),
-        allowed=[1e-7],
+    return sessions.run_config(
+        tmp_path, rubric_files.probes_directory(), catalogue=builders.catalogue(starts=ways)
     )
 
 
 @pytest.fixture
-def starter(settings: SnippetSettings, tmp_path: pathlib.Path) -> Iterator[Starter]:
-    with open_session(settings, str(tmp_path)) as session:
-        yield Starter(session, settings, tmp_path, time.monotonic)
+def starter(config: RunConfig) -> Iterator[Starter]:
+    with open_session(config) as session:
+        yield Starter(session, builders.arm("compiled"), [1e-7], time.monotonic)
 
 
 def test_each_way_starts_cold_from_what_it_ships_and_its_reply_is_checked(starter: Starter) -> None:
@@ -157,12 +153,9 @@ def test_replies_that_nothing_could_check_are_not_right(starter: Starter) -> Non
     assert start.seconds is None
 
 
-def test_replies_that_are_compared_with_nothing_are_not_right(
-    settings: SnippetSettings, tmp_path: pathlib.Path
-) -> None:
-    settings = dataclasses.replace(settings, allowed=None)
-    with open_session(settings, str(tmp_path)) as session:
-        starter = Starter(session, settings, tmp_path, time.monotonic)
+def test_replies_that_are_compared_with_nothing_are_not_right(config: RunConfig) -> None:
+    with open_session(config) as session:
+        starter = Starter(session, builders.arm("compiled"), None, time.monotonic)
         (cold,) = starter.start_each([StartScripts(COLD, EAGER)], end=float("inf"))
         _, (start,) = starter.check(StartScripts(COLD, EAGER), "", [cold])
     assert cold.seconds

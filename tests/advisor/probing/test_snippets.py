@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import builders
 import pytest
 import sessions
 import workers
+from built_answers import timed_cell
 from forks import STACKS
 
 from advisor.ask import rubric_files
 from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
+from advisor.domain.snippet import Snippet, SnippetPair
 from advisor.errors import VerificationError
 from advisor.probing import run_config
-from advisor.probing.snippets import Pair, PairSettings, Snippet, link_files, run_pair
+from advisor.probing.snippets import PairedCalls, link_files, run_pair
 
 pytestmark = pytest.mark.slow
 
@@ -80,19 +81,19 @@ def run(
     other: str = EAGER,
     asked: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] = os.environ,
+    tell: Callable[[str], None] = lambda _line: None,
     **changes: Any,
-) -> Pair:
-    settings = PairSettings(
+) -> PairedCalls:
+    config = sessions.run_config(pathlib.Path(), PROBES, environment=environment, asked=asked or {})
+    pair = SnippetPair(
         arm=builders.arm("compiled"),
-        config=sessions.run_config(
-            pathlib.Path(), PROBES, environment=environment, asked=asked or {}
-        ),
-        allowed=[1e-7],
-        seconds=0.01,
-        one_by_one=False,
+        own=snippet(text) if isinstance(text, str) else text,
+        baseline=snippet(other),
+        allowed=changes.pop("allowed", [1e-7]),
+        cell=timed_cell(),
+        **changes,
     )
-    first = snippet(text) if isinstance(text, str) else text
-    return run_pair(first, snippet(other), dataclasses.replace(settings, **changes))
+    return run_pair(pair, config, 0.01, tell)
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])

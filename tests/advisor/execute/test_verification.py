@@ -21,10 +21,11 @@ from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
+from advisor.domain.snippet import Result, SnippetPair, Verification
 from advisor.errors import RunIsImportedError, UserError, VerificationError
-from advisor.probing.snippets import Pair, PairSettings, Snippet
-from advisor.report import verification
-from advisor.report.verification import Verification
+from advisor.execute import verification
+from advisor.probing.snippets import PairedCalls
+from advisor.report.printed_code import RESULT_TEXTS, compose_pair, render_verification
 from advisor.store.store import Store
 from probes.wire.events import Imported, RecipeFacts
 from probes.wire.facts import InterpreterFacts
@@ -42,12 +43,12 @@ class Machine:
     #: Seconds of the one call of both, by round.
     rounds: tuple[tuple[float, float], ...] = ((0.1, 0.2),) * 5
     problem: str | None = None
-    asked: list[Any] = dataclasses.field(default_factory=list)
+    asked: list[SnippetPair] = dataclasses.field(default_factory=list)
 
-    def run_pair(self, first: Snippet, second: Snippet, settings: PairSettings) -> Pair:
-        self.asked = [first, second, settings]
+    def run_pair(self, pair: SnippetPair, *_: object) -> PairedCalls:
+        self.asked = [pair]
         rounds = () if self.problem else tuple(((one,), (other,)) for one, other in self.rounds)
-        return Pair(problem=self.problem, rounds=rounds, versions={"torch": "2.14.0"})
+        return PairedCalls(problem=self.problem, rounds=rounds, versions={"torch": "2.14.0"})
 
 
 def measured(
@@ -102,9 +103,8 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
             question=run.header().question,
         )
         context = Context(environment={}, store=Store(home))
-        return verification.verify(
-            answer, run, "compiled", tolerance=0.05, seconds=1.0, context=context
-        )
+        pair = compose_pair(answer, run, "compiled")
+        return verification.verify(pair, run, tolerance=0.05, seconds=1.0, context=context)
 
     return verify
 
@@ -122,7 +122,7 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
 def test_outputs_and_the_speed_up_are_judged(
     seconds: float,
     problem: str | None,
-    result: verification.Result,
+    result: Result,
     holds: bool,
     verify: Verify,
 ) -> None:
@@ -132,8 +132,8 @@ def test_outputs_and_the_speed_up_are_judged(
     reached = found.speedup_reached and found.speedup_reached.value
     assert reached == (None if problem else pytest.approx(0.2 / seconds))
     assert found.changed_versions == {"torch": "2.14.0"}
-    text = verification.render(found)
-    assert verification.RESULT_TEXTS[result] in text.splitlines()[0]
+    text = render_verification(found)
+    assert RESULT_TEXTS[result] in text.splitlines()[0]
     assert "2.14.0" in text
     assert problem is None or problem in text
     assert ("\nNext: install the measured versions" in text) == (not holds)
@@ -142,7 +142,7 @@ def test_outputs_and_the_speed_up_are_judged(
 
 def test_the_load_of_a_busy_machine_stands_by_the_result(verify: Verify) -> None:
     faster = Machine(((0.08, 0.2),) * 5)
-    texts = [verification.render(verify(None, faster, each)) for each in ((), ("cpu-busy",))]
+    texts = [render_verification(verify(None, faster, each)) for each in ((), ("cpu-busy",))]
     assert ["0.0 of 2 usable processors" in text for text in texts] == [False, True]
 
 
@@ -169,7 +169,7 @@ def test_a_gain_that_may_be_none_or_is_missed_on_a_busy_machine_is_undecided(
     assert verification.classify(any_speed, twice, 0.05) == "undecided"
     assert verification.classify(same, same, 0.05) == "holds", "no gain was promised"
     open_run = msgspec.structs.replace(found, holds=False, speedup=any_speed, changed_versions={})
-    assert f"p3-advisor resume {found.run_id} --wait" in verification.render(open_run)
+    assert f"p3-advisor resume {found.run_id} --wait" in render_verification(open_run)
 
 
 def test_a_change_of_speed_of_the_machine_cancels(verify: Verify) -> None:
@@ -180,7 +180,7 @@ def test_a_change_of_speed_of_the_machine_cancels(verify: Verify) -> None:
 def test_the_times_of_a_line_have_the_ratio_of_the_line(verify: Verify) -> None:
     found = verify(machine=Machine(((0.1, 0.2), (0.1, 0.3), (0.3, 0.6))))
     assert "3.00x as fast as pytorch-eager: 100 ms a call instead of 300 ms;" in (
-        line := verification.render(found).splitlines()[1]
+        line := render_verification(found).splitlines()[1]
     )
     assert line.count("x as fast") == 1
 
@@ -202,11 +202,11 @@ def test_each_snippet_runs_as_recipe_prints_it_where_its_arm_was_measured(verify
     machine = Machine()
     own = {"python": "/own/python", "quantiser": "/quantise/bin/python"}
     verify(measured(arm_changes=own), machine)
-    first, second, settings = machine.asked
-    assert (first.python, second.python) == ("/own/python", "")
-    assert str(first.folders["llm-compressor"]) == "/quantise"
-    assert first.text.endswith("# Each call:\noutput = model(*inputs)\n")
-    assert settings.allowed == (1e-7,)
+    (pair,) = machine.asked
+    assert (pair.own.python, pair.baseline.python) == ("/own/python", "")
+    assert str(pair.own.folders["llm-compressor"]) == "/quantise"
+    assert pair.own.text.endswith("# Each call:\noutput = model(*inputs)\n")
+    assert pair.allowed == (1e-7,)
 
 
 def test_random_weights_are_made_by_one_version_of_the_library(verify: Verify) -> None:
@@ -216,7 +216,8 @@ def test_random_weights_are_made_by_one_version_of_the_library(verify: Verify) -
     own = {"python": "/own/python"}
     run = measured(lines, arm_changes=own, model=model, task="generate")
     verify(run, machine)
-    assert {each.python for each in machine.asked[:2]} == {"/own/python"}
+    (pair,) = machine.asked
+    assert {pair.own.python, pair.baseline.python} == {"/own/python"}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -225,7 +226,7 @@ def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(device: str, verify
     lines = "import engine\n\n# Each call:\ntokens = engine.run(CHECKPOINT, prompts)\n"
     machine = Machine()
     verify(measured(lines, model=model, task="generate", device=device), machine)
-    assert machine.asked[2].one_by_one == (device == "cuda")
+    assert machine.asked[0].one_by_one == (device == "cuda")
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,7 @@ The results are kept in the run.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -16,17 +14,18 @@ import msgspec
 from advisor.ask.detection import detect_cpu_flags
 from advisor.ask.rubric_files import read_improvements
 from advisor.context import Context
-from advisor.decide.further_lines import describe_variant
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import BreakCause, Improvements
 from advisor.domain.measurement import AGAINST_BREAKS, Variant
 from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
+from advisor.domain.snippet import SnippetPair, Tried
 from advisor.errors import VerificationError
 from advisor.execute.run_in_progress import Recorder
+from advisor.execute.verification import config_for_snippets
+from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import run_pair
-from advisor.report.verification import PreparedPair, prepare, reached_speedup
 from advisor.store.runs import Run
 from advisor.text_format import join_names
 
@@ -35,22 +34,10 @@ ANY_ERROR = 1e9
 FLOAT32_BYTES = 4
 
 
-#: A line of a file.
-PLACE = re.compile(r"[^ :]+:[0-9]+")
-
-
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """What further lines gain."""
-
-    arm: str
-    variant: Variant
-    #: The lines and where they are, as a unified diff of the code that `recipe` prints.
-    diff: str
-
-
 def improve(
     answer: Answer,
     run: Run,
+    compose: Callable[[str, str], SnippetPair],
     *,
     seconds: float,
     context: Context,
@@ -58,24 +45,24 @@ def improve(
 ) -> Iterator[Tried]:
     """Try each variant and store its result in the run.
 
-    `seconds` is the time for the calls of each code. `tell` gets a line about what comes next.
-    Raise `VerificationError` if there is nothing to try.
+    `compose` returns the snippets of an arm, with further lines in its own. `seconds` is the time
+    for the calls of each code. `tell` gets a line about what comes next. Raise `VerificationError`
+    if there is nothing to try.
     """
     if not (variants := find_variants(answer, run.state())):
         raise VerificationError(
             f"there is nothing to try on the code of run {answer.run_id}",
             "name a run of one pass in float32 on a device with bfloat16, or with graph breaks",
         )
-    compose = functools.partial(prepare, answer, run, seconds=seconds, context=context)
+    config = config_for_snippets(run, context)
     with run.writer() as writer:
         recorder = Recorder(run.state(), context.clock, writer.append)
         for arm, variant in variants:
             tell(f"{arm}: running its code with {variant.title}")
-            own, changed = compose(arm), compose(arm, lines=variant.lines)
-            if variant.graph_breaks is None:
-                found = measure(variant, compose(answer.results.baseline), changed)
-            else:
-                found = measure(variant, own, changed)
+            own, changed = compose(arm, ""), compose(arm, variant.lines)
+            is_precision = variant.graph_breaks is None
+            other = compose(answer.results.baseline, "") if is_precision else own
+            found = measure(variant, other, changed, config, seconds)
             # A break can hide those that follow it.
             if more := lines_against(found.graph_breaks or {}, variant.lines):
                 longer = msgspec.structs.replace(variant, lines=f"{variant.lines}\n{more}")
@@ -85,30 +72,37 @@ def improve(
             yield Tried(arm=arm, variant=found, diff=diff(own, changed))
 
 
-def measure(variant: Variant, other: PreparedPair, changed: PreparedPair) -> Variant:
+def measure(
+    variant: Variant,
+    other: SnippetPair,
+    changed: SnippetPair,
+    config: RunConfig,
+    seconds: float,
+) -> Variant:
     """Return the variant with its speed-up over other code and its error, or why it fails."""
-    settings, outputs = changed.settings, changed.settings.allowed
-    if outputs is None and variant.graph_breaks is not None:
+    allowed, is_precision = changed.allowed, variant.graph_breaks is None
+    if allowed is None and not is_precision:
         return msgspec.structs.replace(variant, failure="its outputs cannot be compared")
-    if outputs is not None and variant.graph_breaks is None:
-        settings = dataclasses.replace(settings, allowed=[ANY_ERROR] * len(outputs))
+    if allowed is not None and is_precision:
+        allowed = [ANY_ERROR] * len(allowed)
+    pair = msgspec.structs.replace(changed, own=other.own, baseline=changed.own, allowed=allowed)
     try:
-        pair = run_pair(other.snippet, changed.snippet, settings)
+        calls = run_pair(pair, config, seconds, lambda _line: None)
     except VerificationError as problem:
         reason = problem.what.removeprefix("the snippet failed: ")
         return msgspec.structs.replace(variant, failure=reason)
-    turned = tuple((own, first) for first, own in pair.rounds)
+    turned = tuple((own, first) for first, own in calls.rounds)
     return msgspec.structs.replace(
         variant,
-        speedup=reached_speedup(msgspec.structs.replace(pair, rounds=turned)),
-        error=pair.error,
-        graph_breaks=None if variant.graph_breaks is None else pair.graph_breaks,
-        failure=pair.problem,
+        speedup=msgspec.structs.replace(calls, rounds=turned).speedup,
+        error=calls.error,
+        graph_breaks=None if is_precision else calls.graph_breaks,
+        failure=calls.problem,
     )
 
 
-def diff(own: PreparedPair, changed: PreparedPair) -> str:
-    before, after = (each.snippet.text.splitlines() for each in (own, changed))
+def diff(own: SnippetPair, changed: SnippetPair) -> str:
+    before, after = (each.own.text.splitlines() for each in (own, changed))
     _, _, *lines = difflib.unified_diff(before, after, lineterm="", n=1)
     return "\n".join(lines)
 
@@ -185,22 +179,3 @@ def is_float32(answer: Answer, state: RunState) -> bool:
         return answer.question.dtype == "float32"
     loaded = [each.opened for each in state.processes[answer.results.baseline] if each.opened]
     return any(each.parameter_bytes == FLOAT32_BYTES * (each.parameters or 0) for each in loaded)
-
-
-def render_breaks(answer: Answer) -> str:
-    """Return where the graph breaks, why, and what mends it; empty if it does not."""
-    arm, causes = find_breaks(answer)
-    unknown = "what one costs is not known unless a setting mends it"
-    lines = [f"Graph breaks of {answer.titles[arm]}; {unknown}:"] if arm else []
-    for reason, found in causes.items():
-        place, colon, _ = reason.partition(": ")
-        where = f"{place}: " if colon and PLACE.fullmatch(place) else ""
-        remedy = found.advice or "a setting may mend it" if found else ""
-        lines.append(f"  {where}{found.cause}; {remedy}" if found else f"  {reason}")
-    return "".join(f"{line}\n" for line in lines)
-
-
-def render(tried: Tried, answer: Answer) -> str:
-    """Return the gain as a sentence, and the lines of a change that gains."""
-    sentence = describe_variant(tried.variant, tried.arm, answer)
-    return f"{sentence}\n{tried.diff}\n" if tried.variant.is_gain else f"{sentence}\n"

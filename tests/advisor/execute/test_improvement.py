@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pathlib
 import shutil
-import types
 from typing import TYPE_CHECKING, Any, cast
 
 import builders
 import built_answers
 import msgspec
 import pytest
-from built_answers import with_measurement
+from built_answers import timed_cell, with_measurement
 
 from advisor.context import Context
 from advisor.decide.decision import decide, evaluate
@@ -24,18 +24,19 @@ from advisor.domain.measurement import Interval, Variant
 from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
+from advisor.domain.snippet import Snippet, SnippetPair, Tried
 from advisor.errors import VerificationError
-from advisor.probing.snippets import Pair, PairSettings
-from advisor.report import improvement, text_report
+from advisor.execute import improvement
+from advisor.probing.snippets import PairedCalls
+from advisor.report import text_report
 from advisor.report.answer import short_answer_lines
-from advisor.report.improvement import Tried
+from advisor.report.printed_code import compose_pair, render_breaks, render_tried
 from advisor.store.store import Store
 from probes.wire.events import Opened
 from probes.wire.outcome import Outcome
 
 if TYPE_CHECKING:
     from advisor.probing.run_config import RunConfig
-    from advisor.report.verification import PreparedPair
 
 EAGER = builders.BASELINE
 FLOAT32 = Opened(
@@ -139,11 +140,12 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     more = improvement.lines_against([*hidden, *BREAKS], variant.lines)
     assert more == "torch._dynamo.config.reorderable_logging_functions.add(print)"
     assert not improvement.lines_against(BREAKS, variant.lines)
-    told = improvement.render_breaks(with_breaks(*BREAKS)).splitlines()
+    told = render_breaks("compiled", improvement.find_breaks(with_breaks(*BREAKS))[1]).splitlines()
     assert "net.py:12: the value of a tensor" in told[1]
     assert "torch.cond" in told[2]
     assert unknown in told[3]
-    assert not improvement.render_breaks(built_answers.answer())
+    assert improvement.find_breaks(built_answers.answer()) == ("", {})
+    assert not render_breaks("compiled", {})
     short = " ".join(text_report.summarise(with_breaks(*BREAKS), 80).split())
     assert "breaks at net.py:12: Dynamo does not" in short
     assert "; 2 more breaks;" in short
@@ -161,22 +163,21 @@ def test_what_was_tried_is_not_named_as_a_next_step_again() -> None:
 
 
 def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = PairSettings(
-        arm=builders.arm("compiled"),
-        config=cast("RunConfig", None),
-        allowed=[1e-7],
-        seconds=1.0,
-        one_by_one=False,
-    )
     other, changed = (
-        cast("PreparedPair", types.SimpleNamespace(snippet=name, settings=settings))
+        SnippetPair(
+            arm=builders.arm("compiled"),
+            own=Snippet(text=name),
+            baseline=Snippet(text="baseline"),
+            allowed=[1e-7],
+            cell=timed_cell(),
+        )
         for name in ("other", "changed")
     )
-    asked: list[Any] = []
+    asked: list[SnippetPair] = []
 
-    def run_pair(*arguments: Any) -> Pair:
-        asked[:] = arguments
-        return Pair(
+    def run_pair(pair: SnippetPair, *_: object) -> PairedCalls:
+        asked[:] = [pair]
+        return PairedCalls(
             problem=None,
             error=4e-3,
             graph_breaks={"net.py:14: x": 1},
@@ -184,22 +185,24 @@ def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPat
             versions={},
         )
 
+    def measure(variant: Variant, changed: SnippetPair = changed) -> Variant:
+        return improvement.measure(variant, other, changed, cast("RunConfig", None), 1.0)
+
     monkeypatch.setattr(improvement, "run_pair", run_pair)
     precision = Variant(name="bfloat16", title="bfloat16", lines="x")
-    found = improvement.measure(precision, other, changed)
-    assert asked[:2] == ["other", "changed"]
-    assert asked[2].allowed == [improvement.ANY_ERROR]
+    found = measure(precision)
+    assert (asked[0].own.text, asked[0].baseline.text) == ("other", "changed")
+    assert asked[0].allowed == [improvement.ANY_ERROR]
     assert builders.known(found.speedup).value == pytest.approx(4.0)
     assert found.error == 4e-3
     assert found.graph_breaks is None
     against = msgspec.structs.replace(precision, graph_breaks={})
-    found = improvement.measure(against, other, changed)
-    assert asked[2].allowed == [1e-7]
+    found = measure(against)
+    assert asked[0].allowed == [1e-7]
     assert found.graph_breaks == {"net.py:14: x": 1}
-    unchecked = dataclasses.replace(settings, allowed=None)
-    changed = cast("PreparedPair", types.SimpleNamespace(snippet="changed", settings=unchecked))
-    assert improvement.measure(against, other, changed).failure
-    assert improvement.measure(precision, other, changed).failure is None
+    unchecked = msgspec.structs.replace(changed, allowed=None)
+    assert measure(against, unchecked).failure
+    assert measure(precision, unchecked).failure is None
 
 
 def test_settings_are_told_if_they_gain() -> None:
@@ -209,7 +212,7 @@ def test_settings_are_told_if_they_gain() -> None:
         speedup = Interval(value=gain, low=gain, high=gain)
         variant = msgspec.structs.replace(tried, speedup=speedup)
         assert variant.is_gain == is_told
-        text = improvement.render(Tried(arm="compiled", variant=variant, diff="+x"), with_breaks())
+        text = render_tried(Tried(arm="compiled", variant=variant, diff="+x"), with_breaks())
         assert ("+x" in text) == is_told
         assert not msgspec.structs.replace(variant, failure="wrong outputs").is_gain
     speedup = Interval(value=0.7, low=0.7, high=0.7)
@@ -225,10 +228,11 @@ def test_the_code_of_a_run_is_run_in_bfloat16_and_the_result_is_kept(
     shutil.copytree(recorded_home, home)
     context = Context(environment=dict(os.environ), store=Store(home))
     run = context.store.find("latest")
+    compose = functools.partial(compose_pair, decide(run), run)
     with pytest.raises(VerificationError, match="nothing to try"):
-        next(improvement.improve(decide(run), run, seconds=0.1, context=context))
+        next(improvement.improve(decide(run), run, compose, seconds=0.1, context=context))
     monkeypatch.setattr(improvement, "detect_cpu_flags", lambda: frozenset({"amx_bf16"}))
-    (tried,) = improvement.improve(decide(run), run, seconds=0.1, context=context)
+    (tried,) = improvement.improve(decide(run), run, compose, seconds=0.1, context=context)
     assert tried.variant.failure is None
     assert tried.variant.speedup is not None
     assert 1e-4 < (tried.variant.error or 0.0) < 1e-1

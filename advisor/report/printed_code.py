@@ -1,0 +1,171 @@
+"""Compose the code that `verify` and `improve` run, and say what it shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from advisor.decide.further_lines import describe_variant
+from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.catalogue import BreakCause
+from advisor.domain.model import TransformersModel
+from advisor.domain.plan import Arm
+from advisor.domain.snippet import (
+    Result,
+    Snippet,
+    SnippetPair,
+    Tried,
+    Verification,
+    bounds,
+    shows_nothing,
+)
+from advisor.errors import VerificationError
+from advisor.recipes.snippet import MAIN_GUARD, split_imports
+from advisor.report.formatting import describe_problem
+from advisor.report.found_recipe import FoundRecipe, choose
+from advisor.report.recipe_text import render_snippet, snippet_cell
+from advisor.store.runs import Run
+from advisor.text_format import format_interval, format_milliseconds
+from probes.wire.facts import EACH_CALL
+from probes.wire.shape import Shape
+
+RESULT_TEXTS: dict[Result, str] = {
+    "holds": "the snippet reaches the measured speed-up",
+    "faster": "the snippet is faster than measured",
+    "slower": "the snippet does not reach the measured speed-up",
+    "wrong": "the snippet returns wrong outputs",
+    "undecided": "the times do not decide whether the snippet reaches the measured speed-up",
+}
+#: Folder of the environment that writes quantised checkpoints, as the lines of its arms name it.
+QUANTISER = "llm-compressor"
+#: A line of a file.
+PLACE = re.compile(r"[^ :]+:[0-9]+")
+
+
+def compose_pair(answer: Answer, run: Run, name: str, lines: str = "") -> SnippetPair:
+    """Return the snippets of an arm and of the baseline as `recipe` prints them.
+
+    `lines` follow the imports of the arm's own ones. Raise `VerificationError` for what no snippet
+    repeats, and `NoRecipeError` for an arm without one.
+    """
+    entry, found = choose(answer, run, name)
+    cell, plan = snippet_cell(entry), run.state().plan
+    arm, baseline = next(each for each in plan.arms if each.id == entry.arm), plan.baseline
+    if answer.question.serves:
+        raise VerificationError(
+            f"{arm.id} was measured as a server under load, which no snippet repeats",
+            "measure it again with p3-advisor recommend --task serve",
+        )
+    if cell is None:
+        raise VerificationError(f"{entry.arm} was not measured to its end", "measure it again")
+    own = compose(answer, arm, cell.shape, entry, with_lines(found, lines))
+    compared = compose(answer, baseline, cell.shape, *choose(answer, run, baseline.id))
+    model = answer.question.model
+    if isinstance(model, TransformersModel) and model.weights == "random":
+        # Another version of the library may make other weights from the same seed.
+        compared = msgspec.structs.replace(compared, python=own.python)
+    unchecked = {
+        each.shape for each in entry.measured.correctness if each.accuracy_class == "unchecked"
+    }
+    return SnippetPair(
+        arm=arm,
+        own=own,
+        baseline=compared,
+        allowed=None if cell.shape in unchecked else found.allowances.get(str(cell.shape)),
+        one_by_one=answer.question.device == "cuda" and MAIN_GUARD in own.text,
+        cell=cell,
+        requirements=found.requirements,
+    )
+
+
+def with_lines(found: FoundRecipe, lines: str) -> FoundRecipe:
+    imports, steps = split_imports(found.integration)
+    integration = "\n".join([*imports, "", *lines.split("\n"), *steps])
+    return dataclasses.replace(found, integration=integration) if lines else found
+
+
+def compose(
+    answer: Answer, arm: Arm, shape: Shape, entry: RankedArm, found: FoundRecipe
+) -> Snippet:
+    """Return the snippet that `recipe` prints; raise `VerificationError` where it has no call."""
+    text = render_snippet(answer, entry, found, shape)
+    if not EACH_CALL.search(text):
+        raise VerificationError(
+            f"{arm.id} only serves: its snippet has no call to repeat",
+            "measure it with p3-advisor recommend --task serve",
+        )
+    return Snippet(
+        text=text,
+        python=arm.python,
+        folders={QUANTISER: pathlib.Path(arm.quantiser).parents[1]} if arm.quantiser else {},
+    )
+
+
+def render_verification(found: Verification) -> str:
+    baseline, result = found.baseline, RESULT_TEXTS[found.result]
+    lines = [f"{found.arm}, run {found.run_id}, {found.shape.description}: {result}."]
+    if found.speedup_reached is not None:
+        own, other = map(format_milliseconds, (found.seconds_reached, found.baseline_seconds))
+        lines.append(
+            f"  {found.speedup_reached.value:.2f}x as fast as {baseline}: {own} ms a call instead "
+            f"of {other} ms; the run measured {format_interval(found.speedup)}"
+        )
+    agree = f"agree with those of {baseline}"
+    compared = agree if found.compared else "not compared: they differ from call to call"
+    lines.append(f"  outputs: {found.problem or compared}")
+    changed = ", ".join(f"{name} is now {now}" for name, now in found.changed_versions.items())
+    check, unsteady = found.quiet_check, ""
+    if found.speedup_reached is not None:
+        low, high = bounds(found.speedup_reached)
+        fastest = low if high == found.speedup_reached.value else high
+        unsteady = f"{fastest:.2f}x" if high > low * (1 + found.tolerance) else ""
+    busy = "; ".join(describe_problem(each, check.activity) for each in check.problems)
+    further = {
+        "the times of the calls vary; the fastest ones of both give ": unsteady,
+        "changed since: ": changed,
+        "the machine was busy before, so the speed is uncertain: ": busy,
+    }
+    lines += [f"  {head}{text}" for head, text in further.items() if text]
+    lines += [] if found.holds else [f"Next: {_next_step(found)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _next_step(found: Verification) -> str:
+    """Return what to do about a snippet that does not hold, by what differs."""
+    again = f"p3-advisor verify {found.run_id} --workflow {found.arm}"
+    if found.changed_versions:
+        return (
+            "install the measured versions, which recipe pins, or measure those of now:"
+            " p3-advisor recommend"
+        )
+    if found.result == "wrong":
+        return "do not use its outputs; measure again, which checks them: p3-advisor recommend"
+    if shows_nothing(found.speedup, found.tolerance):
+        resume = f"p3-advisor resume {found.run_id} --wait-for-quiet 5min"
+        return f"measure the speed-up itself again: {resume}"
+    if found.quiet_check.problems:
+        return f"stop the other work on this machine, then {again}"
+    stays = "undecided" if found.result == "undecided" else "slower"
+    return f"time it for longer: {again} --seconds 30; if it stays {stays}, p3-advisor recommend"
+
+
+def render_breaks(title: str, causes: Mapping[str, BreakCause | None]) -> str:
+    """Return where the graph of an arm breaks, why, and what mends it; empty if it does not."""
+    unknown = "what one costs is not known unless a setting mends it"
+    lines = [f"Graph breaks of {title}; {unknown}:"] if causes else []
+    for reason, found in causes.items():
+        place, colon, _ = reason.partition(": ")
+        where = f"{place}: " if colon and PLACE.fullmatch(place) else ""
+        remedy = found.advice or "a setting may mend it" if found else ""
+        lines.append(f"  {where}{found.cause}; {remedy}" if found else f"  {reason}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def render_tried(tried: Tried, answer: Answer) -> str:
+    """Return the gain as a sentence, and the lines of a change that gains."""
+    sentence = describe_variant(tried.variant, tried.arm, answer)
+    return f"{sentence}\n{tried.diff}\n" if tried.variant.is_gain else f"{sentence}\n"
