@@ -1,4 +1,4 @@
-"""Choose the next build where several arms are built at the same time, and when builds pause.
+"""Choose the next build where several arms are built at the same time.
 
 Arms that cannot lead need no build.
 """
@@ -12,27 +12,25 @@ from collections.abc import Iterable, Sequence
 from advisor.decide.rounds import (
     arms_built_before,
     controls,
-    failed_arms,
     next_process_number,
     raced_arms,
 )
 from advisor.decide.unmeasured import MORE_TIME, Potential, potential_of
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
+from advisor.execute.race_pause import missing_shapes
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
-from advisor.probing.side_by_side import NextBuild, SideBySideBuilds
+from advisor.probing.side_by_side import NextBuild
 from advisor.probing.worker_failures import skipped_by_user
 from probes.wire.outcome import Failure
 
 #: Shorter builds count as this long: importing the stack takes as much.
 LEAST_SECONDS = 5.0
-#: A race waits so long for arms that are built and whose outputs are checked.
-CHECK_SECONDS = 20.0
 
 
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
@@ -180,7 +178,7 @@ class BuildQueue:
         """Return whether the baseline has made its first calls, so that its memory is known."""
         baseline = self.progress.state.plan.baseline.id
         has_started = bool(self.progress.state.processes.get(baseline))
-        return not has_started or _is_built(self.progress, baseline)
+        return not has_started or not missing_shapes(self.progress, baseline)
 
     def _expected_seconds_left(self, arm: Arm) -> float | None:
         """Return how long this build and those that run or wait are expected to take."""
@@ -256,93 +254,3 @@ def _reason(found: Potential) -> str:
         return most
     gain = f"at most {found.gain.largest:.2g}x as fast as {found.sibling}"
     return f"{most}; it was {gain} in {found.gain.runs} runs"
-
-
-def is_over(progress: RunInProgress) -> bool:
-    """Return whether no further arm is built.
-
-    The build of a workflow that has no figure yet may go on for half of the time of the
-    repetitions: it can change the answer more. A run goes on for as long again until an arm of
-    another workflow than the baseline's is built, if there is any.
-    """
-    state = progress.state
-    plan = state.plan
-    arms = {arm.id for arm in plan.arms if arm.id not in controls(state)}
-    others = {arm.id for arm in plan.arms if arm.workflow != plan.baseline.workflow}
-    rivals = others - failed_arms(state) or arms
-    if rivals & {*raced_arms(state), *_ready_arms(progress)}:
-        late = (progress.races_end + progress.end) / 2
-        return progress.clock() >= (late if _builds_new_workflow(progress) else progress.races_end)
-    return progress.clock() >= progress.end + progress.seconds
-
-
-def _ready_arms(progress: RunInProgress) -> list[str]:
-    """Return the arms that are built and have not raced, the controls excepted."""
-    session, state = progress.session, progress.state
-    known = raced_arms(state) | controls(state)
-    built = [
-        arm.id
-        for arm in state.plan.arms
-        if session.is_running(arm.id)
-        and (session.is_prepared(arm.id) or session.is_warmed_up(arm.id))
-    ]
-    is_comparable = state.plan.baseline.id in built
-    return [arm for arm in built if arm not in known and is_comparable]
-
-
-def _builds_new_workflow(progress: RunInProgress) -> bool:
-    """Return whether an arm is being built of whose workflow none is."""
-    arms = progress.state.plan.arms
-    built = {*raced_arms(progress.state), *_ready_arms(progress)}
-    known = {arm.workflow for arm in arms if arm.id in built}
-    return any(progress.session.is_building(arm.id) for arm in arms if arm.workflow not in known)
-
-
-def _is_built(progress: RunInProgress, arm: str) -> bool:
-    """Return whether the running build of the arm is done but for the check of its outputs."""
-    processes = progress.state.processes.get(arm, ())
-    return bool(processes) and len(processes[-1].built) == len(progress.question.shapes)
-
-
-class RacePause:
-    """When the builds pause for a race.
-
-    The first race waits until all early arms are built or have failed, later ones for the interval
-    of the presets; both only if an arm is ready.
-    """
-
-    def __init__(
-        self, progress: RunInProgress, builds: SideBySideBuilds, early: Sequence[str]
-    ) -> None:
-        self._progress = progress
-        self._builds = builds
-        self._early = early
-        self._waits_for_early = not progress.state.groups
-        presets = progress.header.catalogue.presets.builds
-        self._due = progress.clock() + (
-            presets.first_race_seconds if self._waits_for_early else presets.race_interval_seconds
-        )
-
-    def is_due(self) -> bool:
-        """Return whether the builds pause now."""
-        progress, baseline = self._progress, self._progress.state.plan.baseline.id
-        session = progress.session
-        has_failed = session.has_started(baseline) and not session.is_running(baseline)
-        if has_failed or session.has_failed(REFERENCE):
-            return True
-        is_checked = any(_is_built(progress, arm) for arm in self._builds.running)
-        if is_checked and progress.clock() < min(self._due + CHECK_SECONDS, progress.end):
-            return False
-        if is_over(progress):
-            return True
-        if not _ready_arms(progress):
-            return False
-        return self._progress.clock() >= self._due or (
-            self._waits_for_early and all(map(self._is_settled, self._early))
-        )
-
-    def _is_settled(self, arm: str) -> bool:
-        session = self._progress.session
-        return session.has_started(arm) and (
-            not session.is_running(arm) or session.is_prepared(arm) or session.is_warmed_up(arm)
-        )

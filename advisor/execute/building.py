@@ -19,13 +19,12 @@ from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, remaining
 from advisor.execute.build_queue import (
     BuildQueue,
-    RacePause,
     has_new_arm,
-    is_over,
     order_builds,
     seconds_left,
     without_waiting,
 )
+from advisor.execute.race_pause import RacePause, is_over
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
 from advisor.probing.worker_failures import skipped_by_user

@@ -29,6 +29,7 @@ from advisor.execute import (
     build_queue,
     building,
     post_race,
+    race_pause,
     racing,
     remaining,
     repetitions,
@@ -188,7 +189,7 @@ def _race_and_measure_further(progress: RunInProgress, store: Store) -> Iterator
         yield from progress.recorder.record_each(progress.session.finish_reference())
         yield from post_race.measure_further(progress)
         added = remaining.arms_to_add(progress.state, progress.header, store)
-        if build_queue.is_over(progress) or not added:
+        if race_pause.is_over(progress) or not added:
             return
         yield from progress.recorder.record_each(added)
 
@@ -205,7 +206,7 @@ def _race_groups(
     while True:
         before = _race_progress(recorder.state, question)
         yield from building.build_group(progress, builds)
-        if build_queue.is_over(progress):
+        if race_pause.is_over(progress):
             yield from building.end_builds(progress, builds)
         else:
             added = remaining.arms_to_add(recorder.state, header, store)

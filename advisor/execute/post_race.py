@@ -12,7 +12,7 @@ from advisor.decide.rounds import arms_by_speed
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.execute import racing, remaining
-from advisor.execute.repetitions import excluded_by_declaration, leaders_of
+from advisor.execute.repetitions import excluded_by_declaration, import_ahead, leaders_of
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
 
@@ -36,6 +36,7 @@ def measure_further(progress: RunInProgress) -> Iterator[LoggedEvent]:
     yield from recorder.record_each(sustain_fastest(progress))
     for arm in arms:
         yield from recorder.record_each(profile(session, arm, question))
+    import_ahead(progress)
     yield from _try_shapes_of_leaders(progress)
 
 

@@ -133,25 +133,41 @@ def _settles(answer: Answer, seconds: float, remaining: float) -> bool:
     )
 
 
-def _repeat_once(progress: RunInProgress, number: int) -> Iterator[LoggedEvent]:
-    """Make or finish one repetition; none where there is nothing to compare.
+def import_ahead(progress: RunInProgress) -> None:
+    """Let the workers of the first repetition import; on a GPU that disturbs nothing that is timed.
+
+    The arms may differ from those that repeat at the end: their workers are then ended.
+    """
+    question, session, state = progress.question, progress.session, progress.state
+    if question.device == "cpu" or not question.budget.repeats or state.repeats:
+        return
+    arms = _next_arms(progress, 1)
+    if len(arms) < progress.builds_at_once and session.has_memory_headroom():
+        session.add_standbys((arm, next_process_number(state, arm.id)) for arm in arms)
+
+
+def _next_arms(progress: RunInProgress, number: int) -> tuple[Arm, ...]:
+    """Return the arms of a repetition that has not begun; none where there is nothing to compare.
 
     Repetitions beyond those of the budget have the leaders alone, which the decision depends on.
     With one leader, the first has the duplicate too: one difference between equal processes more.
     """
+    question, plan = progress.question, progress.state.plan
+    if question.budget.repeated == "leaders" or number > question.budget.repeats:
+        arms = leaders_of(progress.evaluate(progress.state), plan)
+    else:
+        arms = arms_to_repeat(progress.state, question)
+    if number == 1 and len(arms) == FEWEST_ARMS:
+        return (*arms, *(arm for arm in plan.arms if arm.duplicate_of == plan.baseline.id))
+    return arms if len(arms) >= FEWEST_ARMS else ()
+
+
+def _repeat_once(progress: RunInProgress, number: int) -> Iterator[LoggedEvent]:
+    """Make or finish one repetition; none where there is nothing to compare."""
     if number not in progress.state.repeats:
-        budget = progress.question.budget
-        has_leaders_only = budget.repeated == "leaders" or number > budget.repeats
-        arms = (
-            leaders_of(progress.evaluate(progress.state), progress.state.plan)
-            if has_leaders_only
-            else arms_to_repeat(progress.state, progress.question)
-        )
-        if len(arms) < FEWEST_ARMS:
+        arms = _next_arms(progress, number)
+        if not arms:
             return
-        if number == 1 and len(arms) == FEWEST_ARMS:
-            plan = progress.state.plan
-            arms = (*arms, *(arm for arm in plan.arms if arm.duplicate_of == plan.baseline.id))
         started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
         yield progress.recorder.record(started)
     cold = builds_to_repeat(progress.evaluate(progress.state))

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from typing_extensions import Self
 
@@ -93,6 +93,14 @@ class WorkerPool:
         worker = self._start(arm, process, repeat=1)
         if isinstance(worker, Worker):
             self.standbys[arm.id] = Standby(worker)
+
+    def add_standbys(self, arms: Iterable[tuple[Arm, int]]) -> None:
+        """Let workers for the first repetition of each arm and process number import now."""
+        for arm, process in arms:
+            if arm.id not in self.standbys:
+                self.add_standby(arm, process)
+        workers = [each.worker for each in self.standbys.values() if each.worker.outcome is None]
+        self.supervisor.go_on(workers)
 
     def end_standbys(self) -> None:
         for standby in self.standbys.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import builders
@@ -20,12 +20,11 @@ from advisor.decide.decision import decide_again
 from advisor.decide.unmeasured import potential_of
 from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.constraints import Constraint
-from advisor.domain.plan import Arm, Plan
+from advisor.domain.plan import Arm
 from advisor.domain.run_events import RaceOpened, WorkerSpawned
-from advisor.domain.run_state import Header, ProcessState
+from advisor.domain.run_state import Header
 from advisor.execute import build_queue, building
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
-from probes.wire.events import Built
 from probes.wire.shape import Shape
 
 DUPLICATE = msgspec.structs.replace(
@@ -339,83 +338,3 @@ def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
     engine = next(each for each in builders.shipped_catalogue().workflows if each.id == workflow)
     arms = list_arms(engine, "cuda")
     assert {arm.builds_alone for arm in arms} == {builds_alone}
-
-
-def context_of(
-    building: str, ready: Sequence[str], clock: Callable[[], float], **known: Any
-) -> Any:
-    """Stands for a run whose races may last until second 70, while one arm is built."""
-    session = types.SimpleNamespace(
-        is_running=lambda arm: arm in {*ready, building},
-        has_started=lambda _: True,
-        has_failed=lambda _: False,
-        is_prepared=lambda arm: arm in ready,
-        is_warmed_up=lambda _: False,
-        is_building=lambda arm: arm == building,
-    )
-    return types.SimpleNamespace(
-        session=session, clock=clock, seconds=100.0, races_end=70.0, **known
-    )
-
-
-@pytest.mark.parametrize(
-    ("sizes_built", "now", "is_due"),
-    [
-        (1, 41.0, True),
-        (2, 41.0, False),
-        (2, 60.0, True),
-        # The time for builds is over.
-        (1, 75.0, True),
-        (2, 79.0, True),
-    ],
-)
-def test_a_race_waits_for_an_arm_whose_outputs_are_checked(
-    sizes_built: int, now: float, is_due: bool
-) -> None:
-    clock = [0.0]
-    built = {
-        Shape(size): Built(Shape(size), build_seconds=1.0, first_call_seconds=1.0)
-        for size in (1, 2)[:sizes_built]
-    }
-    state = builders.run_state(
-        {"quick": ProcessState(), "slow": msgspec.structs.replace(ProcessState(), built=built)}
-    )
-    context = context_of(
-        "slow",
-        (BASELINE, "quick"),
-        lambda: clock[0],
-        state=state,
-        question=builders.question(batch_sizes=(1, 2)),
-        header=shipped_header(),
-        end=78.0,
-    )
-    pause = build_queue.RacePause(
-        context,
-        types.SimpleNamespace(running=["slow"]),  # type: ignore[arg-type]
-        ["quick", "slow"],
-    )
-    clock[0] = now
-    assert pause.is_due() is is_due
-
-
-@pytest.mark.parametrize(
-    ("building", "now", "is_over"),
-    [
-        ("none", 70.0, True),
-        ("second", 70.0, True),
-        ("other", 70.0, False),
-        ("other", 85.0, True),
-    ],
-)
-def test_the_first_build_of_a_workflow_may_take_longer(
-    building: str, now: float, is_over: bool
-) -> None:
-    arms = [
-        builders.arm(BASELINE),
-        builders.arm("first", workflow="a"),
-        builders.arm("second", workflow="a"),
-        builders.arm("other", workflow="b"),
-    ]
-    state = builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=()))
-    progress = context_of(building, (BASELINE, "first"), lambda: now, state=state, end=100.0)
-    assert build_queue.is_over(progress) is is_over

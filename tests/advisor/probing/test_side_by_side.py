@@ -168,6 +168,17 @@ def test_workers_of_a_repetition_import_while_processors_are_free(session: Worke
     assert worker_events_of(session.build(QUICK.id), Ready)
 
 
+def test_workers_of_a_repetition_go_on_importing_when_they_are_told(session: WorkerSession) -> None:
+    start_workers(session)
+    session.add_standby(QUICK, 1)
+    (waiting,) = (each.worker for each in session.standbys.values())
+    session.supervisor.suspend([waiting])
+    session.add_standbys([(QUICK, 1), (ALIKE, 1)])
+    list(session.run_until(lambda: not any(each.is_busy for each in session.standbys.values())))
+    assert [*session.standbys] == [QUICK.id, ALIKE.id]
+    assert session.standbys[QUICK.id].worker is waiting
+
+
 def test_a_standby_of_another_process_is_ended(session: WorkerSession) -> None:
     start_workers(session)
     session.add_standby(QUICK, 1)

@@ -1,0 +1,141 @@
+"""When the builds that go on side by side pause for a race, and when no further arm is built."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from advisor.decide.rounds import controls, failed_arms, raced_arms
+from advisor.domain.plan import REFERENCE, Arm
+from advisor.execute.run_in_progress import RunInProgress
+from advisor.probing.side_by_side import SideBySideBuilds
+
+#: A race waits so long for arms that are nearly built: to race later costs about as much.
+NEARLY_BUILT_SECONDS = 20.0
+
+
+def is_over(progress: RunInProgress) -> bool:
+    """Return whether no further arm is built.
+
+    The build of a workflow that has no figure yet may go on for half of the time of the
+    repetitions: it can change the answer more. A run goes on for as long again until an arm of
+    another workflow than the baseline's is built, if there is any.
+    """
+    state = progress.state
+    plan = state.plan
+    arms = {arm.id for arm in plan.arms if arm.id not in controls(state)}
+    others = {arm.id for arm in plan.arms if arm.workflow != plan.baseline.workflow}
+    rivals = others - failed_arms(state) or arms
+    if rivals & {*raced_arms(state), *_ready_arms(progress)}:
+        late = (progress.races_end + progress.end) / 2
+        return progress.clock() >= (late if _builds_new_workflow(progress) else progress.races_end)
+    return progress.clock() >= progress.end + progress.seconds
+
+
+def _ready_arms(progress: RunInProgress) -> list[str]:
+    """Return the arms that are built and have not raced, the controls excepted."""
+    session, state = progress.session, progress.state
+    known = raced_arms(state) | controls(state)
+    built = [
+        arm.id
+        for arm in state.plan.arms
+        if session.is_running(arm.id)
+        and (session.is_prepared(arm.id) or session.is_warmed_up(arm.id))
+    ]
+    is_comparable = state.plan.baseline.id in built
+    return [arm for arm in built if arm not in known and is_comparable]
+
+
+def _builds_new_workflow(progress: RunInProgress) -> bool:
+    """Return whether an arm is being built of whose workflow none is."""
+    arms = progress.state.plan.arms
+    built = {*raced_arms(progress.state), *_ready_arms(progress)}
+    known = {arm.workflow for arm in arms if arm.id in built}
+    return any(progress.session.is_building(arm.id) for arm in arms if arm.workflow not in known)
+
+
+def missing_shapes(progress: RunInProgress, arm: str) -> int:
+    """Return how many shapes the last worker of the arm has not built."""
+    processes = progress.state.processes.get(arm, ())
+    return len(progress.question.shapes) - (len(processes[-1].built) if processes else 0)
+
+
+class RacePause:
+    """When the builds pause for a race.
+
+    The first race waits until all early arms are built or have failed. Later ones wait for the
+    interval of the presets while a build may end in it. Both need an arm that is ready, and wait a
+    little for arms that are nearly built.
+    """
+
+    def __init__(
+        self, progress: RunInProgress, builds: SideBySideBuilds, early: Sequence[str]
+    ) -> None:
+        self._progress = progress
+        self._builds = builds
+        self._early = early
+        self._is_first = not progress.state.groups
+        self._presets = progress.header.catalogue.presets.builds
+        self._due = progress.clock() + (
+            self._presets.first_race_seconds
+            if self._is_first
+            else self._presets.race_interval_seconds
+        )
+        #: Until when a race that is due waits for arms that are nearly built.
+        self._last = math.inf
+
+    def is_due(self) -> bool:
+        """Return whether the builds pause now."""
+        progress, baseline = self._progress, self._progress.state.plan.baseline.id
+        session = progress.session
+        has_failed = session.has_started(baseline) and not session.is_running(baseline)
+        if has_failed or session.has_failed(REFERENCE):
+            return True
+        if not is_over(progress) and not self._is_worth_a_race():
+            return False
+        now = progress.clock()
+        self._last = min(self._last, now + NEARLY_BUILT_SECONDS, progress.end)
+        return now >= self._last or not any(map(self._is_nearly_built, self._running_arms()))
+
+    def _is_worth_a_race(self) -> bool:
+        if not _ready_arms(self._progress):
+            return False
+        if self._progress.clock() >= self._due:
+            return True
+        if self._is_first:
+            return all(map(self._is_settled, self._early))
+        return not any(map(self._may_end_by_then, self._running_arms()))
+
+    def _running_arms(self) -> list[Arm]:
+        running = self._builds.running
+        return [arm for arm in self._progress.state.plan.arms if arm.id in running]
+
+    def _is_settled(self, arm: str) -> bool:
+        session = self._progress.session
+        return session.has_started(arm) and (
+            not session.is_running(arm) or session.is_prepared(arm) or session.is_warmed_up(arm)
+        )
+
+    def _is_nearly_built(self, arm: Arm) -> bool:
+        """Return whether only the last shape or the check of the outputs is missing.
+
+        A long build is nearly built when only the check is missing.
+        """
+        missing = missing_shapes(self._progress, arm.id)
+        seconds = arm.expected_build_seconds
+        is_short = seconds is not None and seconds <= self._presets.first_race_seconds
+        return missing == 0 or (
+            missing == 1 and is_short and len(self._progress.question.shapes) > 1
+        )
+
+    def _may_end_by_then(self, arm: Arm) -> bool:
+        """Return whether the shapes that are missing are expected to be built by the next race."""
+        seconds = arm.expected_build_seconds
+        processes = self._progress.state.processes.get(arm.id, ())
+        since = processes[-1].building_since if processes else None
+        if seconds is None or since is None:
+            return True
+        spent = self._progress.state.at - since
+        missing = missing_shapes(self._progress, arm.id)
+        expected = seconds * missing / len(self._progress.question.shapes)
+        return self._progress.clock() + expected - spent <= self._due
