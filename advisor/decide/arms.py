@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.arm_figures import memory_of_processes, summarise_builds, summarise_generation
+from advisor.decide.arm_figures import (
+    compare_with_baseline,
+    is_complete,
+    memory_of_processes,
+    rate_new_shapes,
+    results_of,
+    summarise_builds,
+    summarise_generation,
+)
 from advisor.decide.diagnosis import (
     bytes_per_call,
     diagnose,
@@ -16,20 +24,19 @@ from advisor.decide.diagnosis import (
     stored_weight_bytes,
     workload_of,
 )
-from advisor.decide.drift import correct_drift, count_stalls, find_shift, typical_seconds
-from advisor.decide.intervals import Estimate, mean_of_samples, nearest_rank, typical_interval
-from advisor.decide.new_shapes import (
-    compare_with_baseline,
-    is_complete,
-    rate_new_shapes,
-    results_of,
+from advisor.decide.drift import (
+    correct_drift,
+    count_stalls,
+    find_shift,
+    summarise_undisturbed,
+    typical_seconds,
 )
+from advisor.decide.intervals import Estimate, mean_of_samples, nearest_rank, typical_interval
 from advisor.decide.rounds import (
     counted_visits,
     last_ready_process,
     visits_by_round,
 )
-from advisor.decide.undisturbed_visits import summarise_undisturbed
 from advisor.domain.measurement import (
     CallDiagnosis,
     CallPercentiles,

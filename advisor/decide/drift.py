@@ -1,9 +1,10 @@
-"""Correct the times of an arm for changes of the machine's speed between visits.
+"""Correct and compare the times of an arm where the speed of the machine changes between visits.
 
 A speed-up compares visits of one round, so it holds while the machine speeds up or slows down. The
 median times of two arms do not: each falls into the fast or the slow state by chance, and an arm
 that took part in few rounds saw few states. Arms that were called without a pause show whether
-their results in the race hold then.
+their results in the race hold then. Over many processes, the visits that other work disturbed least
+show best whether an arm has become slower.
 
 Changes of an arm's speed during its race and stalled calls are detected in the series of log
 differences to the baseline by round, in which drift that affects both arms cancels.
@@ -13,13 +14,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 import statistics
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from advisor.decide.intervals import t_quantile, trimmed_mean
-from advisor.domain.measurement import CallSeconds, Interval, Measurement
+from advisor.decide.rounds import log_median_seconds, visits_by_round
+from advisor.domain.measurement import CallSeconds, Interval, Measurement, UndisturbedSpeedup
 from advisor.domain.results import SustainedCheck
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.events import BlockTimed
@@ -164,3 +167,64 @@ def _t_statistic(before: Sequence[float], after: Sequence[float]) -> float:
 def count_stalls(seconds: Sequence[float], typical_seconds: float) -> int:
     """Return the number of calls that stalled."""
     return sum(each > max(STALL_RATIO * typical_seconds, STALL_SECONDS) for each in seconds)
+
+
+#: Share of the times that lie below the level.
+FASTEST_SHARE = 0.05
+#: Resamples of the processes, drawn from a fixed seed: the same times have the same error.
+RESAMPLES = 400
+
+
+def undisturbed_level(processes: Sequence[Sequence[float]]) -> float:
+    """Return the `FASTEST_SHARE` quantile of all times, which does not depend on a single one."""
+    ordered = sorted(time for each in processes for time in each)
+    position = FASTEST_SHARE * (len(ordered) - 1)
+    below = math.floor(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+
+
+#: Of fewer processes too few may be undisturbed, and resampling shows too small an error: in
+#: simulations, twice as many intervals of three to five processes miss the truth as should.
+FEWEST_PROCESSES = 6
+
+
+def compare_undisturbed(
+    ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]
+) -> UndisturbedSpeedup:
+    """Return the speed-up between the levels of the baseline's times and those of an arm.
+
+    Each has a series of logarithms for each process; processes with the same index ran at the same
+    time, at least two. The standard error is that of resampled indices, which is too small by the
+    square root of (n - 1) / n and is corrected for that.
+    """
+    count, drawn = len(ours), random.Random(0)  # noqa: S311 - no secret
+    differences = []
+    for _ in range(RESAMPLES):
+        indices = drawn.choices(range(count), k=count)
+        differences.append(
+            undisturbed_level([ours[index] for index in indices])
+            - undisturbed_level([theirs[index] for index in indices])
+        )
+    return UndisturbedSpeedup(
+        value=math.exp(undisturbed_level(ours) - undisturbed_level(theirs)),
+        log_error=statistics.stdev(differences) * math.sqrt(count / (count - 1)),
+        processes=count,
+    )
+
+
+def summarise_undisturbed(
+    state: RunState, baseline: str, arm: str, shape: Shape
+) -> UndisturbedSpeedup | None:
+    """Return the speed-up between the fastest visits of the baseline and of `arm`.
+
+    None with fewer than `FEWEST_PROCESSES` processes of both, which do not show its error.
+    """
+    ours, theirs = [], []
+    for repeat in (0, *sorted(state.repeats)):
+        rounds = visits_by_round(state, shape, repeat).values()
+        shared = [visits for visits in rounds if baseline in visits and arm in visits]
+        if shared:
+            ours.append([log_median_seconds(visits[baseline]) for visits in shared])
+            theirs.append([log_median_seconds(visits[arm]) for visits in shared])
+    return compare_undisturbed(ours, theirs) if len(ours) >= FEWEST_PROCESSES else None

@@ -1,4 +1,4 @@
-"""Lines of the headline that only some answers have: load, weights, accuracy, batch sizes. Pure."""
+"""What the headline says of the advised arm beside its speed: start, load, accuracy. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.constraints import UNITS
 from advisor.domain.measurement import COLD, Variant
-from advisor.domain.model import has_random_weights, name_own_shapes
-from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
+from advisor.domain.model import has_random_weights
+from advisor.domain.results import ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm
 from advisor.text_format import (
     format_count,
@@ -27,27 +27,8 @@ from probes.wire.checks import Checked
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
 EAGER_TITLE = "eager PyTorch"
-#: An arm that is this many times as fast as the advised one is named.
-CLEARLY_FASTER = 1.1
 #: Two estimates of a speed that differ by a smaller share count as one.
 LARGEST_SPREAD = 0.1
-
-
-def describe_requests(facts: AdvisedAnswer) -> list[str]:
-    """Return where another arm serves the stated number of requests first, builds included."""
-    sizes: dict[str, list[str]] = {}
-    requests = facts.answer.question.requests
-    for shape, arm in facts.advice.first_to_serve.items():
-        if arm != facts.scored.arm:
-            sizes.setdefault(arm, []).append(shape)
-    if not sizes:
-        return []
-    first = "; ".join(
-        f"{facts.titles.get(arm, arm)} at {_shape_name(facts)}{'s' if len(found) > 1 else ''} "
-        f"{join_names(found)}"
-        for arm, found in sizes.items()
-    )
-    return [f"First to serve {requests:,} requests, builds included: {first}."]
 
 
 def describe_start(facts: AdvisedAnswer) -> list[str]:
@@ -204,73 +185,25 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
     return f"{size}{times}"
 
 
-def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
-    """Return where the best arm or the sign of the speed-up differs, or that there is no batch."""
-    inputs = facts.answer.results.inputs
-    if inputs is not None and inputs.has_batch is False:
-        # The figures carry the batch size 1, which must not be taken for one row.
-        line = (
-            "The inputs have no common first dimension: batch size 1 stands for a call with "
-            f"{name_own_shapes(facts.answer.question.model)}, and a sample is such a call."
-        )
-        return [line]
-    sizes, rows = facts.answer.question.batch_sizes, inputs.example_rows if inputs else None
-    lines = []
-    if rows is not None and rows not in sizes:
-        option = f"--batch-sizes {rows}"
-        lines = [f"Batch size {rows}, that of the example inputs, was not measured ({option})."]
-    if is_unfit(facts.answer.results):
-        return lines  # single figures say nothing
-    ahead: dict[str, list[str]] = {}
-    for advice in facts.advice.advice_by_shape if facts.decision.word != "OPEN" else ():
-        # The highest score is not always the highest speed, so both speed-ups are given.
-        gain = f"{advice.shape} ({advice.speedup:.2f}x, this answer {advice.advised_speedup:.2f}x)"
-        if advice.speedup >= CLEARLY_FASTER * advice.advised_speedup:
-            ahead.setdefault(advice.arm, []).append(gain)
-    lines += [
-        f"{facts.titles[arm]} scores more at {_shape_name(facts)}{'s' if len(at) > 1 else ''} "
-        f"{join_names(at)}."
-        for arm, at in ahead.items()
-    ]
-    slower = [
-        f"{advice.shape} ({advice.advised_speedup:.2f}x)"
-        for advice in facts.advice.advice_by_shape
-        if advice.advised_speedup * (1 + EQUIVALENCE_MARGIN) < 1
-    ]
-    if slower:
-        baseline = facts.baseline_title
-        plural = "s" if len(slower) > 1 else ""
-        lines.append(
-            f"{facts.titles[facts.scored.arm]} is slower than {baseline} "
-            f"at {_shape_name(facts)}{plural} {', '.join(slower)}."
-        )
-    return [" ".join(lines)] if lines else []
-
-
-def _shape_name(facts: AdvisedAnswer) -> str:
-    """Return what differs between the shapes of the run."""
-    return "batch size" if len(facts.answer.question.lengths) == 1 else "shape"
-
-
-def write_load_lines(facts: AdvisedAnswer) -> tuple[str, ...]:
+def describe_load(facts: AdvisedAnswer) -> list[str]:
     """Return what the advised server sustains, and whether one is enough for the asked rate."""
     load, arm = facts.answer.question.load, facts.answer.served.get(facts.scored.arm)
     if load is None or arm is None or arm.goodput is None:
-        return ()
+        return []
     least = "at least " if arm.stopped_early(load.share) else ""
     sustained = (
         f"It serves {least}{format_interval(arm.goodput, unit=' requests/s', decimals=None)}, "
         f"{format_number(arm.tokens_per_second, decimals=0)} tokens/s, with {load.limits}."
     )
     failed = f" {arm.failed} of {arm.requests} requests failed." if arm.failed else ""
-    return (sustained + failed, *_asked_line(arm, load.share))
+    return [sustained + failed, *_describe_asked(arm, load.share)]
 
 
-def _asked_line(arm: ServedArm, share: float) -> tuple[str, ...]:
+def _describe_asked(arm: ServedArm, share: float) -> list[str]:
     """Return whether one server is enough for the asked rate; empty where none was asked for."""
     asked = arm.asked
     if asked is None:
-        return ()
+        return []
     count = format_count(asked.servers, asked.fewest_servers, asked.most_servers)
     price = f", {format_number(asked.price_per_hour)} per hour" if asked.price_per_hour else ""
     need = {
@@ -279,7 +212,7 @@ def _asked_line(arm: ServedArm, share: float) -> tuple[str, ...]:
         "open": f"It is not settled whether one server is enough for the asked {asked.rate:g} "
         f"requests/s; they need {count}",
     }[asked.verdict]
-    return (f"{need}{price}. {_asked_latency(asked, share)}",)
+    return [f"{need}{price}. {_asked_latency(asked, share)}"]
 
 
 def _asked_latency(asked: AskedRate, share: float) -> str:

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.decide.faster_arm import (
-    describe_faster,
-    describe_gain,
-    describe_range,
-    find_faster_arm,
-    is_baseline_advised,
-)
 from advisor.decide.further_lines import (
     describe_accuracy,
     describe_adjustments,
-    describe_batch_sizes,
     describe_constraints,
+    describe_load,
     describe_precision,
-    describe_requests,
     describe_start,
     describe_variants,
     describe_weights,
-    write_load_lines,
+)
+from advisor.decide.other_arms import (
+    describe_batch_sizes,
+    describe_faster,
+    describe_gain,
+    describe_range,
+    describe_requests,
+    find_faster_arm,
+    is_baseline_advised,
 )
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import describe_unfitness, is_unfit
@@ -70,7 +70,7 @@ def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
         ("start", describe_start(facts)),
         ("variant", describe_variants(facts)),
         ("requests", describe_requests(facts)),
-        ("load", write_load_lines(facts)),
+        ("load", describe_load(facts)),
         ("constraint", describe_constraints(facts)),
         ("weights", describe_weights(facts)),
         ("accuracy", describe_accuracy(facts)),
@@ -244,7 +244,7 @@ def _speed(facts: AdvisedAnswer) -> str:
     if is_baseline_advised(facts):
         return ""
     speedup = facts.measured.speedup
-    than = f"{'the request rate of' if write_load_lines(facts) else 'as fast as'} {baseline}"
+    than = f"{'the request rate of' if describe_load(facts) else 'as fast as'} {baseline}"
     if speedup.low is None or speedup.high is None:
         return f"{speedup.value:.2f}x {than} (interval not known)."
     if is_unfit(facts.answer.results):

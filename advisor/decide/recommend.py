@@ -1,22 +1,25 @@
-"""Make the recommendation from the scores: the last step of a decision."""
+"""Make the recommendation from the scores, with what it costs: the last step of a decision."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
-from advisor.decide import certainty, costs, sensitivity, trust
+from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.sensitivity import find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.measurement import Measurement
+from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.plan import ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import (
+    BreakEven,
     Decision,
     DecisionWord,
     GuidelineOpinion,
     Recommendation,
+    RunningCost,
     ShapeAdvice,
     Trust,
 )
@@ -90,9 +93,9 @@ def recommend(
         simplex=sensitivity.leading_shares(viable, question.priorities),
         break_even=()
         if is_baseline or answer.baseline is None
-        else costs.find_break_even(measurements[winner.arm], answer.baseline),
-        first_to_serve=costs.first_to_serve(candidates, question.requests),
-        costs=costs.price(candidates, question.price_of_all_devices),
+        else find_break_even(measurements[winner.arm], answer.baseline),
+        first_to_serve=first_to_serve(candidates, question.requests),
+        costs=price(candidates, question.price_of_all_devices),
         constraints=sensitivity.constraint_effects(scored, question.constraints, winner.arm),
         guideline=_guideline_opinion(answer, catalogue, winner, found),
         advice_by_shape=advise_by_shape(winner, results, by_shape),
@@ -245,3 +248,76 @@ def further_budget(answer: Answer, catalogue: Catalogue) -> Budget:
         return advice.next_budget or own
     budgets = catalogue.presets.budgets.values()
     return choose_next_budget(budgets, own, made=answer.results.repeats, needed=None) or own
+
+
+SECONDS_PER_HOUR = 3600
+
+
+def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[BreakEven, ...]:
+    """Return, for each shape, the requests after which the candidate's build has paid off.
+
+    The ends are those of the paired speed-up's interval; null stands for never, or for an end that
+    the data do not bound.
+    """
+    more_seconds = candidate.build_seconds.cold - baseline.build_seconds.cold
+    incumbents = {cell.shape: cell for cell in baseline.cells}
+    found = []
+    for cell in candidate.cells:
+        if cell.shape in incumbents:
+            seconds = _request_seconds(incumbents[cell.shape])
+            value, most, least = (
+                None if speedup is None else break_even(more_seconds, seconds - seconds / speedup)
+                for speedup in (cell.speedup.value, cell.speedup.low, cell.speedup.high)
+            )
+            found.append(BreakEven(shape=cell.shape, requests=value, low=least, high=most))
+    return tuple(found)
+
+
+def break_even(more_seconds: float, saved_seconds: float) -> float | None:
+    """Return the requests that pay for a longer build if each saves time; None for never."""
+    if more_seconds <= 0 and saved_seconds >= 0:
+        return 0
+    return math.ceil(more_seconds / saved_seconds) if saved_seconds > 0 else None
+
+
+def first_to_serve(measurements: Sequence[Measurement], requests: int | None) -> dict[str, str]:
+    """Return, by shape, the arm that serves the requests first, its cold build included."""
+    if requests is None:
+        return {}
+    seconds: dict[Shape, dict[str, float]] = {}
+    for measurement in measurements:
+        for cell in measurement.cells:
+            total = measurement.build_seconds.cold + requests * _request_seconds(cell)
+            seconds.setdefault(cell.shape, {})[measurement.arm] = total
+    return {
+        str(shape): min(of_arms, key=lambda arm: (of_arms[arm], arm))
+        for shape, of_arms in sorted(seconds.items())
+    }
+
+
+def price(
+    measurements: Sequence[Measurement], price_per_hour: float | None
+) -> tuple[RunningCost, ...]:
+    """Return the price of a million tokens, or of a thousand requests of a forward pass."""
+    if price_per_hour is None:
+        return ()
+    return tuple(
+        _running_cost(measurement.arm, cell, price_per_hour)
+        for measurement in measurements
+        for cell in measurement.cells
+    )
+
+
+def _running_cost(arm: str, cell: Cell, price_per_hour: float) -> RunningCost:
+    makes_tokens = cell.throughput.unit == "tokens/s"
+    units = 1_000_000 if makes_tokens else 1_000
+    return RunningCost(
+        arm=arm,
+        shape=cell.shape,
+        value=price_per_hour / SECONDS_PER_HOUR * units / cell.throughput.value,
+        unit="million tokens" if makes_tokens else "thousand requests",
+    )
+
+
+def _request_seconds(cell: Cell) -> float:
+    return cell.seconds.median / cell.shape.batch_size

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from advisor.ask import rubric_files
 from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
-from advisor.decide.faster_arm import describe_range, flip_in_certainty
+from advisor.decide.other_arms import describe_range, flip_in_certainty
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS

@@ -11,8 +11,8 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
-from advisor.decide.faster_arm import describe_range
 from advisor.decide.load_blocks import levels_of, valid_blocks
+from advisor.decide.other_arms import describe_range
 from advisor.decide.trust import find_disturbances, find_unfitness, is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.plan import REFERENCE

@@ -8,7 +8,7 @@ import builders
 import built_measurements
 import pytest
 
-from advisor.decide import costs
+from advisor.decide import recommend as costs
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,

@@ -1,19 +1,22 @@
-"""Name the arm that is faster than the advised one, and say why it is not advised. Pure."""
+"""What the headline says of other arms: which are faster, or better at some shapes. Pure."""
 
 from __future__ import annotations
 
 import math
 
 from advisor.decide.diagnosis import find_lower_precision
-from advisor.decide.further_lines import CLEARLY_FASTER
 from advisor.decide.sensitivity import SAME_SCORE, describe_flips, grades_of
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.measurement import Interval, Measurement
+from advisor.domain.model import name_own_shapes
 from advisor.domain.recommendation import Flip
-from advisor.domain.results import ScoredArm
+from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
 from advisor.text_format import format_number, join_names
+
+#: An arm that is this many times as fast as the advised one is named.
+CLEARLY_FASTER = 1.1
 
 
 def flip_in_certainty(answer: Answer) -> Flip | None:
@@ -141,3 +144,68 @@ def _flip_to(facts: AdvisedAnswer, faster: ScoredArm) -> Flip | None:
     wanted = ("performance", "more", faster.arm)
     flips = (flip for flip, _ in describe_flips(facts.advice, facts.answer.question.priorities))
     return next((flip for flip in flips if (flip.criterion, flip.when, flip.to) == wanted), None)
+
+
+def describe_requests(facts: AdvisedAnswer) -> list[str]:
+    """Return where another arm serves the stated number of requests first, builds included."""
+    sizes: dict[str, list[str]] = {}
+    requests = facts.answer.question.requests
+    for shape, arm in facts.advice.first_to_serve.items():
+        if arm != facts.scored.arm:
+            sizes.setdefault(arm, []).append(shape)
+    if not sizes:
+        return []
+    first = "; ".join(
+        f"{facts.titles.get(arm, arm)} at {_shape_name(facts)}{'s' if len(found) > 1 else ''} "
+        f"{join_names(found)}"
+        for arm, found in sizes.items()
+    )
+    return [f"First to serve {requests:,} requests, builds included: {first}."]
+
+
+def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
+    """Return where the best arm or the sign of the speed-up differs, or that there is no batch."""
+    inputs = facts.answer.results.inputs
+    if inputs is not None and inputs.has_batch is False:
+        # The figures carry the batch size 1, which must not be taken for one row.
+        line = (
+            "The inputs have no common first dimension: batch size 1 stands for a call with "
+            f"{name_own_shapes(facts.answer.question.model)}, and a sample is such a call."
+        )
+        return [line]
+    sizes, rows = facts.answer.question.batch_sizes, inputs.example_rows if inputs else None
+    lines = []
+    if rows is not None and rows not in sizes:
+        option = f"--batch-sizes {rows}"
+        lines = [f"Batch size {rows}, that of the example inputs, was not measured ({option})."]
+    if is_unfit(facts.answer.results):
+        return lines  # single figures say nothing
+    ahead: dict[str, list[str]] = {}
+    for advice in facts.advice.advice_by_shape if facts.decision.word != "OPEN" else ():
+        # The highest score is not always the highest speed, so both speed-ups are given.
+        gain = f"{advice.shape} ({advice.speedup:.2f}x, this answer {advice.advised_speedup:.2f}x)"
+        if advice.speedup >= CLEARLY_FASTER * advice.advised_speedup:
+            ahead.setdefault(advice.arm, []).append(gain)
+    lines += [
+        f"{facts.titles[arm]} scores more at {_shape_name(facts)}{'s' if len(at) > 1 else ''} "
+        f"{join_names(at)}."
+        for arm, at in ahead.items()
+    ]
+    slower = [
+        f"{advice.shape} ({advice.advised_speedup:.2f}x)"
+        for advice in facts.advice.advice_by_shape
+        if advice.advised_speedup * (1 + EQUIVALENCE_MARGIN) < 1
+    ]
+    if slower:
+        baseline = facts.baseline_title
+        plural = "s" if len(slower) > 1 else ""
+        lines.append(
+            f"{facts.titles[facts.scored.arm]} is slower than {baseline} "
+            f"at {_shape_name(facts)}{plural} {', '.join(slower)}."
+        )
+    return [" ".join(lines)] if lines else []
+
+
+def _shape_name(facts: AdvisedAnswer) -> str:
+    """Return what differs between the shapes of the run."""
+    return "batch size" if len(facts.answer.question.lengths) == 1 else "shape"
