@@ -12,7 +12,7 @@ from advisor.decide.other_arms import describe_range, flip_in_certainty
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
-from advisor.domain.measurement import Bound, CallDiagnosis, Cell, Interval, Measurement
+from advisor.domain.measurement import Bound, CallDiagnosis, Interval, Measurement
 from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
 from advisor.domain.rubric import Basis, name_fact
@@ -213,19 +213,12 @@ def explain_arm(answer: Answer, arm: RankedArm, criteria: Sequence[str]) -> list
         f"{shares[name]:.3f} x {scored.ratings[name].grade:.3f} ({name})" for name in CRITERIA
     )
     lines += ["  score: weight x grade", f"    {terms} = {format_number(scored.score, decimals=3)}"]
-    if "performance" in criteria:
-        lines += _certainty(answer, scored.arm)
-    return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
-
-
-def _certainty(answer: Answer, arm: str) -> list[str]:
-    """Return the certainty of an arm that may lead, and what it means."""
     advice = answer.recommendation
-    share = advice.decision.contenders.get(arm) if advice else None
-    if share is None:
-        return []
-    glossary = rubric_files.read_glossary()
-    return [f"  certainty {format_share_of_draws(share)}: {glossary['certainty']}"]
+    share = advice.decision.contenders.get(scored.arm) if advice else None
+    if "performance" in criteria and share is not None:
+        meaning = rubric_files.read_glossary()["certainty"]
+        lines.append(f"  certainty {format_share_of_draws(share)}: {meaning}")
+    return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
 
 
 def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> list[str]:
@@ -233,11 +226,14 @@ def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> li
     lines = ["  measured (95 % intervals in brackets)"]
     for cell in measured.cells:
         speedup = interval_or_range(cell.speedup, unfit=unfit, decimals=3)
+        kept_mib = format_mebibytes(cell.kept_bytes)
+        kept = f"; its build keeps {kept_mib} MiB of the GPU for this shape"
+        kept = "" if cell.kept_bytes is None else kept
         typical = f"; a typical call takes {format_milliseconds(cell.seconds.median)} ms"
         lines.append(
             f"    {describe_shapes(answer, [cell.shape])}: {speedup} the baseline's speed, paired "
             f"within rounds{'' if unfit else typical} ({cell.seconds.samples} timed calls)"
-            f"{_kept_memory(cell)}"
+            f"{kept}"
         )
     speedup = interval_or_range(measured.speedup, unfit=unfit, decimals=3)
     what = "geometric mean over the batch sizes" if measured.cells else "ratio of request rates"
@@ -264,12 +260,6 @@ def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> li
             shown = ", ".join(f"{name} {value}" for name, value in values.items())
             lines.append(f"    {title}: {shown}")
     return lines
-
-
-def _kept_memory(cell: Cell) -> str:
-    if cell.kept_bytes is None:
-        return ""
-    return f"; its build keeps {format_mebibytes(cell.kept_bytes)} MiB of the GPU for this shape"
 
 
 def _criterion_lines(name: str, score: Rating, figure: str) -> list[str]:

@@ -52,21 +52,6 @@ def _decision(answer: Answer) -> str | None:
     return answer.recommendation.decision.word if answer.recommendation else None
 
 
-def _is_recommended(listed: Listed) -> int:
-    advice = listed.answer.recommendation
-    return int(
-        isinstance(listed.arm, RankedArm) and advice is not None and advice.arm == listed.arm.arm
-    )
-
-
-def _status(listed: Listed) -> str:
-    return listed.arm.status if isinstance(listed.arm, UnmeasuredArm) else "completed"
-
-
-def _reason(listed: Listed) -> str | None:
-    return listed.arm.reason if isinstance(listed.arm, UnmeasuredArm) else None
-
-
 def checks_of(arm: RankedArm | UnmeasuredArm) -> Sequence[Checked]:
     """Return the comparisons of an arm's outputs, one for each shape."""
     return arm.checks if isinstance(arm, UnmeasuredArm) else arm.measured.correctness
@@ -102,15 +87,15 @@ RUN: tuple[Figure[Answer], ...] = (
 ARM: tuple[Figure[Listed], ...] = (
     Figure("workflow", str, lambda each: _named(each.arm).workflow),
     Figure("arm", str, lambda each: each.arm.arm),
-    Figure("status", str, _status),
+    Figure("status", str, lambda each: getattr(each.arm, "status", "completed")),
     Figure(
         "evidence",
         str,
         lambda each: each.answer.evidence if isinstance(each.arm, RankedArm) else "declared",
     ),
-    Figure("recommended", int, _is_recommended),
+    Figure("recommended", int, lambda each: int(each.arm == each.answer.advised)),
     Figure("correctness", str, _worst_class),
-    Figure("reason", str, _reason),
+    Figure("reason", str, lambda each: getattr(each.arm, "reason", None)),
 )
 SCORE: tuple[Figure[ScoredArm], ...] = (
     *_fields(int, "rank"),

@@ -23,6 +23,7 @@ from advisor.text_format import (
 
 COST_HEAD = "cost per million tokens"
 ENERGY_HEAD = "J/token"
+LATENCY_TITLE = "Latency near 50, 80 and 100 % of the goodput"
 #: Whether one server sustains the asked rate.
 VERDICTS = {"met": "enough", "not-met": "not enough", "open": "not settled"}
 #: Shares of the goodput whose latency is shown, and how far a measured rate may be from them.
@@ -112,17 +113,11 @@ def _write_goodput(arm: ServedArm, share: float) -> str:
     return f"{least}{format_interval(arm.goodput, unit='', decimals=2)}"
 
 
-def level_rows(answer: Answer) -> list[list[str]]:
-    """Return the head and the latency of each server near the shown shares of its goodput.
+def shown_levels(arm: ServedArm) -> Iterator[RateLevel]:
+    """Yield the measured rates nearest to the shown shares of the goodput, where one is near.
 
     A server without a goodput is shown at its lowest rate.
     """
-    arms = answer.served.values()
-    return _rows(LEVEL_COLUMNS, [(arm, level) for arm in arms for level in shown_levels(arm)])
-
-
-def shown_levels(arm: ServedArm) -> Iterator[RateLevel]:
-    """Yield the measured rates nearest to the shown shares of the goodput, where one is near."""
     if arm.goodput is None:
         yield from arm.levels[:1]
         return
@@ -132,31 +127,21 @@ def shown_levels(arm: ServedArm) -> Iterator[RateLevel]:
             yield min(near, key=lambda level: (abs(level.share - share), -level.requests))
 
 
-def asked_rows(answer: Answer) -> list[list[str]]:
-    """Return the head and how each server compares with the asked rate; nothing without one."""
-    compared = [(arm.arm, arm.asked) for arm in answer.served.values() if arm.asked is not None]
-    has_price = any(asked.price_per_hour is not None for _, asked in compared)
-    return _rows([*ASKED_COLUMNS, *([PRICE_COLUMN] if has_price else [])], compared)
-
-
 def tables(answer: Answer) -> list[ReportTable]:
     """Return the tables of generated text and of servers that have rows."""
+    arms, load = [*answer.served.values()], answer.question.load
+    levels = [(arm, level) for arm in arms for level in shown_levels(arm)]
+    asked = [(arm.arm, arm.asked) for arm in arms if arm.asked is not None]
+    has_price = any(each.price_per_hour is not None for _, each in asked)
+    columns = [*ASKED_COLUMNS, *([PRICE_COLUMN] if has_price else [])]
+    rate = f"{load.rate:g}" if load is not None and load.rate is not None else MISSING
     found = [
         ReportTable("text", TEXT_TITLE, text_rows(answer), mismatch_lines(answer)),
         ReportTable("servers", "Servers under load", server_rows(answer)),
-        ReportTable("latency", "Latency near 50, 80 and 100 % of the goodput", level_rows(answer)),
-        ReportTable(
-            "asked",
-            f"Servers for the asked {_asked_rate(answer)} requests/s",
-            asked_rows(answer),
-        ),
+        ReportTable("latency", LATENCY_TITLE, _rows(LEVEL_COLUMNS, levels)),
+        ReportTable("asked", f"Servers for the asked {rate} requests/s", _rows(columns, asked)),
     ]
     return [table for table in found if table.rows]
-
-
-def _asked_rate(answer: Answer) -> str:
-    load = answer.question.load
-    return f"{load.rate:g}" if load is not None and load.rate is not None else MISSING
 
 
 TEXT_HEAD = (

@@ -25,10 +25,14 @@ OPEN_SECTIONS = {"trust"}
 
 def render(answer: Answer) -> str:
     found, (first, *others) = parts.sections(answer), answer_lines(answer)
+    setup = [[escape(name), escape(value)] for name, value in setup_facts(answer)]
+    origin = ", imported from another machine" if answer.imported else ""
+    run = f"{escape(answer.run_id)}{origin}, {escape(answer.created)}"
     blocks = [
         [f"## {escape(first)}"],
         [f"{escape(line)}  " for line in others],
-        _code(answer),
+        # Nothing in such a block can end it.
+        [f"    {line}" for line in code_lines(answer)],
         _rows(ranking_rows(answer, has_intervals=True), text_columns={1}),
         *(table(each) for each in parts.tables(answer)),
         *(section(each) for each in found if each.name in OPEN_SECTIONS),
@@ -37,15 +41,10 @@ def render(answer: Answer) -> str:
             for each in found
             if each.name not in OPEN_SECTIONS
         ),
-        _setup(answer),
-        [_footer(answer)],
+        _folded("Question and machine", markdown_table(["", ""], setup)),
+        [f"Run {run}, p3-advisor {escape(answer.advisor_version)}."],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-
-
-def _code(answer: Answer) -> list[str]:
-    """Return the lines that adopt the advised arm, as a block that nothing in them can end."""
-    return [f"    {line}" for line in code_lines(answer)]
 
 
 def table(found: ReportTable) -> list[str]:
@@ -67,19 +66,6 @@ def section(found: Section) -> list[str]:
 def bullets(lines: Sequence[str]) -> list[str]:
     """Return a list; an indented line is an item of the one before it."""
     return [f"{' ' * (len(line) - len(line.lstrip()))}- {escape(line)}" for line in lines]
-
-
-def _setup(answer: Answer) -> list[str]:
-    rows = [[escape(name), escape(value)] for name, value in setup_facts(answer)]
-    return _folded("Question and machine", markdown_table(["", ""], rows))
-
-
-def _footer(answer: Answer) -> str:
-    origin = ", imported from another machine" if answer.imported else ""
-    return (
-        f"Run {escape(answer.run_id)}{origin}, {escape(answer.created)}, "
-        f"p3-advisor {escape(answer.advisor_version)}."
-    )
 
 
 def _folded(title: str, lines: Sequence[str]) -> list[str]:

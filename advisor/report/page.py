@@ -14,13 +14,18 @@ from collections.abc import Sequence
 from importlib import resources
 
 import jinja2
-import msgspec
 from markupsafe import Markup
 
 from advisor import text_format
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.constraints import CRITERIA, FURTHER_CRITERIA, LETTERS, PILLARS, Priorities
+from advisor.domain.constraints import (
+    CRITERIA,
+    DEFAULT_PRIORITIES,
+    FURTHER_CRITERIA,
+    LETTERS,
+    PILLARS,
+)
 from advisor.report import parts, shortcomings
 from advisor.report.answer import answer_lines, code_lines
 from advisor.report.charts import pictures
@@ -129,19 +134,16 @@ def _ranking_data(answer: Answer, ranked: Sequence[RankedArm]) -> str:
             "pillars": PILLARS,
             "further_criteria": FURTHER_CRITERIA,
             "weights": weights,
-            "further_weights": _further_weights(weights),
+            # The part of `--priority` for the criteria whose weight is not the default.
+            "further_weights": "".join(
+                f",{name}={weights[name]!r}"
+                for name in FURTHER_CRITERIA
+                if weights[name] != getattr(DEFAULT_PRIORITIES, name)
+            ),
             "arms": arms,
         }
     )
     return "".join(SCRIPT_ESCAPES.get(character, character) for character in text)
-
-
-def _further_weights(weights: dict[str, float]) -> str:
-    """Return the part of `--priority` for the criteria whose weight is not the default."""
-    defaults = msgspec.structs.asdict(Priorities(performance=100, productivity=0, portability=0))
-    return "".join(
-        f",{name}={weights[name]!r}" for name in FURTHER_CRITERIA if weights[name] != defaults[name]
-    )
 
 
 @functools.cache

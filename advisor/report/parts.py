@@ -5,17 +5,22 @@ Text, Markdown, page and screens iterate over them, so that all of them say the 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from advisor.decide.trust import is_unfit
-from advisor.domain.answer import Answer
+from advisor.domain.accuracy import TrainedLoss, is_of_likeliest, worst_error
+from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import LETTERS
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.rubric import name_fact
-from advisor.report import accuracy, generation
+from advisor.report import generation
 from advisor.report.answer import flip_lines
-from advisor.report.formatting import ReportTable, Section
+from advisor.report.formatting import ReportTable, Section, format_error
 from advisor.report.ranking import speed_or_range, write_fact
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
 from advisor.text_format import (
+    MISSING,
     format_mebibytes,
     format_milliseconds,
     format_number,
@@ -49,7 +54,7 @@ def tables(answer: Answer) -> list[ReportTable]:
     return [
         *_criteria_table(answer),
         *_shape_table(answer),
-        *accuracy.tables(answer),
+        *_accuracy_table(answer),
         *generation.tables(answer),
         *_start_table(answer),
         *_portability_table(answer),
@@ -167,7 +172,7 @@ def _portability_table(answer: Answer) -> list[ReportTable]:
 def sections(answer: Answer) -> list[Section]:
     """Return the sections that have lines."""
     advice = answer.recommendation
-    found = [*new_shape_lines(answer), *partly_used(answer), *unranked(answer)]
+    found = [new_shape_lines(answer), partly_used(answer), unranked(answer)]
     if advice is not None:
         effects = [
             f"Without {effect.constraint} the answer would be {effect.without or 'none'}."
@@ -213,3 +218,114 @@ def _guideline_lines(advice: Recommendation) -> list[str]:
         f"  {AGREEMENT[guideline.agrees]}",
         f"  source: {guideline.source}",
     ]
+
+
+ACCURACY_HEAD = (
+    "arm",
+    "weights",
+    "speed-up",
+    "error",
+    "cosine",
+    "class",
+    "weights MiB",
+    "of native",
+    "front",
+)
+#: What the column `class` has where an arm has none.
+WITHOUT_CLASS = {"needs-real-weights": "needs real weights", "not-measured": MISSING}
+ACCURACY_TITLE = "Accuracy against speed and memory"
+ACCURACY_LEGEND = (
+    "class: what is lost of a trained model, A least; front: no other arm is at least as fast, as "
+    "exact and as small"
+)
+
+
+def arms_on_front(ranked: Sequence[RankedArm]) -> set[str]:
+    """Return the arms that no other arm dominates in speed, exactness and size."""
+    costs = {
+        arm.arm: tuple(
+            math.inf if cost is None else float(cost)
+            for cost in (
+                -arm.scored.speedup,
+                worst_error(arm.measured.correctness),
+                arm.measured.weight_bytes,
+            )
+        )
+        for arm in ranked
+    }
+    return {
+        arm
+        for arm, own in costs.items()
+        if not any(
+            other != own and all(theirs <= ours for theirs, ours in zip(other, own, strict=True))
+            for other in costs.values()
+        )
+    }
+
+
+def _accuracy_table(answer: Answer) -> list[ReportTable]:
+    """Return the table with the losses along a text; none without a quantised arm or a metric."""
+    ranked, unfit = answer.ranked, is_unfit(answer.results)
+    losses = [measured.trained_loss for _, measured in ranked]
+    is_metric_known = any(loss is not None and loss.metric is not None for loss in losses)
+    if not (is_metric_known or any(scored.weights for scored, _ in ranked)):
+        return []
+    sizes = [measured.weight_bytes or 0 for scored, measured in ranked if scored.weights is None]
+    native, front, rows = max(sizes, default=0), arms_on_front(ranked), []
+    for scored, measured in ranked:
+        error, size, loss = (
+            worst_error(measured.correctness),
+            measured.weight_bytes,
+            measured.trained_loss,
+        )
+        # A divergence over other tokens than eager PyTorch's.
+        mark = " (likeliest tokens)" if is_of_likeliest(measured.correctness) else ""
+        cosines = [each.accuracy.cosine for each in measured.correctness]
+        known = [each for each in cosines if each is not None]
+        rows.append(
+            [
+                scored.arm,
+                scored.weights or "native",
+                speed_or_range(measured.speedup, unfit=unfit),
+                MISSING if error is None else f"{format_error(error)}{mark}",
+                format_number(min(known, default=None), decimals=5),
+                (loss.loss_class or WITHOUT_CLASS[loss.basis]) if loss else MISSING,
+                format_mebibytes(size),
+                format_share(size / native) if size and native else MISSING,
+                "*" if scored.arm in front else "",
+            ]
+        )
+    notes = (
+        ACCURACY_LEGEND,
+        *(
+            line
+            for scored, measured in ranked
+            if measured.trained_loss is not None
+            for line in _loss(scored.arm, measured.trained_loss)
+        ),
+    )
+    return [ReportTable("accuracy", ACCURACY_TITLE, [ACCURACY_HEAD, *rows], notes, {0, 1})]
+
+
+def _loss(arm: str, loss: TrainedLoss) -> list[str]:
+    lines = []
+    if loss.text is not None:
+        text = loss.text
+        least = " (of the tokens that the engine reports)" if text.is_incomplete else ""
+        lines.append(
+            f"{arm}: along {text.positions:,} tokens {text.source}, beyond eager PyTorch{least}: "
+            f"perplexity ratio {text.perplexity_ratio.value:.4f} "
+            f"(95 %: {text.perplexity_ratio.bound:.4f}), divergence "
+            f"{format_error(text.divergence.value)} nats ({format_error(text.divergence.bound)}), "
+            f"same likeliest token {format_share(text.same_top.value, decimals=1)} "
+            f"({format_share(text.same_top.bound, decimals=1)})"
+        )
+    if loss.metric is not None:
+        metric = loss.metric
+        recovery = format_share(metric.recovery, decimals=2)
+        lines.append(
+            f"{arm}: your metric {metric.value:.6g}, {recovery} of the baseline's"
+            if metric.value is not None and metric.recovery is not None
+            else f"{arm}: your metric has no comparison: {metric.problem or 'no positive baseline'}"
+        )
+    return lines

@@ -47,7 +47,8 @@ def render_server(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
             f"{entry.arm} has no server of its own",
             "name an engine with --workflow, or compare servers: p3-advisor recommend --task serve",
         )
-    size = _batch_size(answer, entry)
+    fastest = max(entry.cells, key=lambda cell: cell.throughput.value, default=None)
+    size = fastest.shape.batch_size if fastest else question.batch_sizes[0]
     snippet = compose_snippet(question, size, found.integration, found.inputs)
     is_batched = all(each.batched for each in found.inputs or ())
     joins_requests = size > 1 and is_batched and found.coupled_rows is False
@@ -67,12 +68,6 @@ returns {{"outputs": [...]}}. {use}.
 """
 
 {body}'''
-
-
-def _batch_size(answer: Answer, entry: RankedArm) -> int:
-    if not entry.cells:
-        return answer.question.batch_sizes[0]
-    return max(entry.cells, key=lambda cell: cell.throughput.value).shape.batch_size
 
 
 def render_dockerfile(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
@@ -114,7 +109,11 @@ def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str
     words = server.user_words(found.serving_command or "", question.model.name)
     command = shlex.join(words)
     title = f"{question.model.name} with {entry.arm} on {answer.device_name}, {question.dtype}."
-    title = " ".join([title + _goodput(answer, entry), *caveats(answer)])
+    served, load = answer.served.get(entry.arm), question.load
+    if served is not None and served.goodput is not None and load is not None:
+        rate = format_interval(served.goodput, unit=" requests/s", decimals=None)
+        title += f" Measured under load: {rate} with {load.limits}."
+    title = " ".join([title, *caveats(answer)])
     lines = textwrap.wrap(clean(title), DOCSTRING_WIDTH)
     comment = "".join(f"# {line}\n" for line in lines)
     length = "".join(f"{line}\n" for line in server.length_note(words))
@@ -125,15 +124,6 @@ def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str
 {comment}{length}{note if random else ""}{install}# sh server.sh --port 8000
 exec {command} "$@"
 """
-
-
-def _goodput(answer: Answer, entry: RankedArm) -> str:
-    """Return the rate that the server sustained; empty for one that was not under load."""
-    served, load = answer.served.get(entry.arm), answer.question.load
-    if served is None or served.goodput is None or load is None:
-        return ""
-    rate = format_interval(served.goodput, unit=" requests/s", decimals=None)
-    return f" Measured under load: {rate} with {load.limits}."
 
 
 def _files(question: Question) -> list[str]:

@@ -13,7 +13,7 @@ from advisor.domain.model import (
     TransformersModel,
     name_own_shapes,
 )
-from advisor.domain.question import LoadQuestion, Question
+from advisor.domain.question import LoadQuestion
 from advisor.report.formatting import describe_problem
 from advisor.text_format import format_mebibytes, join_names
 from probes.wire.facts import InputFacts
@@ -102,12 +102,9 @@ def describe_shapes(answer: Answer, shapes: Sequence[Shape]) -> str:
     if len(shapes) == 1:
         return shapes[0].description
     if len(shapes) == len(answer.question.shapes) or not shapes[0].lengths:
-        return name_batch_sizes([*dict.fromkeys(each.batch_size for each in shapes)])
+        sizes = [*dict.fromkeys(str(each.batch_size) for each in shapes)]
+        return f"batch size{'s' if len(sizes) > 1 else ''} {join_names(sizes)}"
     return f"shapes {join_names([*map(str, shapes)])}"
-
-
-def name_batch_sizes(sizes: Sequence[int]) -> str:
-    return f"batch size{'s' if len(sizes) > 1 else ''} {join_names([*map(str, sizes)])}"
 
 
 def input_facts(answer: Answer) -> list[tuple[str, str]]:
@@ -133,6 +130,9 @@ def input_facts(answer: Answer) -> list[tuple[str, str]]:
 def _question_facts(answer: Answer) -> list[tuple[str, str]]:
     question = answer.question
     constraints = (constraint.text for constraint in question.constraints)
+    limit = f"{question.budget.measuring_seconds:g} s of measuring"
+    if math.isfinite(question.seconds):
+        limit = f"at most {question.seconds:g} s"
     inputs = describe_inputs(answer)
     return [
         ("model", f"{question.model.name}, {question.task}, {question.dtype}{inputs}"),
@@ -142,15 +142,9 @@ def _question_facts(answer: Answer) -> list[tuple[str, str]]:
         ("device", answer.device_name),
         ("weights", question.priorities.describe()),
         ("constraints", ", ".join(constraints) or "none"),
-        ("budget", f"{question.budget.name}, {_time_limit(question)}"),
+        ("budget", f"{question.budget.name}, {limit}"),
         ("seed", str(question.seed)),
     ]
-
-
-def _time_limit(question: Question) -> str:
-    if math.isfinite(question.seconds):
-        return f"at most {question.seconds:g} s"
-    return f"{question.budget.measuring_seconds:g} s of measuring"
 
 
 def _served_load_facts(answer: Answer) -> list[tuple[str, str]]:

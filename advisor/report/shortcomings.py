@@ -19,9 +19,13 @@ TITLE = "Not ranked, or excluded by a constraint (!)"
 NOT_TRIED: tuple[Status, ...] = ("skipped", "not-installed", "excluded", "unsupported")
 
 
-def unranked(answer: Answer) -> list[Section]:
+def unranked(answer: Answer) -> Section:
     """Return the arms that fail a constraint and the workflows that have no measurement."""
-    lines = [f"{', '.join(arms)}: {fails}" for fails, arms in _failures(answer).items()]
+    failing: dict[str, list[str]] = {}
+    for arm in answer.scores:
+        if arm.failures:
+            failing.setdefault("; ".join(arm.failed_constraints), []).append(arm.arm)
+    lines = [f"{', '.join(arms)}: {fails}" for fails, arms in failing.items()]
     missing = [entry for entry in answer.unmeasured if not is_unnamed(entry, answer)]
     lines += _reasons([entry for entry in missing if entry.status != "not-covered"])
     without_probe = [entry.arm for entry in missing if entry.status == "not-covered"]
@@ -30,7 +34,7 @@ def unranked(answer: Answer) -> list[Section]:
             f"not covered by p3-advisor: {', '.join(without_probe)}; "
             "p3-advisor workflows gives the reasons"
         )
-    return [Section("unmeasured", TITLE, lines)]
+    return Section("unmeasured", TITLE, lines)
 
 
 def is_unnamed(entry: UnmeasuredArm, answer: Answer) -> bool:
@@ -38,15 +42,6 @@ def is_unnamed(entry: UnmeasuredArm, answer: Answer) -> bool:
     named = {ArmName.parse(name).workflow for name in answer.question.workflows}
     not_tried = entry.status in NOT_TRIED or entry.status == "not-covered"
     return bool(named) and entry.workflow not in named and not_tried
-
-
-def _failures(answer: Answer) -> dict[str, list[str]]:
-    """Return the arms that fail constraints, by what they fail."""
-    groups: dict[str, list[str]] = {}
-    for arm in answer.scores:
-        if arm.failures:
-            groups.setdefault("; ".join(arm.failed_constraints), []).append(arm.arm)
-    return groups
 
 
 def _reasons(entries: list[UnmeasuredArm]) -> list[str]:
@@ -68,7 +63,7 @@ def _usefulness(entry: UnmeasuredArm) -> int:
     return NOT_TRIED.index(entry.status) + 1 if entry.status in NOT_TRIED else 0
 
 
-def partly_used(answer: Answer) -> list[Section]:
+def partly_used(answer: Answer) -> Section:
     """Return each arm that is hardly used, with its share of the work and the proof."""
     lines = [
         f"{arm.arm}: {format_share(measured.engaged_share)}"
@@ -76,7 +71,7 @@ def partly_used(answer: Answer) -> list[Section]:
         for arm, measured in answer.ranked
         if measured.cells and measured.engaged_share < HALF
     ]
-    return [Section("partly", PARTLY_USED, lines)]
+    return Section("partly", PARTLY_USED, lines)
 
 
 #: Arms of the summary; `explain` and the HTML report have all.
@@ -90,32 +85,20 @@ OUTCOMES = ("skipped", "served", "eager", "stalled", "wrong", "refused")
 
 def describe_new_shape(result: NewShapeResult) -> str:
     """Return the shape, the outcome and its time: `batch size 17: served in 1.2 ms`."""
-    return f"{result.shape.description}: {_outcome(result)}"
-
-
-def _outcome(result: NewShapeResult) -> str:
-    match result.outcome:
-        case "served":
-            comparison = f", {result.reason}" if result.reason else ""
-            return f"{_served_in(result)}{comparison}"
-        case "stalled":
-            return f"recompiled, {format_seconds(result.first_call_seconds)} s"
-        case "eager":
-            return f"served by eager code, {result.reason}"
-        case "wrong":
-            return f"wrong outputs, {shorten_text(result.reason or UNKNOWN, MOST_CHARACTERS)}"
-        case "refused":
-            return f"refused, {shorten_text(result.reason or UNKNOWN, MOST_CHARACTERS)}"
-        case "skipped":
-            return f"not tried, {result.reason}"
-
-
-def _served_in(result: NewShapeResult) -> str:
-    """Return the time of a later call and of the first one, which may compile."""
-    first = f"{format_milliseconds(result.first_call_seconds)} ms"
-    if result.steady_seconds is None:
-        return f"served, first call {first}"
-    return f"served in {format_milliseconds(result.steady_seconds)} ms, first call {first}"
+    reason = result.reason
+    shortened = shorten_text(reason or UNKNOWN, MOST_CHARACTERS)
+    # A later call, and the first one, which may compile.
+    first = f"first call {format_milliseconds(result.first_call_seconds)} ms"
+    later = f" in {format_milliseconds(result.steady_seconds)} ms" if result.steady_seconds else ""
+    outcomes = {
+        "served": f"served{later}, {first}{f', {reason}' if reason else ''}",
+        "stalled": f"recompiled, {format_seconds(result.first_call_seconds)} s",
+        "eager": f"served by eager code, {reason}",
+        "wrong": f"wrong outputs, {shortened}",
+        "refused": f"refused, {shortened}",
+        "skipped": f"not tried, {reason}",
+    }
+    return f"{result.shape.description}: {outcomes[result.outcome]}"
 
 
 def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult]]]:
@@ -127,13 +110,13 @@ def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult
     ]
 
 
-def new_shape_lines(answer: Answer) -> list[Section]:
+def new_shape_lines(answer: Answer) -> Section:
     """Return the worst batch size and length of each of the best arms that tried new shapes."""
     tried = new_shapes_by_arm(answer)[:SUMMARY_ARMS]
     lines = [
         f"{arm}: {'; '.join(map(describe_new_shape, _worst(results)))}" for arm, results in tried
     ]
-    return [Section("new-shapes", "Shapes that were not built", lines)]
+    return Section("new-shapes", "Shapes that were not built", lines)
 
 
 def _worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:

@@ -100,7 +100,8 @@ def _write_short(answer: Answer, width: int, extent: Extent) -> str:
         answer, has_details=has_details, has_next_step=has_next_step
     )
     lines = short_reasons(answer)[: extent.reasons]
-    lines += _next_step(answer) if has_next_step else []
+    if has_next_step and answer.recommendation is not None:
+        lines += [f"Next: {step.rstrip('.')}." for step in next_steps(answer)[:1]]
     blocks = [
         _wrapped([f"{first.rstrip('.')}. {measured_at(answer)}", *others], width),
         [f"    {line}" for line in code_lines(answer, extent.code_lines)],
@@ -156,12 +157,6 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     return [arm for arm in ranked if arm in first]
 
 
-def _next_step(answer: Answer) -> list[str]:
-    if answer.recommendation is None:
-        return []
-    return [f"Next: {step.rstrip('.')}." for step in next_steps(answer)[:1]]
-
-
 def _where_more_is(answer: Answer) -> list[str]:
     """Return the commands that show more, each in a line that can be copied."""
     shown = answer.rerun_command or f"p3-advisor show {answer.run_id}{AS_DOCUMENT}"
@@ -186,10 +181,7 @@ def _where_more_is(answer: Answer) -> list[str]:
 def render(answer: Answer) -> str:
     """Return the whole report as plain characters without markup."""
     blocks = [
-        [
-            *answer_lines(answer),
-            *measured_line(answer),
-        ],
+        [*answer_lines(answer), *measured_line(answer)],
         [f"    {line}" for line in code_lines(answer)],
         ranking(answer),
         *(_table_lines(table) for table in parts.tables(answer)),

@@ -194,7 +194,8 @@ def weight_map(
         parts.append(path("polygon", region, css_class, title))
     for arm, region in regions.items():
         if shares[arm] > SMALLEST_MARKED_SHARE:
-            x, y = _centre(region)
+            # The centre of its corners.
+            x, y = (sum(each) / len(region) for each in zip(*region, strict=True))
             parts.append(marker(x, y, marks[arm].shape, marks[arm].css_class))
     now = [getattr(priorities, name) for name in PILLARS]
     note = f"the question's weights, {' / '.join(map(format_number, now))}"
@@ -208,10 +209,6 @@ def weight_map(
     ]
     title = "The arm that leads at each weighting of the three Ps"
     return picture(title, MAP_WIDTH, MAP_HEIGHT, [*parts, *_corner_names(), present], key)
-
-
-def _centre(region: Sequence[Place]) -> Place:
-    return sum(x for x, _ in region) / len(region), sum(y for _, y in region) / len(region)
 
 
 def _pixels(weights: Sequence[float]) -> Place:

@@ -54,20 +54,6 @@ class Guide(NamedTuple):
     is_area: bool = False
 
 
-class Frame(NamedTuple):
-    """The scales of a plot."""
-
-    across: Scale
-    upward: Scale
-
-    def place(self, x: float, y: float) -> Place:
-        """Return the pixels of a point; values outside the axes move to their ends."""
-        return (
-            self.across.to_pixels(self.across.clamp(x)),
-            self.upward.to_pixels(self.upward.clamp(y)),
-        )
-
-
 def plot(
     title: str,
     series: Sequence[Series],
@@ -81,19 +67,21 @@ def plot(
     heights = [
         value for point in points for value in (point.y, point.low, point.high) if value is not None
     ]
-    frame = Frame(
-        across.scale([*(p.x for p in points), *(x for x, _ in lines)], LEFT, RIGHT),
-        upward.scale([*heights, *(y for _, y in lines)], BOTTOM, TOP),
-    )
+    xs = across.scale([*(p.x for p in points), *(x for x, _ in lines)], LEFT, RIGHT)
+    ys = upward.scale([*heights, *(y for _, y in lines)], BOTTOM, TOP)
     parts = [
-        *horizontal_axis(frame.across, TOP, BOTTOM, across.caption),
-        *vertical_axis(frame.upward, LEFT, RIGHT),
+        *horizontal_axis(xs, TOP, BOTTOM, across.caption),
+        *vertical_axis(ys, LEFT, RIGHT),
         text(4, 14, upward.caption),
-        *_draw_guides(frame, guides),
     ]
+    for guide in guides:
+        places = [(xs.to_pixels(x), ys.to_pixels(y)) for x, y in guide.places]
+        parts.append(path("polygon" if guide.is_area else "polyline", places, guide.css_class))
+        if guide.name:
+            parts.append(text(places[-1][0] - 4, places[-1][1] - 6, guide.name, "value"))
     step = min(3.0, 24 / len(series))
     curves = [
-        _curve(frame, each, (number - (len(series) - 1) / 2) * step if len(each.points) > 1 else 0)
+        _curve(xs, ys, each, (number - (len(series) - 1) / 2) * step if each.points[1:] else 0)
         for number, each in enumerate(series)
     ]
     # The advised arm lies over the others.
@@ -103,24 +91,14 @@ def plot(
     return picture(title, WIDTH, BOTTOM + CAPTION_HEIGHT, parts, key)
 
 
-def _draw_guides(frame: Frame, guides: Sequence[Guide]) -> list[Markup]:
-    parts = []
-    for guide in guides:
-        places = [frame.place(*each) for each in guide.places]
-        parts.append(path("polygon" if guide.is_area else "polyline", places, guide.css_class))
-        if guide.name:
-            parts.append(text(places[-1][0] - 4, places[-1][1] - 6, guide.name, "value"))
-    return parts
-
-
-def _curve(frame: Frame, series: Series, shift: float) -> list[Markup]:
+def _curve(xs: Scale, ys: Scale, series: Series, shift: float) -> list[Markup]:
     """Return one curve; `shift` moves it sideways so that intervals do not hide each other."""
-    css_class = series.mark.css_class
-    places = [(x + shift, y) for x, y in (frame.place(point.x, point.y) for point in series.points)]
+    css_class, points = series.mark.css_class, series.points
+    places = [(xs.to_pixels(point.x) + shift, ys.to_pixels(point.y)) for point in points]
     parts = [path("polyline", places, css_class)] if len(places) > 1 else []
-    for point, (x, y) in zip(series.points, places, strict=True):
+    for point, (x, y) in zip(points, places, strict=True):
         if point.low is not None and point.high is not None:
-            low, high = (frame.place(point.x, bound)[1] for bound in (point.low, point.high))
+            low, high = map(ys.to_pixels, (point.low, point.high))
             parts.append(line(x, low, x, high, f"{css_class} bar"))
         parts.append(marker(x, y, series.mark.shape, css_class, point.title))
     return parts
@@ -170,16 +148,10 @@ class Scale(msgspec.Struct, frozen=True):
     fixed_ticks: tuple[float, ...] = ()
 
     def to_pixels(self, value: float) -> float:
-        low, high, at = (
-            (math.log10(each) for each in (self.low, self.high, value))
-            if self.is_logarithmic
-            else (self.low, self.high, value)
-        )
+        """Return the place of a value; one outside the range is at the nearer end."""
+        places = (self.low, self.high, min(max(value, self.low), self.high))
+        low, high, at = map(math.log10, places) if self.is_logarithmic else places
         return round(self.start + (self.end - self.start) * (at - low) / (high - low), 1)
-
-    def clamp(self, value: float) -> float:
-        """Return the value, or the nearer end of the range for one outside it."""
-        return min(max(value, self.low), self.high)
 
     def ticks(self) -> tuple[float, ...]:
         """Return round values between the ends."""

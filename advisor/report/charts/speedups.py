@@ -58,9 +58,12 @@ def speedup_rows(
     if noise_floor:
         caption += f"; noise floor {format_share(noise_floor, 1)}"
     scale = _scale([speedup for _, speedup in speedups])
-    bottom = 10 + len(speedups) * ROW_HEIGHT
+    bottom, band = 10 + len(speedups) * ROW_HEIGHT, []
+    if noise_floor:
+        low, high = map(scale.to_pixels, (1 / (1 + noise_floor), 1 + noise_floor))
+        band = [element("rect", "noise", x=low, y=4, width=high - low, height=bottom - 4)]
     parts = [
-        *(_noise_band(scale, noise_floor, bottom) if noise_floor else ()),
+        *band,
         *horizontal_axis(scale, 4, bottom, caption),
         line(scale.to_pixels(1), 4, scale.to_pixels(1), bottom, "baseline"),
     ]
@@ -84,20 +87,13 @@ def _scale(speedups: Sequence[Interval]) -> Scale:
     return scale_around([*bounds, *values], ROWS_LEFT, WIDTH - 60)
 
 
-def _noise_band(scale: Scale, noise_floor: float, bottom: float) -> list[Markup]:
-    low, high = (
-        scale.to_pixels(scale.clamp(end)) for end in (1 / (1 + noise_floor), 1 + noise_floor)
-    )
-    return [element("rect", "noise", x=low, y=4, width=high - low, height=bottom - 4)]
-
-
 def _row(
     scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float, *, is_range: bool
 ) -> list[Markup]:
     shown = f", {speed_or_range(speedup, unfit=True)}" if is_range else ""
     parts = [text(0, y - 14, f"{mark.name}{shown}", "strong" if mark.is_advised else "label")]
     if speedup.low is not None and speedup.high is not None:
-        low, high = (scale.to_pixels(scale.clamp(each)) for each in (speedup.low, speedup.high))
+        low, high = map(scale.to_pixels, (speedup.low, speedup.high))
         parts.append(line(low, y, high, y, "interval"))
     if is_range:
         return parts
@@ -129,7 +125,16 @@ class ShapeAxis(NamedTuple):
 
 def shape_axes(shapes: Sequence[Shape]) -> list[ShapeAxis]:
     """Return the axes that have all shapes: lengths if there are several, else batch sizes."""
-    sizes = [_sizes_of(shape) for shape in shapes]
+    sizes = [
+        {
+            name: size
+            for name, size in zip(
+                DIMENSIONS, (each.input_tokens, each.output_tokens, each.batch_size), strict=True
+            )
+            if size is not None
+        }
+        for each in shapes
+    ]
     varying = [name for name in DIMENSIONS if len({each.get(name) for each in sizes}) > 1]
     axes: dict[str, dict[Shape, int]] = {}
     for shape, each in zip(shapes, sizes, strict=True):
@@ -139,11 +144,6 @@ def shape_axes(shapes: Sequence[Shape]) -> list[ShapeAxis]:
         if varying:
             axes.setdefault(", ".join(others), {})[shape] = each[varying[0]]
     return [ShapeAxis(varying[0], others, values) for others, values in axes.items()]
-
-
-def _sizes_of(shape: Shape) -> dict[str, int]:
-    sizes = (shape.input_tokens, shape.output_tokens, shape.batch_size)
-    return {name: size for name, size in zip(DIMENSIONS, sizes, strict=True) if size is not None}
 
 
 def speedup_curves(
@@ -185,33 +185,22 @@ def _curves(
     title = f"Speed-up over the baseline by {axis.name}"
     if axis.others:
         title += f", {axis.others}"
-    values = [*axis.values.values()]
-    return _plot_curves(title, series, axis.name, values, [Guide("noise", band, is_area=True)])
+    heights = [max(point.y, LOWEST_SPEEDUP) for each in series for point in each.points]
+    sizes = [*axis.values.values()]
+    across = Axis(
+        f"{axis.name}; bars are 95 % intervals",
+        ticks=tuple(sizes),
+        low=min(sizes) / SHAPE_MARGIN,
+        high=max(sizes) * SHAPE_MARGIN,
+    )
+    upward = Axis(
+        "times the baseline's speed",
+        low=min(heights) / CURVE_CUTOFF,
+        high=max(heights) * CURVE_CUTOFF,
+    )
+    return plot(title, series, across, upward, [Guide("noise", band, is_area=True)])
 
 
 def _point(arm: str, cell: Cell, value: int) -> Point:
     title = f"{arm}, batch {cell.shape}: {format_interval(cell.speedup, decimals=3)}"
     return Point(value, cell.speedup.value, cell.speedup.low, cell.speedup.high, title)
-
-
-def _plot_curves(
-    title: str,
-    series: Sequence[Series],
-    dimension: str,
-    shapes: Sequence[int],
-    guides: Sequence[Guide] = (),
-) -> Picture:
-    """Return speed-ups by the values `shapes` of a dimension."""
-    values = [max(point.y, LOWEST_SPEEDUP) for each in series for point in each.points]
-    across = Axis(
-        f"{dimension}; bars are 95 % intervals",
-        ticks=tuple(shapes),
-        low=min(shapes) / SHAPE_MARGIN,
-        high=max(shapes) * SHAPE_MARGIN,
-    )
-    upward = Axis(
-        "times the baseline's speed",
-        low=min(values) / CURVE_CUTOFF,
-        high=max(values) * CURVE_CUTOFF,
-    )
-    return plot(title, series, across, upward, guides)

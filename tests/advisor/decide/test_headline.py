@@ -16,7 +16,7 @@ from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.decide.further_lines import write_load_lines
+from advisor.decide.further_lines import describe_load
 from advisor.decide.headline import write_headline
 from advisor.decide.serving import compare_with_asked_rate
 from advisor.domain.answer import AdvisedAnswer
@@ -388,7 +388,7 @@ def test_names_with_commas_are_separated_by_semicolons() -> None:
 GOODPUT = Interval(value=10.0, low=8.0, high=12.0)
 
 
-def lines(rate: float | None, *levels: RateLevel) -> tuple[str, ...]:
+def lines(rate: float | None, *levels: RateLevel) -> list[str]:
     arm = built_measurements.served_arm(
         goodput=GOODPUT,
         levels=levels,
@@ -400,7 +400,7 @@ def lines(rate: float | None, *levels: RateLevel) -> tuple[str, ...]:
     answer = built_answers.answer_for(
         measured, [builders.scored_arm("engine")], builders.header(question=question)
     )
-    return write_load_lines(built_answers.advised(answer))
+    return describe_load(built_answers.advised(answer))
 
 
 def test_without_an_asked_rate_the_goodput_alone_is_stated(expect: Expect) -> None:

@@ -12,7 +12,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
 from advisor.domain.results import ScoredArm
-from advisor.report import accuracy, figures, markdown, page
+from advisor.report import figures, markdown, page, parts
 from advisor.text_format import MISSING
 from probes.wire.checks import Accuracy
 
@@ -43,14 +43,14 @@ NATIVE = [arm("eager", 1.0, 1e-7, 400, None), arm("compiled", 1.5, 1e-7, 400, No
 
 
 def column(answer: Answer, name: str) -> dict[str, str]:
-    """Return the cells of a column by arm."""
-    (table,) = accuracy.tables(answer)
-    head, *rows = table.rows
+    """Return the cells of a column by arm; empty without the table."""
+    tables = [table for table in parts.tables(answer) if table.name == "accuracy"]
+    head, *rows = tables[0].rows if tables else [[name]]
     return {row[0]: row[list(head).index(name)] for row in rows}
 
 
 def test_without_a_quantised_arm_there_is_no_table() -> None:
-    assert accuracy.tables(answer_with(*NATIVE)) == []
+    assert column(answer_with(*NATIVE), "arm") == {}
 
 
 def test_an_arm_that_is_nowhere_better_is_not_on_the_front() -> None:
@@ -78,10 +78,8 @@ def test_the_class_is_in_every_report() -> None:
     loss = TrainedLoss(basis="text", loss_class="B")
     answer = with_score(built_answers.answer(), "compiled", weights="int8")
     answer = with_measurement(answer, "compiled", trained_loss=loss)
-    (table,) = accuracy.tables(answer)
-    head, *rows = table.rows
-    assert rows[0][head.index("class")] == "B"
-    assert table.title in page.render(answer)
+    assert column(answer, "class")["compiled"] == "B"
+    assert parts.ACCURACY_TITLE in page.render(answer)
     lines = markdown.render(answer).splitlines()
     cells = [
         cell.strip() for line in lines if line.startswith("| compiled") for cell in line.split("|")

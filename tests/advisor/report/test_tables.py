@@ -17,8 +17,7 @@ from pyarrow import parquet
 
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import CRITERIA
-from advisor.report import answer_files, explanation, figures, markdown, page, text_report
-from advisor.report.accuracy import table_rows
+from advisor.report import answer_files, explanation, figures, markdown, page, parts, text_report
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
 from advisor.report.notebook import render_summary
 from advisor.report.ranking import ranking_columns, ranking_rows
@@ -227,7 +226,8 @@ def test_divergences_over_other_tokens_have_no_number_beside_those_over_all() ->
     assert (cells["vllm"], cells["vllm/w4a16"]) == ("exact", "close~")
     assert cells["pytorch-eager"] == "2.1e-06"
     lines = {arm: accuracy_line(each[0]) for arm, each in checks.items()}
-    rows = {row[0]: row[3] for row in table_rows(answer)}
+    (table,) = (each for each in parts.tables(answer) if each.name == "accuracy")
+    rows = {row[0]: row[3] for row in table.rows}
     for arm in ("vllm", "pytorch-eager"):
         assert ("likeliest" in lines[arm]) == ("likeliest" in rows[arm]) == (arm == "vllm")
 

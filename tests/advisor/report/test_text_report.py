@@ -57,7 +57,7 @@ def test_a_measured_arm_that_did_less_than_half_of_the_work_has_a_line(
     made = with_measurement(
         built_answers.answer(), "compiled", engaged_share=share, engagement="8 of 32 passes"
     )
-    (found,) = partly_used(made)
+    found = partly_used(made)
     assert bool(found.lines) == shown
     assert (f"{found.title}:" in text_report.render(made).splitlines()) == shown
     if shown:
@@ -230,7 +230,7 @@ def test_arms_that_fail_a_constraint_are_marked_and_share_one_line() -> None:
 
 
 def not_ranked(made: Answer) -> Sequence[str]:
-    (found,) = unranked(made)
+    found = unranked(made)
     return found.lines
 
 
