@@ -15,14 +15,7 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
-from advisor.cli import (
-    diagnostics,
-    environments,
-    recommendations,
-    reports,
-    stored_runs,
-    terminal,
-)
+from advisor.cli import diagnostics, recommendations, reports, stored_runs
 from advisor.cli.execution import InterruptedRunError, Interruptions
 from advisor.cli.options import GroupedProgram
 from advisor.cli.output import DATA_FLAGS, move_behind_command, print_text
@@ -47,14 +40,7 @@ app = typer.Typer(
     " p3-advisor means p3-advisor ask.",
 )
 
-for module in (
-    terminal,
-    recommendations,
-    stored_runs,
-    diagnostics,
-    environments,
-    reports,
-):
+for module in (recommendations, stored_runs, diagnostics, reports):
     app.add_typer(module.app)
 
 
@@ -75,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     args = list(sys.argv[1:] if arguments is None else arguments)
     if COMPLETION_VARIABLE in os.environ:
         _run(args)
-    if not args and not terminal.is_terminal(os.environ):
+    if not args and not recommendations.is_terminal(os.environ):
         print_text(
             program().get_help(program().make_context("p3-advisor", [], resilient_parsing=True)),
             err=True,
@@ -88,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             {flag for each in program().commands[name].params for flag in each.opts}
             for name in ("ask", "recommend")
         )
-        is_on_screens = terminal.wants_terminal(args, os.environ, ask - recommend)
+        is_on_screens = recommendations.wants_terminal(args, os.environ, ask - recommend)
         args.insert(0, "ask" if is_on_screens else "recommend")
     with Interruptions():
         try:

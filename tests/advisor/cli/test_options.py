@@ -11,14 +11,14 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from advisor.ask.run_options import RunOptions
-from advisor.cli import command_line, terminal
+from advisor.cli import command_line, recommendations
 from advisor.cli.command_line import program
 from advisor.cli.options import COMMAND_GROUPS
 from advisor.cli.output import DATA_FLAGS, move_behind_command
 
 
 def test_an_option_is_listed_below_the_title_of_its_group() -> None:
-    lines = CliRunner().invoke(terminal.app, ["ask", "--help"]).output.splitlines()
+    lines = CliRunner().invoke(recommendations.app, ["ask", "--help"]).output.splitlines()
     sections: dict[str, list[str]] = {}
     title = ""
     for line in lines:
