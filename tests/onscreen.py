@@ -19,8 +19,8 @@ from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import ChoiceDialog
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.setup import SetupScreen

@@ -28,7 +28,7 @@ from advisor.store.runs import Run
 from advisor.text_format import escape_control_chars
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.questions import LineDialog, start_dialog
+from advisor.tui.dialogs import LineDialog, start_dialog
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp

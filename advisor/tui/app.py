@@ -31,7 +31,7 @@ from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.tui.questions import ChoiceDialog
+    from advisor.tui.dialogs import ChoiceDialog
     from advisor.tui.run_controller import RunController
     from advisor.tui.screens.setup import SetupScreen
     from advisor.tui.session import StartHost
@@ -219,13 +219,13 @@ class AdvisorApp(App[int]):
             self.push_screen(HistoryScreen())
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        from advisor.tui import help_dialog  # noqa: PLC0415 - rarely used
+        from advisor.tui import dialogs  # noqa: PLC0415 - rarely used
 
         yield from super().get_system_commands(screen)
-        yield from help_dialog.available_commands(self)
+        yield from dialogs.available_commands(self)
 
     def action_command_palette(self) -> None:
-        from advisor.tui.help_dialog import Palette  # noqa: PLC0415 - rarely used
+        from advisor.tui.dialogs import Palette  # noqa: PLC0415 - rarely used
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
@@ -273,7 +273,7 @@ class AdvisorApp(App[int]):
         on_success: Callable[[], object] = lambda: None,
     ) -> None:
         """Run a command of this program in the terminal, if the user agrees."""
-        from advisor.tui.questions import command_dialog  # noqa: PLC0415 - rarely used
+        from advisor.tui.dialogs import command_dialog  # noqa: PLC0415 - rarely used
 
         def run() -> None:
             if self.run_in_terminal(arguments) == 0:

@@ -16,13 +16,14 @@ from advisor.report.progress_lines import describe_other_runs
 from advisor.store.runs import Run
 from advisor.tui import actions, text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.questions import cancel_dialog, quit_dialog
+from advisor.tui.dialogs import cancel_dialog, quit_dialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 from advisor.tui.session import (
     NOT_CONTROLLED_MESSAGE,
     REFRESH_SECONDS,
     HostProcess,
+    RecordingPlayback,
     RunSession,
     StartHost,
 )
@@ -92,7 +93,7 @@ class RunController:
                 "results", lambda: RunAnswer(decide(run), catalogue, run), self.show_answer
             )
         elif not self.refuse_if_busy():
-            self.show(RunSession.for_run(run))
+            self.show(RunSession(run))
 
     def resume(self, name: str) -> None:
         """Go on with a run if the user agrees; show it if another process works on it."""
@@ -114,10 +115,10 @@ class RunController:
         """Start the host process of a run, and show it."""
         if others := describe_other_runs(self._app.context.store.active_ids(run)):
             self._app.notify(others, severity="warning", timeout=20)
-        self.show(RunSession.for_run(run, self._start_host(run, wait_seconds)))
+        self.show(RunSession(run, self._start_host(run, wait_seconds)))
 
     def replay(self, run: Run, speed: float) -> None:
-        self.show(RunSession.replay(run, speed))
+        self.show(RunSession(run, source=RecordingPlayback(run, speed)))
 
     def show(self, session: RunSession) -> None:
         self.session = session

@@ -38,12 +38,13 @@ class RunSession:
     def __init__(
         self,
         run: Run,
-        source: EventFileTail | RecordingPlayback,
         host: HostProcess | None = None,
+        source: EventFileTail | RecordingPlayback | None = None,
     ) -> None:
+        """Read the events from `source`, by default those that are stored."""
         self.run = run
         self.header: Header = run.header()
-        self.source = source
+        self.source = source or EventFileTail(run)
         self.state = RunState()
         #: The process that works on the run, if this program started it.
         self.host = host
@@ -59,15 +60,6 @@ class RunSession:
         #: The arm that is shown as the answer so far.
         self.leader: RankedArm | None = None
         self._ranked_seq, self._ranked_at = 0, -RANKING_INTERVAL_SECONDS
-
-    @classmethod
-    def for_run(cls, run: Run, host: HostProcess | None = None) -> RunSession:
-        """Return the session of a stored run."""
-        return cls(run, EventFileTail(run), host)
-
-    @classmethod
-    def replay(cls, run: Run, speed: float) -> RunSession:
-        return cls(run, RecordingPlayback(run, speed))
 
     @property
     def is_running(self) -> bool:

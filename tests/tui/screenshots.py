@@ -87,7 +87,7 @@ async def draw_results(context: Context) -> None:
 
 
 async def draw_progress(run: Run, context: Context) -> None:
-    session = RunSession.replay(run, 1.0)
+    session = RunSession(run, source=RecordingPlayback(run, 1.0))
     events = run.events()
     session.source = FixedEvents(events[: len(events) * 4 // 5])
     app = AdvisorApp(LaunchOptions(), context)

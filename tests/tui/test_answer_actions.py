@@ -25,8 +25,8 @@ from advisor.report import found_recipe, recipe_text
 from advisor.store.runs import Run
 from advisor.tui import app as terminal_app
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs import ChoiceDialog, LineDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import ChoiceDialog, LineDialog
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import list_examples
 from advisor.tui.screens.results import ResultsScreen

@@ -23,8 +23,8 @@ from advisor.context import Context
 from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import ChoiceDialog
 from advisor.tui.screens.setup import SetupScreen
 
 

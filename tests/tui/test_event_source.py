@@ -23,7 +23,7 @@ from advisor.execute.drafts import prepare
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import session as tui_session
-from advisor.tui.session import EventFileTail, RecordingPlayback, RunSession, StartHost
+from advisor.tui.session import RecordingPlayback, RunSession, StartHost
 from probes.wire.events import PhaseStarted
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape
@@ -38,7 +38,7 @@ def test_an_event_file_read_in_pieces_gives_the_same_state(run: Run) -> None:
     file = run.directory / "events.jsonl"
     whole, expected = file.read_bytes(), fold(run.events())
     file.write_bytes(b"")
-    session = RunSession(run, EventFileTail(run))
+    session = RunSession(run)
     for end in range(0, len(whole) + 97, 97):
         file.write_bytes(whole[:end])
         session.refresh()
@@ -47,7 +47,7 @@ def test_an_event_file_read_in_pieces_gives_the_same_state(run: Run) -> None:
 
 def test_a_recording_is_played_back_at_its_own_times(run: Run) -> None:
     clock = [0.0]
-    session = RunSession(run, RecordingPlayback(run, 2.0, lambda: clock[0]))
+    session = RunSession(run, source=RecordingPlayback(run, 2.0, lambda: clock[0]))
     events = run.events()
     for now in (1.0, 3.0, 100.0):
         clock[0] = now
@@ -59,7 +59,7 @@ def test_the_answer_so_far_is_that_of_a_run_that_stops_now(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tui_session, "evaluate", lambda *arguments, **options: (arguments, options))
-    session = RunSession.for_run(run)
+    session = RunSession(run)
     session.refresh()
     rank = session.ranking_job(0.0)
     assert rank is not None
@@ -102,7 +102,7 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
     )
     run = prepare(run_options, tui_context)
     run.control.send("cancel")  # to an earlier process
-    session = RunSession.for_run(run, fake_host(run, 0.5))
+    session = RunSession(run, fake_host(run, 0.5))
     session.refresh()
     assert session.why_not_skipped("quick") == ""
     session.skip("quick")
@@ -124,7 +124,7 @@ def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: St
         tui_context,
     )
     host = fake_host(run, None)
-    session = RunSession.for_run(run, host)
+    session = RunSession(run, host)
     while not session.state.opened:
         time.sleep(0.01)
         session.refresh()
@@ -136,7 +136,7 @@ def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: St
     end = time.monotonic() + 60
     while not isinstance(run.events()[-1].run_event, Finished) and time.monotonic() < end:
         time.sleep(0.1)
-    session = RunSession.for_run(run)
+    session = RunSession(run)
     session.refresh()
     assert session.is_finished
     assert not host.is_running or host._process.wait(10) == 0

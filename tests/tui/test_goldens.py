@@ -35,13 +35,12 @@ from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.help_dialog import HelpDialog
+from advisor.tui.dialogs import HelpDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
+from advisor.tui.screens.results import AbsentGpuScreen, DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
@@ -245,7 +244,7 @@ async def test_a_gpu_that_is_not_attached(
 
 @async_test
 async def test_a_run_in_progress(unfinished: Run, tui_context: Context, *, update: bool) -> None:
-    session = RunSession.for_run(unfinished)
+    session = RunSession(unfinished)
     session.refresh()
     rank = builders.known(session.ranking_job(0.0))
     session.set_provisional(rank())
@@ -261,7 +260,7 @@ async def test_text_generation(context: Context, *, update: bool) -> None:
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         run = make_run(context.store, finished=False, generates=True)
-        app.run_controller.show(RunSession.for_run(run))
+        app.run_controller.show(RunSession(run))
         await wait_for_screen(pilot, LiveScreen)
         await wait_for_text(pilot, "So far")
         await compare("generating", pilot, update=update)

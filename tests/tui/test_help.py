@@ -25,7 +25,7 @@ from advisor.report.ranking import ranking_columns
 from advisor.store.runs import Run
 from advisor.tui.answer import AnswerPanel, TextPane
 from advisor.tui.app import AdvisorApp
-from advisor.tui.help_dialog import HelpDialog, describe_widget
+from advisor.tui.dialogs import HelpDialog, describe_widget
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.progress import process_columns
 from advisor.tui.screens.results import ResultsScreen

@@ -18,8 +18,8 @@ from recorded_runs import make_run
 from advisor.context import Context
 from advisor.domain.run_events import Planned
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import ChoiceDialog
 from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen
 from advisor.tui.screens.runs import list_items
 from advisor.tui.table import Table

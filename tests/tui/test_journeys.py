@@ -31,13 +31,12 @@ from advisor.domain.run_events import Finished
 from advisor.execute.drafts import prepare
 from advisor.report import answer
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import ChoiceDialog
-from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.results import DetailScreen, ResultsScreen
 from advisor.tui.session import StartHost
 from advisor.tui.steps.form import Choice
 from advisor.tui.steps.plan import PlanStep

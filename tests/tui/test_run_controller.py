@@ -33,8 +33,8 @@ from advisor.store.store import Store
 from advisor.tui.actions import render_answer
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import ChoiceDialog
 from advisor.tui.run_controller import RunController
 from advisor.tui.screens import live
 from advisor.tui.screens.live import LiveScreen, Timeline
@@ -151,7 +151,7 @@ async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason
     monkeypatch.setattr(RunSession, "decide", lambda _: answer)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        app.run_controller.show(RunSession.for_run(make_run(context.store, finished=False)))
+        app.run_controller.show(RunSession(make_run(context.store, finished=False)))
         app.run_controller.show_results()
         await wait_for_text(pilot, "next: mend it")
         await wait_for_screen(pilot, SetupScreen)
@@ -175,7 +175,7 @@ async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeli
     monkeypatch.setattr(live, "current_stage", lambda *_, **__: "long " * 40)
     run, app = make_run(context.store, finished=True), AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        app.run_controller.show(RunSession.replay(run, 0.001))
+        app.run_controller.replay(run, 0.001)
         timeline = (await wait_for_screen(pilot, LiveScreen)).query_one(Timeline)
         width = timeline.scrollable_content_region.width
         timeline.write("line\n" * 50)

@@ -29,8 +29,8 @@ from advisor.execute.repetitions import leaders_of
 from advisor.store.runs import Run
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs import WAIT_SECONDS, ChoiceDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.questions import WAIT_SECONDS, ChoiceDialog
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen

@@ -28,10 +28,8 @@ from advisor.ask.task import FIRST_ITL
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.help_dialog import HelpDialog
-from advisor.tui.questions import LineDialog, cancel_dialog, quit_dialog
-from advisor.tui.screens.detail import DetailScreen
-from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.dialogs import HelpDialog, LineDialog, cancel_dialog, quit_dialog
+from advisor.tui.screens.results import DetailScreen, ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.steps.form import Choice
 from advisor.tui.steps.model import own_models

@@ -16,8 +16,8 @@ from advisor.context import Context
 from advisor.errors import SettingsError
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs import LineDialog
 from advisor.tui.launch import LaunchOptions, check_actions
-from advisor.tui.questions import LineDialog
 from advisor.tui.screens.results import ResultsScreen
 
 

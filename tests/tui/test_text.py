@@ -89,7 +89,7 @@ async def test_a_notification_has_no_control_characters(tui_context: Context) ->
 async def test_the_output_of_a_stack_is_shown_without_markup(
     tui_context: Context, tmp_path: pathlib.Path
 ) -> None:
-    session = RunSession.for_run(make_run(Store(tmp_path), finished=False))
+    session = RunSession(make_run(Store(tmp_path), finished=False))
     session.refresh()
     log = session.run.worker_log_path(str(session.active_arm), 0)
     log.parent.mkdir(parents=True)
@@ -141,7 +141,7 @@ def test_durations_and_long_names_are_shortened() -> None:
 
 
 def test_the_timeline_tells_what_the_run_has_done(recorded: Run) -> None:
-    session = RunSession.for_run(recorded)
+    session = RunSession(recorded)
     session.refresh()
     lines = session.timeline
     assert "arms to measure" in lines[0]

@@ -25,10 +25,9 @@ from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE
 from advisor.tui import launch
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs import LineDialog
 from advisor.tui.launch import BackgroundTasks, LaunchOptions
-from advisor.tui.questions import LineDialog
-from advisor.tui.screens.detail import DetailScreen
-from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.results import DetailScreen, ResultsScreen
 from advisor.tui.widgets import HELP, MORE, hide_excess_hints
 
 HINTS = [

@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.widgets import Static
 
 from advisor.tui import text
-from advisor.tui.questions import LineDialog, delete_dialog
+from advisor.tui.dialogs import LineDialog, delete_dialog
 from advisor.tui.screens.runs import MOST_RUNS, RunsScreen, StoredItem, format_age
 from advisor.tui.table import Column, SelectableTable, Table
 from advisor.tui.widgets import bind

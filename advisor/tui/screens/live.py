@@ -23,6 +23,7 @@ from advisor.report.answer import has_unfit_problem, headline
 from advisor.text_format import format_interval, format_milliseconds, format_number, format_share
 from advisor.tui import text
 from advisor.tui.answer import describe_question
+from advisor.tui.dialogs import skip_dialog
 from advisor.tui.progress import (
     STYLES,
     ProcessRow,
@@ -33,7 +34,6 @@ from advisor.tui.progress import (
     progress_rows,
     remaining_seconds,
 )
-from advisor.tui.questions import skip_dialog
 from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.table import Table
