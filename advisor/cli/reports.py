@@ -235,8 +235,8 @@ def verify(
 
     stored = open_store().find(run)
     found = verification.verify(
-        printed_code.compose_pair(decide(stored), stored, workflow),
         stored,
+        functools.partial(printed_code.compose_pair, decide(stored), stored, workflow),
         tolerance=parse_share("--tolerance", tolerance),
         seconds=seconds,
         context=make_context(),

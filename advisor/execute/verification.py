@@ -20,8 +20,8 @@ from advisor.store.runs import Run
 
 
 def verify(
-    pair: SnippetPair,
     run: Run,
+    compose: Callable[[], SnippetPair],
     *,
     tolerance: float,
     seconds: float,
@@ -30,11 +30,12 @@ def verify(
 ) -> Verification:
     """Run the snippet of an arm and the baseline's, and compare their outputs and their speed.
 
-    `seconds` is the time for the calls of each. `tell` gets a line about what comes next. Raise
-    `VerificationError` where a snippet cannot be run.
+    `compose` returns both snippets. `seconds` is the time for the calls of each. `tell` gets a line
+    about what comes next. Raise `VerificationError` where a snippet cannot be run.
     """
     config = config_for_snippets(run, context)
-    header, cell = config.header, pair.cell
+    header, pair = config.header, compose()
+    cell = pair.cell
     read = activity_reader(header.machine, header.question.gpus, context)
     check = check_now(read, header.catalogue.presets.quiet)
     calls = run_pair(pair, config, seconds, tell)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import types
 from collections.abc import Callable
@@ -103,8 +104,8 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
             question=run.header().question,
         )
         context = Context(environment={}, store=Store(home))
-        pair = compose_pair(answer, run, "compiled")
-        return verification.verify(pair, run, tolerance=0.05, seconds=1.0, context=context)
+        compose = functools.partial(compose_pair, answer, run, "compiled")
+        return verification.verify(run, compose, tolerance=0.05, seconds=1.0, context=context)
 
     return verify
 
