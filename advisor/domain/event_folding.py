@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.run_events import (
     ArmsAdded,
-    BuildStarted,
-    ConditionsRecorded,
-    DeviceMemory,
-    EnergyMeasured,
+    BusyWhileIdle,
     Finished,
-    LoadMeasured,
     LoggedEvent,
     MemoryChecked,
     OtherPlatformFound,
     Planned,
+    ProcessEvent,
     QuietChecked,
     RaceClosed,
     RaceOpened,
@@ -45,69 +42,45 @@ from probes.wire.events import (
     Ready,
 )
 
-#: Events of one worker process.
-ProcessEvent: TypeAlias = (
-    BuildStarted
-    | WorkerReported
-    | DeviceMemory
-    | ConditionsRecorded
-    | EnergyMeasured
-    | LoadMeasured
-    | WorkerEnded
-)
-
 
 def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunState:
     """Return the state after `events`, starting from `state` or from an empty state."""
     state = state or RunState()
     for event in events:
-        state = msgspec.structs.replace(_apply(state, event), seq=event.seq, at=event.at)
+        changes = _run_changes(state, event)
+        state = msgspec.structs.replace(state, **changes, seq=event.seq, at=event.at)
     return state
 
 
-def _apply(state: RunState, event: LoggedEvent) -> RunState:
-    run_event = event.run_event
-    if isinstance(run_event, ProcessEvent):
-        processes = list(state.processes[run_event.arm])
-        process = _update_process(processes[run_event.process], run_event)
-        process = _time_build(process, event)
-        if process.failed_with("out-of-memory") and not process.ready:
-            process = msgspec.structs.replace(
-                process, residents_at_oom=_loaded_arms(state, run_event.arm)
-            )
-        processes[run_event.process] = process
-        return _with_processes(state, run_event.arm, tuple(processes))
-    match run_event:
-        case WorkerSpawned(arm=arm):
-            return _with_processes(
-                state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=run_event.repeat))
-            )
-        case Resumed():
-            known = {arm: _mark_lost(processes) for arm, processes in state.processes.items()}
-            return msgspec.structs.replace(
-                state,
-                processes=known,
-                finished=False,
-                resumed_at=event.at,
-                measured_on=state.measured_on + state.finished,
-            )
-        case RaceOpened():
-            return msgspec.structs.replace(state, **_open_group(state, run_event))
-        case VariantMeasured(arm=arm, variant=variant):
-            others = [each for each in state.variants.get(arm, ()) if each.name != variant.name]
-            variants = {**state.variants, arm: (*others, variant)}
-            return msgspec.structs.replace(state, variants=variants)
-        case run_event:
-            return msgspec.structs.replace(state, **_run_changes(state, run_event))
-
-
-def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
+def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
     """Return the changed fields of the run."""
+    run_event = event.run_event
     match run_event:
         case Planned() | ArmsAdded():
             return {"plan": _plan_after(state.plan, run_event)}
+        case WorkerSpawned(arm=arm, repeat=repeat):
+            processes = (*state.processes.get(arm, ()), ProcessState(repeat=repeat))
+            return {"processes": {**state.processes, arm: processes}}
+        case ProcessEvent(arm=arm):
+            return {"processes": {**state.processes, arm: _processes_after(state, event)}}
+        case Resumed():
+            return {
+                "processes": {arm: _mark_lost(each) for arm, each in state.processes.items()},
+                "finished": False,
+                "resumed_at": event.at,
+                "measured_on": state.measured_on + state.finished,
+            }
+        case RaceOpened():
+            return _open_group(state, run_event)
         case RaceClosed():
             return {"closed": {**state.closed, run_event.shape: run_event}}
+        case _:
+            return _found_changes(state, run_event)
+
+
+def _found_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
+    """Return the changed fields after an event that is of no process, plan or race."""
+    match run_event:
         case RepetitionStarted():
             return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
         case QuietChecked():
@@ -115,14 +88,31 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
         case MemoryChecked():
             return {"memory_checked": run_event}
         case StartMeasured(arm=arm, start=start):
-            others = [each for each in state.starts.get(arm, ()) if each.way != start.way]
-            return {"starts": {**state.starts, arm: (*others, start)}}
+            starts = [each for each in state.starts.get(arm, ()) if each.way != start.way]
+            return {"starts": {**state.starts, arm: (*starts, start)}}
+        case VariantMeasured(arm=arm, variant=variant):
+            variants = [each for each in state.variants.get(arm, ()) if each.name != variant.name]
+            return {"variants": {**state.variants, arm: (*variants, variant)}}
         case OtherPlatformFound():
             return {"platforms": (*state.platforms, run_event.platform)}
         case Finished():
             return {"finished": True}
         case _:
             return {}
+
+
+def _processes_after(state: RunState, event: LoggedEvent) -> tuple[ProcessState, ...]:
+    """Return the processes of the arm of an event after it."""
+    run_event = event.run_event
+    assert isinstance(run_event, ProcessEvent)  # noqa: S101 - for the type checker
+    processes = list(state.processes[run_event.arm])
+    before = processes[run_event.process]
+    process = msgspec.structs.replace(before, **_process_changes(before, event))
+    if process.failed_with("out-of-memory") and not process.ready:
+        residents = _loaded_arms(state, run_event.arm)
+        process = msgspec.structs.replace(process, residents_at_oom=residents)
+    processes[run_event.process] = process
+    return tuple(processes)
 
 
 def _mark_lost(processes: tuple[ProcessState, ...]) -> tuple[ProcessState, ...]:
@@ -172,21 +162,6 @@ def _loaded_arms(state: RunState, except_arm: str) -> tuple[str, ...]:
     )
 
 
-def _with_processes(state: RunState, arm: str, processes: tuple[ProcessState, ...]) -> RunState:
-    return msgspec.structs.replace(state, processes={**state.processes, arm: processes})
-
-
-def _time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
-    """Return the process with the start of the build that is running."""
-    match event.run_event:
-        case WorkerReported(worker_event=PhaseStarted(phase="build")):
-            return msgspec.structs.replace(process, building_since=event.at)
-        case WorkerReported(worker_event=PhaseStarted() | Built()):
-            return msgspec.structs.replace(process, building_since=None)
-        case _:
-            return process
-
-
 def _kept_type(hint: object) -> object:
     """Return `Built` of `Built | None`, `tuple[Built, ...]` and `dict[Shape, Built]`."""
     arguments = typing.get_args(hint) or (None,)
@@ -200,26 +175,26 @@ FIELDS: dict[object, str] = {
 }
 
 
-def _update_process(process: ProcessState, run_event: ProcessEvent) -> ProcessState:
-    """Return the state of the process after one of its events, or of those of its worker."""
+def _process_changes(process: ProcessState, logged: LoggedEvent) -> dict[str, Any]:
+    """Return the changed fields of a process after one of its events, or of those of its worker."""
+    run_event = logged.run_event
     event = run_event.worker_event if isinstance(run_event, WorkerReported) else run_event
-    changes: dict[str, Any]
     match event:
         case WorkerEnded(outcome=outcome):
-            changes = {"outcome": outcome}
-        case PhaseStarted(phase="new-shapes"):
-            changes = {"phase": "new-shapes", "new_shape_started": event}
+            return {"outcome": outcome}
         case PhaseStarted(phase=phase):
-            changes = {"phase": phase}
+            changes = {"phase": phase, "building_since": logged.at if phase == "build" else None}
+            return {**changes, "new_shape_started": event} if phase == "new-shapes" else changes
         case Ready():
-            changes = {"ready": True}
-        case Created() | Prepared() | FirstReply() | Compared():
-            changes = {}
+            return {"ready": True}
+        case Created() | Prepared() | FirstReply() | Compared() | BusyWhileIdle():
+            return {}
         case MemoryRead():
-            changes = {"warm_memory": process.warm_memory or event, "memory": event}
+            return {"warm_memory": process.warm_memory or event, "memory": event}
+        case Built():
+            return {**_keep(process, event), "building_since": None}
         case _:
-            changes = _keep(process, event)
-    return msgspec.structs.replace(process, **changes)
+            return _keep(process, event)
 
 
 def _keep(process: ProcessState, event: Any) -> dict[str, Any]:  # noqa: ANN401 - each has a field

@@ -5,7 +5,9 @@ All are in one module, because together they are the format of a run's file.
 
 from __future__ import annotations
 
-from typing import Literal
+import functools
+import operator
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -23,6 +25,13 @@ from probes.wire.shape import Amount, Count, Shape
 
 class _RunEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
     """The tag of an event is the name of its class in snake case, as that of a worker's event."""
+
+
+class ProcessEvent(_RunEvent, frozen=True, kw_only=True):
+    """An event of one worker process; `process` counts those of the arm from 0."""
+
+    arm: str
+    process: Count
 
 
 class Planned(_RunEvent, frozen=True, kw_only=True):
@@ -48,23 +57,18 @@ class QuietChecked(_RunEvent, frozen=True, kw_only=True):
     waits: bool = False
 
 
-class WorkerSpawned(_RunEvent, frozen=True, kw_only=True):
+class WorkerSpawned(ProcessEvent, frozen=True, kw_only=True):
     """A worker process of the arm was started.
 
-    `process` counts the arm's processes from 0. `repeat` is 0 for the race and counts its
-    repetitions in fresh processes from 1.
+    `repeat` is 0 for the race and counts its repetitions in fresh processes from 1.
     """
 
-    arm: str
-    process: Count
     repeat: Count = 0
 
 
-class BuildStarted(_RunEvent, frozen=True, kw_only=True):
+class BuildStarted(ProcessEvent, frozen=True, kw_only=True):
     """A worker process begins to build, with processors that no other build uses meanwhile."""
 
-    arm: str
-    process: Count
     #: Number of its processors, and of builds that may run at the same time, this one included.
     processors: int
     builds_at_once: int
@@ -74,22 +78,18 @@ class BuildStarted(_RunEvent, frozen=True, kw_only=True):
     expected_seconds_left: float | None = None
 
 
-class WorkerReported(_RunEvent, frozen=True, kw_only=True):
+class WorkerReported(ProcessEvent, frozen=True, kw_only=True):
     """A worker sent an event."""
 
-    arm: str
-    process: Count
     worker_event: Event
 
 
-class DeviceMemory(_RunEvent, frozen=True, kw_only=True):
+class DeviceMemory(ProcessEvent, frozen=True, kw_only=True):
     """Increase in used device memory since before the worker started, as NVML reports it.
 
     Null where the device reports nothing or a figure that is impossible.
     """
 
-    arm: str
-    process: Count
     #: Peak so far, including builds.
     peak_bytes: Count | None
     #: Peak after the builds, during the warm-up.
@@ -111,15 +111,13 @@ class MemoryChecked(_RunEvent, frozen=True, kw_only=True):
     seen_bytes: Count | None
 
 
-class BusyWhileIdle(_RunEvent, frozen=True, kw_only=True):
+class BusyWhileIdle(ProcessEvent, frozen=True, kw_only=True):
     """A worker used processors while it was idle.
 
     The supervisor pauses the busy processes between the worker's visits, because they would slow
     down the timed worker.
     """
 
-    arm: str
-    process: Count
     #: Number of processors it kept busy.
     processors: float
 
@@ -143,14 +141,12 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     thermal_throttled_share: float | None = None
 
 
-class ConditionsRecorded(_RunEvent, frozen=True, kw_only=True):
+class ConditionsRecorded(ProcessEvent, frozen=True, kw_only=True):
     """The conditions of the arm's last visit.
 
     `unfit` names the limit that they exceed. `discarded` visits are made again.
     """
 
-    arm: str
-    process: Count
     shape: Shape
     round: Count
     conditions: Conditions
@@ -165,24 +161,20 @@ class RepetitionStarted(_RunEvent, frozen=True, kw_only=True):
     arms: tuple[str, ...]
 
 
-class EnergyMeasured(_RunEvent, frozen=True, kw_only=True):
+class EnergyMeasured(ProcessEvent, frozen=True, kw_only=True):
     """Energy that the GPUs used while the arm was called without a pause.
 
     The source is the energy counter of each GPU; null without one.
     """
 
-    arm: str
-    process: Count
     #: For a server, the number of requests at once.
     shape: Shape
     joules: Amount | None
 
 
-class LoadMeasured(_RunEvent, frozen=True, kw_only=True):
+class LoadMeasured(ProcessEvent, frozen=True, kw_only=True):
     """One block of requests to an arm's server."""
 
-    arm: str
-    process: Count
     #: Requests per second that arrived, and the seconds in which they did.
     rate: float
     seconds: Amount
@@ -208,11 +200,9 @@ class VariantMeasured(_RunEvent, frozen=True, kw_only=True):
     variant: Variant
 
 
-class WorkerEnded(_RunEvent, frozen=True, kw_only=True):
+class WorkerEnded(ProcessEvent, frozen=True, kw_only=True):
     """A worker process ended."""
 
-    arm: str
-    process: Count
     outcome: Outcome
 
 
@@ -264,30 +254,14 @@ class Finished(_RunEvent, frozen=True, kw_only=True):
     """All steps of the plan are done."""
 
 
-RunEvent = (
-    Planned
-    | ArmsAdded
-    | QuietChecked
-    | WorkerSpawned
-    | BuildStarted
-    | WorkerReported
-    | DeviceMemory
-    | MemoryChecked
-    | BusyWhileIdle
-    | ConditionsRecorded
-    | RepetitionStarted
-    | EnergyMeasured
-    | LoadMeasured
-    | StartMeasured
-    | VariantMeasured
-    | WorkerEnded
-    | RaceOpened
-    | RaceClosed
-    | ProvisionalAnswer
-    | OtherPlatformFound
-    | Resumed
-    | Finished
-)
+def _kinds(base: type[_RunEvent]) -> list[type[_RunEvent]]:
+    return [each for kind in base.__subclasses__() for each in _kinds(kind)] or [base]
+
+
+if TYPE_CHECKING:
+    RunEvent = _RunEvent
+else:
+    RunEvent = functools.reduce(operator.or_, _kinds(_RunEvent))
 
 
 class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
