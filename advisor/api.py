@@ -45,7 +45,7 @@ from advisor.errors import (
     choose_among,
 )
 from advisor.execute import drafts
-from advisor.execute.absent_gpu import propose_or_answer
+from advisor.execute.drafts import propose_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, progress_lines
 from advisor.report.notebook import Report, format_priorities, reports_errors

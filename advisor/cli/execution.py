@@ -31,7 +31,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     """
     from advisor.decide.decision import decide
     from advisor.execute.execution import drop_refused
-    from advisor.execute.improvement import name_untried
+    from advisor.execute.printed_code import name_untried
     from advisor.report.answer import stop_notice
 
     interruption: InterruptedRunError | None = None

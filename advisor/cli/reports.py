@@ -230,19 +230,19 @@ def verify(
     """
     from advisor.ask.option_values import parse_share
     from advisor.decide.decision import decide
-    from advisor.execute import verification
-    from advisor.report import printed_code
+    from advisor.execute import printed_code
+    from advisor.report.printed_code import compose_pair, render_verification
 
     stored = open_store().find(run)
-    found = verification.verify(
+    found = printed_code.verify(
         stored,
-        functools.partial(printed_code.compose_pair, decide(stored), stored, workflow),
+        functools.partial(compose_pair, decide(stored), stored, workflow),
         tolerance=parse_share("--tolerance", tolerance),
         seconds=seconds,
         context=make_context(),
         tell=print_status,
     )
-    print_document(found, choose_output_format(json=json), printed_code.render_verification)
+    print_document(found, choose_output_format(json=json), render_verification)
     if not found.holds:
         raise typer.Exit(UndecidedError.exit_code if found.result == "undecided" else 1)
 
@@ -263,20 +263,20 @@ def improve(
     The results are stored in the run, without a rank.
     """
     from advisor.decide.decision import decide
-    from advisor.execute import improvement
-    from advisor.report import printed_code
+    from advisor.execute import printed_code
+    from advisor.report.printed_code import compose_pair, render_breaks, render_tried
 
     stored = open_store().find(run)
     answer, context = decide(stored), make_context()
-    compose = functools.partial(printed_code.compose_pair, answer, stored)
-    found = improvement.improve(
+    compose = functools.partial(compose_pair, answer, stored)
+    found = printed_code.improve(
         answer, stored, compose, seconds=seconds, context=context, tell=print_status
     )
     if json:
         print_rows(list(found), list, json=True)
         return
-    arm, causes = improvement.find_breaks(answer)
+    arm, causes = printed_code.find_breaks(answer)
     if causes:
-        print_text(printed_code.render_breaks(answer.titles[arm], causes))
+        print_text(render_breaks(answer.titles[arm], causes))
     for each in found:
-        print_text(printed_code.render_tried(each, answer))
+        print_text(render_tried(each, answer))

@@ -19,8 +19,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.question import Question
 from advisor.errors import UserError
 from advisor.execute import quiet
-from advisor.execute.absent_gpu import propose_or_answer
-from advisor.execute.drafts import DraftRun, create, propose_again
+from advisor.execute.drafts import DraftRun, create, propose_again, propose_or_answer
 from advisor.execute.repetitions import leaders_of
 from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers
