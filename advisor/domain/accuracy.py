@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -57,89 +57,9 @@ def why_unchecked(checked: Checked) -> str:
     return "; ".join(reasons) or "the reason is not known"
 
 
-class ByPrecision(msgspec.Struct, frozen=True, kw_only=True):
-    """A threshold for each tested precision."""
-
-    float64: Factor
-    float32: Factor
-    float16: Factor
-    bfloat16: Factor
-
-
-class IntegerChance(msgspec.Struct, frozen=True, kw_only=True):
-    """How many integers or booleans may differ by chance where eager PyTorch's hardly do."""
-
-    #: Probability that a right program exceeds it.
-    alarm: Share
-    #: The prior: integers that differ and that are the same.
-    differing: Factor
-    same: ByPrecision
-
-
-class ExactRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Largest errors of exact outputs, relative to eager PyTorch's own."""
-
-    eager_times: Factor
-    row_eager_times: Factor
-    #: Eager's error counts as 1 + this / n times as large if it is known from n elements.
-    few_elements: Factor
-    integer_eager_times: Factor
-    typical_eager_times: Factor
-    share_of_rms: ByPrecision
-    row_share: ByPrecision
-    integer_share: ByPrecision
-    integer_chance: IntegerChance
-
-
-class CloseRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Largest errors of close outputs."""
-
-    #: Relative error, or divergence of generated text in nats a token; 0 accepts exact ones only.
-    tolerance: Factor
-    row_times: Factor
-    least_top1: Share
-    #: Classes count as the same if their values differ by at most so many tolerances.
-    tie_times: Factor
-
-
-class RepeatRule(msgspec.Struct, frozen=True, kw_only=True):
-    """How often one input is called again."""
-
-    calls: Annotated[int, msgspec.Meta(ge=2)]
-    most_calls: Annotated[int, msgspec.Meta(ge=2)]
-    seconds: Factor
-    least_calls: Annotated[int, msgspec.Meta(ge=2)]
-    most_seconds: Factor
-    #: Of programs with operators that are known to race.
-    racing_calls: Annotated[int, msgspec.Meta(ge=2)]
-    racing_seconds: Factor
-
-
-class EnvelopeRule(msgspec.Struct, frozen=True, kw_only=True):
-    """How many perturbations show what rounding alone may change, and for how long."""
-
-    seeds: Annotated[int, msgspec.Meta(ge=0)]
-    seconds: Factor
-
-
-class TextRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of generated text: divergences in nats, shares of equal likeliest tokens."""
-
-    exact_divergence: ByPrecision
-    exact_top1: Share
-    close_top1: Share
-    eager_times: ByPrecision
-    gap: ByPrecision
-
-
-class QuantisedRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What the outputs of an arm with quantised weights may differ by before they are broken."""
-
-    tolerance: Factor
-    row_times: Factor
-    least_top1: Share
-    #: Text: by how much the reference may prefer its own token, in nats.
-    gap: Factor
+Threshold: TypeAlias = Annotated[int, msgspec.Meta(ge=0)] | Factor
+#: The thresholds of a table, some by precision; `probes.checking.rules` says what each is.
+Thresholds: TypeAlias = dict[str, Threshold | dict[str, Threshold | dict[str, Threshold]]]
 
 
 #: Class of what an arm loses of a trained model, by its bounds; `worse`: below class C.
@@ -216,20 +136,19 @@ class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True):
     """`accuracy.toml`; its comments explain each threshold."""
 
     source: Annotated[str, msgspec.Meta(min_length=1)]
-    exact: ExactRule
-    close: CloseRule
-    repeats: RepeatRule
-    envelope: EnvelopeRule
-    text: TextRule
-    quantised: QuantisedRule
+    exact: Thresholds
+    close: dict[str, Factor]
+    repeats: Thresholds
+    envelope: Thresholds
+    text: Thresholds
+    quantised: dict[str, Factor]
     losses: LossRule
 
     def with_tolerance(self, tolerance: float | None) -> AccuracyRules:
         """Return the rules with the user's tolerance; unchanged for None."""
         if tolerance is None:
             return self
-        close = msgspec.structs.replace(self.close, tolerance=tolerance)
-        return msgspec.structs.replace(self, close=close)
+        return msgspec.structs.replace(self, close={**self.close, "tolerance": tolerance})
 
     def for_quantised_weights(self) -> AccuracyRules:
         """Return the rules by which an arm with quantised weights is broken or not.
@@ -237,20 +156,9 @@ class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True):
         Its outputs count as close where they are not exact, however `--accuracy` limits native
         arms.
         """
-        rule = self.quantised
-        close = msgspec.structs.replace(
-            self.close,
-            tolerance=rule.tolerance,
-            row_times=rule.row_times,
-            least_top1=rule.least_top1,
-        )
-        gap, none = (
-            ByPrecision(float64=limit, float32=limit, float16=limit, bfloat16=limit)
-            for limit in (rule.gap, 0.0)
-        )
+        gap, close = self.quantised["gap"], {**self.close, **self.quantised}
+        del close["gap"]
         # Text is exact only if its divergence is of eager's size: with random weights every
         # divergence is small.
-        text = msgspec.structs.replace(
-            self.text, exact_divergence=none, close_top1=rule.least_top1, gap=gap
-        )
-        return msgspec.structs.replace(self, close=close, text=text)
+        text = {"exact_divergence": 0.0, "close_top1": close["least_top1"], "gap": gap}
+        return msgspec.structs.replace(self, close=close, text={**self.text, **text})

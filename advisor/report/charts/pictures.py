@@ -68,7 +68,7 @@ def draw(answer: Answer, ranked: Sequence[RankedArm], shapes: Sequence[Shape]) -
         ),
         # These have no intervals.
         build_cost=None if unfit else _build_cost_chart(ranked, marks),
-        accuracy=None if unfit else _accuracy_chart(ranked, marks, rules.close.tolerance),
+        accuracy=None if unfit else _accuracy_chart(ranked, marks, rules.close["tolerance"]),
         weight_map=weight_map(ranked, question.priorities, advice.simplex if advice else {}, marks),
         cascade=cascade_chart(results.portability.applications if results.portability else ()),
     )
