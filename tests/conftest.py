@@ -235,7 +235,7 @@ def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     shutil.copy(FAKES / "rubric" / "workflows.toml", rubric / "workflows.toml")
     presets = (rubric / "presets.toml").read_text()
     for long, short in (
-        ("visit = 120", "visit = 3"),
+        ("measure = 120", "measure = 3"),
         ("measuring_seconds = 120", "measuring_seconds = 4"),
         ("= 40\nnew_", "= 0.4\nnew_"),
         ("\nsample_seconds = 1.0", "\nsample_seconds = 0.01"),

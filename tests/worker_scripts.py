@@ -9,37 +9,23 @@ from typing import Any
 
 import workers
 
-from advisor.domain.catalogue import Deadlines
 from advisor.probing.supervisor import Message, Supervisor
 from advisor.probing.worker_process import Worker
-from probes.wire.outcome import Outcome
+from probes.wire.outcome import Outcome, Phase
 
-DEADLINES = Deadlines(
-    start=10,
-    imports=20,
-    open=30,
-    correctness=50,
-    warmup=60,
-    visit=70,
-    sustain=75,
-    diagnose=76,
-    done=80,
-)
-BUILD_SECONDS = 40
-#: The deadlines by phase.
-SECONDS = {
+DEADLINES: dict[Phase, float] = {
     "start": 10,
     "import": 20,
     "open": 30,
-    "build": 40,
     "correctness": 50,
     "warmup": 60,
     "measure": 70,
     "sustain": 75,
     "diagnose": 76,
-    "new-shapes": 40,
     "done": 80,
 }
+BUILD_SECONDS = 40
+SECONDS = {**DEADLINES, "build": 40, "new-shapes": 40}
 #: Fields of a block.
 BLOCK = {
     "shape": {"batch_size": 1},
@@ -121,7 +107,7 @@ def start(
     if token != "start":
         worker._steps.clear()
     if token not in {"start", ""}:
-        worker.begin(token, DEADLINES, supervisor._clock())
+        worker.begin(token)
     return worker
 
 

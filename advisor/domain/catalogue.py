@@ -13,6 +13,7 @@ from advisor.domain.question import Budget, Dtype, Question
 from advisor.domain.rubric import Guideline, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import EngineMemory, Workflow
+from probes.wire.outcome import Phase
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,20 +72,6 @@ class KnownGpu(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     #: Date of the last check of the source, as 2026-11-21.
     looked_up: str
-
-
-class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds after which the supervisor kills a worker that is still in a phase."""
-
-    start: float
-    imports: float
-    open: float
-    correctness: float
-    warmup: float
-    visit: float
-    sustain: float
-    diagnose: float
-    done: float
 
 
 class VisitQualityLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,7 +169,8 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True):
     default_budget: str
     priorities: dict[str, Preset]
     budgets: dict[str, Budget]
-    deadlines: Deadlines
+    #: Seconds after which a worker that is still in a phase is killed.
+    deadlines: dict[Phase, Annotated[float, msgspec.Meta(gt=0)]]
     guard: VisitQualityLimits
     builds: BuildPresets
     noise: NoisePrior

@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 
 from advisor.domain.accuracy import AccuracyRules
-from advisor.domain.catalogue import Catalogue, Deadlines
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import BASELINE_SNIPPET, REFERENCE, SNIPPET, Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
 from advisor.domain.serving import server_processors
 from probes import protocol
+from probes.wire.outcome import Phase
 
 #: Rules of accuracy that workers do not use.
 UNUSED_RULES = {"source", "quantised", "losses"}
@@ -57,11 +58,10 @@ class RunConfig:
         return self.header.catalogue
 
     @property
-    def deadlines(self) -> Deadlines:
+    def deadlines(self) -> dict[Phase, float]:
         """Seconds of the phases of a worker, with those that the user has set."""
-        deadlines = self.catalogue.presets.deadlines
         own = self.question.max_open_seconds
-        return msgspec.structs.replace(deadlines, open=own or deadlines.open)
+        return {**self.catalogue.presets.deadlines, **({"open": own} if own else {})}
 
     @property
     def threads(self) -> int:

@@ -39,7 +39,7 @@ from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from probes import protocol
-from probes.wire.events import Built, Engagement
+from probes.wire.events import Built, Created, Engagement
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
@@ -101,7 +101,7 @@ class WorkerSession(WorkerPool):
             yield from self.receive(POLL_SECONDS)
             if is_half_taken():
                 for arm in filter(self.is_running, create):
-                    if not self.workers[arm].has_created:
+                    if Created not in self.workers[arm].answers:
                         yield from self.forget(arm)
 
     def compute_reference(self) -> None:
@@ -115,7 +115,7 @@ class WorkerSession(WorkerPool):
         if self.is_running(REFERENCE):
             if not self._computes_reference:
                 self.compute_reference()
-            self.supervisor.go_on([self.workers[REFERENCE]])
+            self.workers[REFERENCE].go_on()
             yield from self.run_until(lambda: not self.is_running(REFERENCE))
 
     def start(

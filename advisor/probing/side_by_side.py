@@ -126,7 +126,8 @@ class SideBySideBuilds:
 
         The workers that have finished wait to warm up. The others are suspended.
         """
-        self._pool.supervisor.go_on(self._workers())
+        for worker in self._workers():
+            worker.go_on()
         while True:
             yield from self._start_builds(choose)
             if not self.running or shall_pause():
@@ -146,11 +147,12 @@ class SideBySideBuilds:
             if len(self.running) < building and self._confines:
                 yield from self._start_builds(choose)
                 self._extend_builds()
-        self._pool.supervisor.suspend(self._workers())
+        for worker in self._workers():
+            worker.suspend()
         # A message that was on its way may say that a build has finished.
         yield from self._pool.receive(0.0)
-        finished = [arm for arm in self.running if self._has_finished(arm)]
-        self._pool.supervisor.go_on([self._pool.workers[arm] for arm in finished])
+        for arm in filter(self._has_finished, self.running):
+            self._pool.workers[arm].go_on()
         self.forget_ended()
 
     @property

@@ -12,12 +12,11 @@ import selectors
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from typing_extensions import Self
 
-from advisor.domain.catalogue import Deadlines
 from advisor.probing.processes import kill_worker
 from advisor.probing.worker_failures import (
     MAX_REASON_CHARS,
@@ -30,7 +29,7 @@ from advisor.probing.worker_process import NEVER, Worker
 from advisor.system import report_unwritable
 from probes import protocol
 from probes.wire.events import Event
-from probes.wire.outcome import Failure, Outcome
+from probes.wire.outcome import Failure, Outcome, Phase
 
 #: A worker that has written its response gets this long to exit by itself.
 EXIT_GRACE_SECONDS = 5.0
@@ -53,7 +52,7 @@ class Supervisor:
 
     def __init__(
         self,
-        deadlines: Deadlines,
+        deadlines: Mapping[Phase, float],
         *,
         clock: Callable[[], float] = time.monotonic,
         monotonic: Callable[[], float] = time.monotonic,
@@ -115,9 +114,11 @@ class Supervisor:
             popen=popen,
             notify_fd=notify_fd,
             pidfd=os.pidfd_open(popen.pid),
+            deadlines=self._deadlines,
+            clock=self._clock,
             max_build_seconds=max_build_seconds,
         )
-        worker.begin("start", self._deadlines, self._clock())
+        worker.begin("start")
         self._workers.append(worker)
         self._selector.register(notify_fd, selectors.EVENT_READ, worker)
         # Subprocesses of the stack may hold the pipe open, so the exit of the worker is watched
@@ -128,7 +129,7 @@ class Supervisor:
     def send(self, worker: Worker, token: str) -> None:
         """Send one token; `poll` reports a worker that has exited."""
         worker.token_sent = self._monotonic()
-        worker.begin(token, self._deadlines, self._clock())
+        worker.begin(token)
         assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):
             worker.popen.stdin.write(f"{token}\n".encode("ascii"))
@@ -152,16 +153,6 @@ class Supervisor:
             worker.outcome = Outcome(timeout_failure(worker))
             yield worker, worker.outcome
 
-    def suspend(self, workers: Iterable[Worker]) -> None:
-        """Stop the processes of `workers` until `go_on`; their deadlines wait meanwhile."""
-        for worker in workers:
-            worker.suspend(self._clock())
-
-    def go_on(self, workers: Iterable[Worker]) -> None:
-        """Let suspended workers continue."""
-        for worker in workers:
-            worker.go_on(self._clock())
-
     def _drain_notifications(self, worker: Worker) -> None:
         """Empty the pipe; stop watching it when the worker has closed it."""
         if worker.notify_fd not in self._selector.get_map():
@@ -182,7 +173,7 @@ class Supervisor:
         try:
             outcome = worker.read_response()
             for event in worker.read_events():
-                worker.apply_event(event, self._deadlines, self._clock())
+                worker.apply_event(event)
                 worker.compare_clock(event, self._monotonic())
                 yield worker, event
         except DAMAGED as problem:

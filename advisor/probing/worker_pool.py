@@ -20,7 +20,7 @@ from advisor.probing.supervisor import MAKE_ROOM, Message, Supervisor
 from advisor.probing.worker_process import Worker
 from advisor.system import report_unwritable
 from probes import protocol
-from probes.wire.events import BlockTimed, Imported
+from probes.wire.events import BlockTimed, Created, Imported, Ready
 from probes.wire.outcome import Failure, Outcome
 
 
@@ -38,7 +38,7 @@ class Standby:
     @property
     def is_busy(self) -> bool:
         """Whether it imports or creates the model."""
-        return not (self.worker.has_created or self.worker.outcome)
+        return Created not in self.worker.answers and self.worker.outcome is None
 
 
 class WorkerPool:
@@ -99,8 +99,9 @@ class WorkerPool:
         for arm, process in arms:
             if arm.id not in self.standbys:
                 self.add_standby(arm, process)
-        workers = [each.worker for each in self.standbys.values() if each.worker.outcome is None]
-        self.supervisor.go_on(workers)
+        for standby in self.standbys.values():
+            if standby.worker.outcome is None:
+                standby.worker.go_on()
 
     def end_standbys(self) -> None:
         for standby in self.standbys.values():
@@ -115,7 +116,7 @@ class WorkerPool:
         if standby.worker.process != process or standby.worker.outcome is not None:
             self.supervisor.kill(standby.worker)
             return None
-        self.supervisor.go_on([standby.worker])
+        standby.worker.go_on()
         return standby
 
     def _start(
@@ -247,7 +248,7 @@ class WorkerPool:
 
     def is_warmed_up(self, arm: str) -> bool:
         """Return whether the arm's last worker has built everything and has warmed up."""
-        return arm in self.workers and self.workers[arm].has_warmed_up
+        return arm in self.workers and Ready in self.workers[arm].answers
 
     def is_ready_or_ended(self, arm: str) -> bool:
         """Return whether the arm's worker has answered the last token, or has ended."""

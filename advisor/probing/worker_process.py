@@ -9,11 +9,11 @@ import math
 import os
 import pathlib
 import subprocess
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import psutil
 
-from advisor.domain.catalogue import Deadlines
 from advisor.domain.wire import decode
 from advisor.probing.processes import continue_processes, suspend_processes
 from advisor.system import open_regular
@@ -128,6 +128,9 @@ class Worker:
     #: Read end of the pipe into which the worker writes a byte after each message.
     notify_fd: int
     pidfd: int
+    #: Seconds of the phases, and a clock that may stop while the run is paused.
+    deadlines: Mapping[Phase, float]
+    clock: Callable[[], float]
     #: Deadline of one build.
     max_build_seconds: float
     build_limit: BuildLimit = NO_LIMIT
@@ -138,24 +141,21 @@ class Worker:
     #: Seconds of all builds so far.
     built_seconds: float = 0.0
     phase: Phase = "start"
-    #: Seconds that the phase may take, and the time by the supervisor's clock when they are over.
+    #: Seconds that the phase may take, and the time by `clock` when they are over.
     phase_seconds: float = NEVER
     deadline: float = NEVER
     events_read_bytes: int = 0
     #: How it ended; None while it runs.
     outcome: Outcome | None = None
-    has_imported: bool = False
-    #: It has created the model and waits for the weights.
-    has_created: bool = False
-    #: It has built everything and waits to warm up.
-    is_prepared: bool = False
-    #: It has answered the last token.
+    #: With which it has answered tokens so far: `Created` waits for the weights, `Prepared` to warm
+    #: up.
+    answers: set[type[Event]] = dataclasses.field(default_factory=set)
+    #: It has answered the last token, after the import and the build.
     is_ready: bool = False
-    has_warmed_up: bool = False
     #: The result of the last visit; None while that is made, and if the worker ended instead.
     last_visit: BlockTimed | None = None
-    #: Seconds of all suspensions so far, the start of the present one by the supervisor's clock,
-    #: and the seconds that its phase had left then.
+    #: Seconds of all suspensions so far, the start of the present one by `clock`, and the
+    #: seconds that its phase had left then.
     suspended_seconds: float = 0.0
     suspended_since: float | None = None
     left_seconds: float = NEVER
@@ -217,7 +217,16 @@ class Worker:
             file.seek(offset)
             return file.read(MAX_POLL_BYTES)
 
-    def begin(self, token: str, deadlines: Deadlines, now: float) -> None:
+    @property
+    def has_imported(self) -> bool:
+        return Imported in self.answers
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it has built everything and waits to warm up."""
+        return Prepared in self.answers and Ready not in self.answers
+
+    def begin(self, token: str) -> None:
         """Expect what the worker does for a token, after what it does for earlier ones."""
         step = STEPS.get(token) or STEPS[token.partition(" ")[0]]
         self.is_ready = False
@@ -226,47 +235,42 @@ class Worker:
         if step.answer or step.phases:
             self._steps.append(step)
         if len(self._steps) <= 1:
-            self._start_step(step, deadlines, now)
+            self._start_step(step)
 
-    def _start_step(self, step: TokenStep, deadlines: Deadlines, now: float) -> None:
+    def _start_step(self, step: TokenStep) -> None:
         self._starts_left = MAX_PHASE_STARTS
-        self.start_phase(step.phase, deadlines, now)
+        self.start_phase(step.phase)
 
-    def start_phase(self, phase: Phase, deadlines: Deadlines, now: float) -> None:
-        """Set the deadline of `phase`, which starts `now`."""
-        seconds = {
-            "start": deadlines.start,
-            "import": deadlines.imports,
-            "open": deadlines.open,
+    def start_phase(self, phase: Phase) -> None:
+        """Set the deadline of `phase`, which starts now."""
+        limits: dict[Phase, float] = {
             "build": min(self.max_build_seconds, self.remaining_build_seconds),
-            "correctness": min(deadlines.correctness, self.correctness_seconds),
-            "warmup": deadlines.warmup,
-            "measure": deadlines.visit,
-            "sustain": deadlines.sustain,
-            "diagnose": deadlines.diagnose,
+            "correctness": min(self.deadlines["correctness"], self.correctness_seconds),
             "new-shapes": min(self.max_build_seconds, self.new_shape_seconds),
-            "done": deadlines.done,
-        }[phase]
-        self.phase, self.phase_seconds = phase, seconds
-        self._allow(seconds, now)
+        }
+        self.phase = phase
+        self.phase_seconds = limits[phase] if phase in limits else self.deadlines[phase]
+        self._allow(self.phase_seconds)
 
-    def _allow(self, seconds: float, now: float) -> None:
+    def _allow(self, seconds: float) -> None:
         """Set the deadline; a suspended worker has all of the seconds left when it goes on."""
         if self.suspended_since is None:
-            self.deadline = now + seconds
+            self.deadline = self.clock() + seconds
         else:
             self.left_seconds = seconds
 
-    def suspend(self, now: float) -> None:
-        """Stop its processes; its deadline waits as well."""
+    def suspend(self) -> None:
+        """Stop its processes until `go_on`; its deadline waits as well."""
+        now = self.clock()
         suspend_processes(self.directory, except_pid=self.popen.pid)
         self.suspended_since, self.left_seconds = now, self.deadline - now
         self.deadline = NEVER
 
-    def go_on(self, now: float) -> None:
+    def go_on(self) -> None:
         """Let its processes continue, and tell it for how long they did not run."""
         if self.suspended_since is None:
             return
+        now = self.clock()
         self.suspended_seconds += now - self.suspended_since
         self.suspended_since = None
         self.deadline = now + self.left_seconds
@@ -278,7 +282,7 @@ class Worker:
                 text.write(repr(self.suspended_seconds))
         continue_processes(self.directory)
 
-    def apply_event(self, event: Event, deadlines: Deadlines, now: float) -> None:
+    def apply_event(self, event: Event) -> None:
         """Raise `ValueError` for an event that does not belong to the token that is executed."""
         step = self._steps[0] if self._steps else WAITING
         if isinstance(event, PhaseStarted):
@@ -286,7 +290,7 @@ class Worker:
             if event.phase not in step.phases or self._starts_left < 0:
                 message = f"the phase {event.phase} does not belong into the phase {self.phase}"
                 raise ValueError(message)
-            self.start_phase(event.phase, deadlines, now)
+            self.start_phase(event.phase)
         elif isinstance(event, Built):
             self.built_seconds += event.seconds
         elif isinstance(event, (Imported, Created, Prepared, Ready, BlockTimed)):
@@ -294,24 +298,15 @@ class Worker:
                 message = f"the event {event.event} does not belong into the phase {self.phase}"
                 raise ValueError(message)
             self._steps.pop(0)
-            self._keep_answer(event)
+            self.answers.add(type(event))
+            if isinstance(event, Ready):
+                self.is_ready = True
+            elif isinstance(event, BlockTimed):
+                self.last_visit = event
             if self._steps:
-                self._start_step(self._steps[0], deadlines, now)
+                self._start_step(self._steps[0])
             else:
-                self._allow(NEVER, now)  # the worker waits for a token
-
-    def _keep_answer(self, event: Event) -> None:
-        if isinstance(event, Imported):
-            self.has_imported = True
-        elif isinstance(event, Created):
-            self.has_created = True
-        elif isinstance(event, Prepared):
-            self.is_prepared = True
-        elif isinstance(event, Ready):
-            self.is_prepared = False
-            self.is_ready = self.has_warmed_up = True
-        elif isinstance(event, BlockTimed):
-            self.last_visit = event
+                self._allow(NEVER)  # the worker waits for a token
 
     def compare_clock(self, event: Event, received: float) -> None:
         """Compare the clock of a visit with ours, which reads `received` now."""

@@ -8,18 +8,19 @@ import json
 import os
 import pathlib
 import sys
+import typing
 
 import msgspec
 
-from advisor.domain.catalogue import Deadlines
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes import protocol
 from probes.wire.events import Imported, Ready
+from probes.wire.outcome import Phase
 
 script, directory = map(pathlib.Path, sys.argv[1:])
 environment = {**os.environ, **json.loads((directory / "environment.json").read_text())}
-deadlines = Deadlines(**dict.fromkeys(Deadlines.__struct_fields__, 600.0))
+deadlines = dict.fromkeys(typing.get_args(Phase), 600.0)
 with Supervisor(deadlines) as supervisor:
     for number, request in enumerate(
         msgspec.json.decode(sys.stdin.buffer.readline(), type=list[protocol.Request])

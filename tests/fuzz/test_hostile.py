@@ -112,8 +112,8 @@ def do(supervisor: Supervisor, worker: Worker, act: str) -> None:
         case "skip":
             processes.skip(worker.directory)
         case "suspend":
-            supervisor.suspend([worker])
-            supervisor.go_on([worker])
+            worker.suspend()
+            worker.go_on()
         case "send":
             supervisor.send(worker, "warm")
         case _:

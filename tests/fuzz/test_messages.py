@@ -15,7 +15,7 @@ import pytest
 import recorded_runs
 from hypothesis import given, note
 from random_inputs import CHANCE, fresh, inputs, mutate, mutate_bytes
-from worker_scripts import BLOCK, BUILD_SECONDS, DEADLINES, SECONDS
+from worker_scripts import BLOCK, BUILD_SECONDS, DEADLINES, SECONDS, Clock
 
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import LoggedEvent, WorkerReported
@@ -49,7 +49,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
 PHASES = [*SECONDS, "queued", "", "\x1b[2J"]
 
 
-def make_worker(directory: pathlib.Path) -> Worker:
+def make_worker(directory: pathlib.Path, clock: Clock) -> Worker:
     """Return a worker without a process, whose messages are in the directory."""
     return Worker(
         arm=ARM,
@@ -58,6 +58,8 @@ def make_worker(directory: pathlib.Path) -> Worker:
         popen=cast("subprocess.Popen[bytes]", None),
         notify_fd=-1,
         pidfd=-1,
+        deadlines=DEADLINES,
+        clock=clock,
         max_build_seconds=BUILD_SECONDS,
     )
 
@@ -72,11 +74,11 @@ def read(directory: pathlib.Path, events: bytes, response: bytes) -> None:
     """Read and fold the messages of a worker, as the advisor does."""
     (directory / protocol.EVENTS).write_bytes(events)
     (directory / protocol.RESPONSE).write_bytes(response)
-    worker = make_worker(directory)
+    worker = make_worker(directory, Clock())
     try:
         received = worker.read_events()
         for event in received:
-            worker.apply_event(event, DEADLINES, 0.0)
+            worker.apply_event(event)
         outcome = worker.read_response()
     except DAMAGED:
         return
@@ -140,34 +142,35 @@ def test_what_does_not_belong_to_its_token_is_refused_and_nothing_else(
         mischief = (place, wrong)
     late = chance.random() < 0.2
     note(f"{steps}, wrong: {mischief}, late: {late}")
-    converse(make_worker(fresh(tmp_path)), steps, mischief, late=late)
+    clock = Clock()
+    converse(make_worker(fresh(tmp_path), clock), clock, steps, mischief, late=late)
 
 
 def converse(
     worker: Worker,
+    clock: Clock,
     steps: list[tuple[str, list[str]]],
     mischief: tuple[int, int] | None,
     *,
     late: bool,
 ) -> None:
     """Send the messages of each token; `late` ones come after all tokens."""
-    now = 0.0
     if late:
         for token, _ in steps:
-            worker.begin(token, DEADLINES, now)
+            worker.begin(token)
     for place, (token, messages) in enumerate(steps):
         if not late:
-            worker.begin(token, DEADLINES, now)
+            worker.begin(token)
         for number, message in enumerate(messages):
-            assert now < worker.deadline <= now + max(SECONDS.values())
-            now += 0.5
-            refused = is_refused(worker, message, now)
+            assert clock.now < worker.deadline <= clock.now + max(SECONDS.values())
+            clock.now += 0.5
+            refused = is_refused(worker, message)
             assert refused == ((place, number) == mischief)
             if refused:
                 return
 
 
-def is_refused(worker: Worker, message: str, now: float) -> bool:
+def is_refused(worker: Worker, message: str) -> bool:
     event = (
         {"event": message, **ANSWERS[message]}
         if message in ANSWERS
@@ -177,7 +180,7 @@ def is_refused(worker: Worker, message: str, now: float) -> bool:
         events.write(json.dumps(event) + "\n")
     try:
         for received in worker.read_events():
-            worker.apply_event(received, DEADLINES, now)
+            worker.apply_event(received)
     except DAMAGED:
         return True
     return False

@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import sys
+import typing
 from collections.abc import Iterator
 
 import psutil
@@ -14,11 +15,10 @@ import workers
 from sessions import expect_failure
 
 from advisor.ask import rubric_files
-from advisor.domain.catalogue import Deadlines
 from advisor.probing import supervisor as supervisor_module
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
-from probes.wire.outcome import FailureStatus, Outcome
+from probes.wire.outcome import FailureStatus, Outcome, Phase
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +71,7 @@ ENDS: dict[str, tuple[str, FailureStatus | None]] = {
 
 
 SIGNALS = {"is killed": "SIGKILL", "crashes": "SIGSEGV"}
-DEADLINES = Deadlines(**dict.fromkeys(Deadlines.__struct_fields__, 60.0))
+DEADLINES: dict[Phase, float] = dict.fromkeys(typing.get_args(Phase), 60.0)
 
 
 def start(supervisor: Supervisor, workflow: pathlib.Path) -> Worker:

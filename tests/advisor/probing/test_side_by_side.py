@@ -172,7 +172,7 @@ def test_workers_of_a_repetition_go_on_importing_when_they_are_told(session: Wor
     start_workers(session)
     session.add_standby(QUICK, 1)
     (waiting,) = (each.worker for each in session.standbys.values())
-    session.supervisor.suspend([waiting])
+    waiting.suspend()
     session.add_standbys([(QUICK, 1), (ALIKE, 1)])
     list(session.run_until(lambda: not any(each.is_busy for each in session.standbys.values())))
     assert [*session.standbys] == [QUICK.id, ALIKE.id]

@@ -9,7 +9,6 @@ import resource
 import signal
 import time
 
-import msgspec
 import pytest
 from sessions import expect_failure
 from worker_scripts import (
@@ -29,7 +28,7 @@ from advisor.probing import worker_failures
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes.wire.events import Engagement, Event, PhaseStarted, Ready
-from probes.wire.outcome import Failure, Outcome
+from probes.wire.outcome import Failure, Outcome, Phase
 from probes.wire.shape import Shape
 
 # Messages
@@ -330,7 +329,7 @@ TOKENS = {
 
 @pytest.mark.parametrize("phase", SECONDS)
 def test_each_phase_has_its_own_deadline(
-    phase: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
+    phase: Phase, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
     source = "" if phase == "start" else f"enter_phase({phase!r})\n"
     worker = start(
@@ -359,7 +358,7 @@ def test_each_phase_has_its_own_deadline(
     ("token", "phase"), [("build", "open"), ("visit 1 1", "measure"), ("stop", "done")]
 )
 def test_a_token_starts_the_deadline_of_its_phase(
-    token: str, phase: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
+    token: str, phase: Phase, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
     worker = start(supervisor, tmp_path, "time.sleep(3600)\n", token="")
     clock.now += 5
@@ -415,14 +414,14 @@ def test_only_the_worker_beyond_its_deadline_is_killed(
 
 
 def test_a_deadline_needs_no_message(tmp_path: pathlib.Path) -> None:
-    with Supervisor(msgspec.structs.replace(DEADLINES, start=0.1)) as supervisor:
+    with Supervisor({**DEADLINES, "start": 0.1}) as supervisor:
         worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
         (outcome,) = messages_until_end(supervisor, worker)
     expect_failure(outcome, "timed-out")
 
 
 def test_a_deadline_may_be_months_away(tmp_path: pathlib.Path) -> None:
-    with Supervisor(msgspec.structs.replace(DEADLINES, imports=3e6)) as supervisor:
+    with Supervisor({**DEADLINES, "import": 3e6}) as supervisor:
         worker = start(
             supervisor,
             tmp_path,
