@@ -8,7 +8,7 @@ import mmap
 import pathlib
 import zipfile
 import zlib
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,7 +40,6 @@ READING_ERRORS = (
     RuntimeError,
     zlib.error,
     zipfile.BadZipFile,
-    msgspec.DecodeError,
 )
 
 
@@ -94,41 +93,25 @@ def read_exported_dimensions(file: pathlib.Path, *, of_examples: bool = False) -
 def read_onnx_dimensions(file: pathlib.Path) -> list[int | None]:
     """Return the first dimension of each input of an ONNX file; None for a free one."""
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        (graph,) = _select(data, [MessageField(0, 0, 0, len(data))], MODEL_GRAPH)
-        initializers = _select(data, [graph], GRAPH_INITIALIZER)
-        weights = _texts(data, initializers, INITIALIZER_NAME)
-        inputs = [
-            _dimensions(data, each)
-            for each in _select(data, [graph], GRAPH_INPUT)
-            if _texts(data, [each], INPUT_NAME).isdisjoint(weights)
-        ]
-        return [_value(data, dimensions[0]) for dimensions in inputs if dimensions]
+        (graph,) = _find(data, MessageField(0, 0, 0, len(data)), MODEL_GRAPH)
+        names = _find(data, graph, GRAPH_INITIALIZER, INITIALIZER_NAME)
+        weights = {data[each.start : each.end] for each in names}
+        first = []
+        for declared in _find(data, graph, GRAPH_INPUT):
+            names = _find(data, declared, INPUT_NAME)
+            dimensions = _find(data, declared, *INPUT_DIMENSIONS)
+            if dimensions and not any(data[each.start : each.end] in weights for each in names):
+                sizes = [each.value for each in _find(data, dimensions[0], DIMENSION_VALUE)]
+                first.append(sizes[0] if sizes else None)
+        return first
 
 
-def _texts(data: mmap.mmap, messages: Iterable[MessageField], number: int) -> set[bytes]:
-    """Return the texts in the fields of the messages that have this number."""
-    return {data[each.start : each.end] for each in _select(data, messages, number)}
-
-
-def _dimensions(data: mmap.mmap, declared: MessageField) -> list[MessageField]:
-    """Return the dimensions of an input."""
-    found: Iterable[MessageField] = [declared]
-    for number in INPUT_DIMENSIONS:
-        found = _select(data, found, number)
-    return list(found)
-
-
-def _value(data: mmap.mmap, dimension: MessageField) -> int | None:
-    """Return the size of a dimension; None for a free one."""
-    return next((each.value for each in _select(data, [dimension], DIMENSION_VALUE)), None)
-
-
-def _select(
-    data: mmap.mmap, messages: Iterable[MessageField], number: int
-) -> Iterator[MessageField]:
-    """Yield the fields of the messages that have this number."""
-    for message in messages:
-        yield from (each for each in _fields(data, message) if each.number == number)
+def _find(data: mmap.mmap, message: MessageField, *numbers: int) -> list[MessageField]:
+    """Return the fields that these numbers of nested fields lead to."""
+    found = [message]
+    for number in numbers:
+        found = [field for each in found for field in _fields(data, each) if field.number == number]
+    return found
 
 
 def _fields(data: mmap.mmap, message: MessageField) -> Iterator[MessageField]:
@@ -173,15 +156,9 @@ def count_in_config(config: Mapping[str, Any], gated_decoders: Container[str]) -
     try:
         if config["model_type"] not in gated_decoders:
             return None
-        hidden, layers, vocabulary = (
-            config["hidden_size"],
-            config["num_hidden_layers"],
-            config["vocab_size"],
-        )
-        heads, feed_forward = (
-            config["num_attention_heads"],
-            3 * hidden * config["intermediate_size"],
-        )
+        hidden, heads = config["hidden_size"], config["num_attention_heads"]
+        layers, vocabulary = config["num_hidden_layers"], config["vocab_size"]
+        feed_forward = 3 * hidden * config["intermediate_size"]
         width = config.get("head_dim") or hidden // heads
         attention = 2 * hidden * width * (heads + (config.get("num_key_value_heads") or heads))
         embeddings = vocabulary * hidden * (1 if config.get("tie_word_embeddings") else 2)
@@ -214,18 +191,14 @@ def _count_in_file(file: pathlib.Path) -> int:
     )
 
 
-DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
-
-
 def check_function(file: pathlib.Path, function: str) -> None:
     """Raise `OptionFileError` for a Python file, which is not executed, without the function.
 
     A name that the file imports or assigns may be one, too.
     """
-    tree = _parse_python(file)
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(_parse_python(file)))
     bound = {node.id for node in nodes if isinstance(node, ast.Name)}
-    bound |= {node.name for node in nodes if isinstance(node, DEFINITIONS)}
+    bound |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     bound |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
     defined = functions_of(file)
     if not {function, "*"} & bound:

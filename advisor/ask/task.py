@@ -72,12 +72,16 @@ def suggest_task(model: str, models: Models) -> Task:
     The model's configuration is looked up in the catalogue and in a local directory.
     """
     shipped = models.configurations.get(model)
-    if shipped is not None:
-        return _task_of(shipped.config)
     try:
-        return _task_of(msgspec.json.decode((pathlib.Path(model) / "config.json").read_bytes()))
+        config = (
+            shipped.config
+            if shipped is not None
+            else msgspec.json.decode((pathlib.Path(model) / "config.json").read_bytes())
+        )
+        names = msgspec.convert(config, Configuration).architectures
     except (OSError, ValueError, RecursionError):
         return FORWARD
+    return "generate" if any(name.endswith(GENERATING_SUFFIXES) for name in names) else FORWARD
 
 
 def check_task(task: Task, model: Model, models: Models) -> None:
@@ -96,16 +100,6 @@ def check_gpus_per_model(count: int, task: Task) -> None:
             f"--gpus-per-model {count} splits the models of servers only",
             "add --task serve with --ttft and --itl, or leave out --gpus-per-model",
         )
-
-
-def _task_of(config: object) -> Task:
-    try:
-        architectures = msgspec.convert(config, Configuration).architectures
-    except msgspec.ValidationError:
-        return FORWARD
-    return (
-        "generate" if any(name.endswith(GENERATING_SUFFIXES) for name in architectures) else FORWARD
-    )
 
 
 SERVE = "serve"
