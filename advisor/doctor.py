@@ -192,8 +192,8 @@ def check_each_gpu(machine: Machine) -> list[Finding]:
         facts += [f"ECC {'on' if gpu.ecc else 'off'}"] if gpu.ecc is not None else []
         facts += [f"{gpu.nvlinks} NVLinks"] if gpu.nvlinks else []
         problems = find_problems(gpu)
-        what = ", ".join(facts) + "".join(f"; {problem}" for problem, _ in problems)
-        fix = "; ".join(step for _, step in problems) or None
+        what = "; ".join([", ".join(facts), *problems])
+        fix = "; ".join(problems.values()) or None
         findings.append(Finding(f"gpu {gpu.index}", "warn" if problems else "ok", what, fix))
     if machine.gpus and machine.gpu_problem:
         fix = "reset or replace the GPU that does not respond"
@@ -201,34 +201,25 @@ def check_each_gpu(machine: Machine) -> list[Finding]:
     return findings
 
 
-def find_problems(gpu: Gpu) -> list[tuple[str, str]]:
+def find_problems(gpu: Gpu) -> dict[str, str]:
     """Return what on the GPU would disturb a measurement, each with the step that fixes it."""
-    problems = []
-    if gpu.processes:
-        problems.append((_describe_processes(gpu), "end them before you measure"))
-    if gpu.mps_processes:
-        problems.append(
-            (
-                "it is shared through MPS",
-                "measure without MPS: other clients share the GPU with the timed calls",
-            )
-        )
-    if gpu.mig:
-        problems.append(
-            (
-                "it is partitioned into MIG instances, which cannot be measured",
-                "disable MIG, or name another GPU with --gpu",
-            )
-        )
-    limit, default = gpu.power_limit_w, gpu.power_limit_default_w
-    if limit and default and limit < default:
-        problems.append(
-            (
-                f"its power is limited to {limit:.0f} W instead of {default:.0f} W",
-                "the results hold for this limit only; nvidia-smi -pl raises it",
-            )
-        )
-    return problems
+    limit, default = gpu.power_limit_w or 0.0, gpu.power_limit_default_w or 0.0
+    found = {
+        _describe_processes(gpu): (gpu.processes, "end them before you measure"),
+        "it is shared through MPS": (
+            gpu.mps_processes,
+            "measure without MPS: other clients share the GPU with the timed calls",
+        ),
+        "it is partitioned into MIG instances, which cannot be measured": (
+            gpu.mig,
+            "disable MIG, or name another GPU with --gpu",
+        ),
+        f"its power is limited to {limit:.0f} W instead of {default:.0f} W": (
+            0 < limit < default,
+            "the results hold for this limit only; nvidia-smi -pl raises it",
+        ),
+    }
+    return {problem: step for problem, (applies, step) in found.items() if applies}
 
 
 def _describe_processes(gpu: Gpu) -> str:

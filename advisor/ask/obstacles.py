@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine, describe_gpus
-from advisor.domain.model import Model, OnnxModel, SyntheticModel, TransformersModel
+from advisor.domain.model import OnnxModel, SyntheticModel, TransformersModel
 from advisor.domain.plan import Excluded, ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.workflow import Workflow
@@ -149,16 +149,11 @@ def gpus_needed(weights: float, gpu: Gpu) -> int:
 
 def weight_bytes(question: Question) -> int | None:
     """Return the bytes of the model's weights; None if they are unknown until it is loaded."""
-    parameters = count_parameters(question.model)
-    size = BYTES_PER_PARAMETER.get(question.dtype)
+    model, size = question.model, BYTES_PER_PARAMETER.get(question.dtype)
+    parameters = model.parameters if isinstance(model, TransformersModel) else None
+    if isinstance(model, SyntheticModel):
+        parameters = count_in_block(model)
     return parameters * size if parameters is not None and size is not None else None
-
-
-def count_parameters(model: Model) -> int | None:
-    """Return the number of the model's weights; None if it is unknown until it is loaded."""
-    if isinstance(model, TransformersModel):
-        return model.parameters
-    return count_in_block(model) if isinstance(model, SyntheticModel) else None
 
 
 def count_in_block(model: SyntheticModel) -> int:
@@ -218,12 +213,11 @@ def version_mismatch(workflow: Workflow, machine: Machine) -> str:
 
 def required_packages(catalogue: Catalogue) -> list[str]:
     """Return the distributions that any workflow requires or accepts."""
-    required = [
-        each.requirements for workflow in catalogue.workflows for each in workflow.environments
-    ]
-    accepted = [
-        requirements for workflow in catalogue.workflows for requirements in workflow.accepts
-    ]
     return sorted(
-        {Requirement(text).name for requirements in [*required, *accepted] for text in requirements}
+        {
+            Requirement(text).name
+            for workflow in catalogue.workflows
+            for texts in (*(each.requirements for each in workflow.environments), *workflow.accepts)
+            for text in texts
+        }
     )

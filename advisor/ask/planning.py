@@ -79,11 +79,11 @@ def _choose_arms(
         use = unsupported_use(workflow, with_weights[0], question)
         reason = f"{with_weights[0].id} does not support {use}"
         return [], [exclude(workflow.id, "unsupported", reason)]
-    chosen = [each for arm in usable if (each := with_quantiser(workflow, arm, machine))]
-    found = {arm.id for arm in chosen}
-    return chosen, [
-        missing_quantiser(workflow, arm, machine) for arm in usable if arm.id not in found
-    ]
+    found = [_with_quantiser(workflow, arm, machine) for arm in usable]
+    return (
+        [each for each in found if isinstance(each, Arm)],
+        [each for each in found if isinstance(each, Excluded)],
+    )
 
 
 def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
@@ -137,8 +137,8 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
     )
 
 
-def with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | None:
-    """Return the arm with the interpreter that writes its checkpoint; None if it is missing.
+def _with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | Excluded:
+    """Return the arm with the interpreter that writes its checkpoint, or why nothing writes it.
 
     It is that of `--python` if it has the packages, else that of the created environment.
     """
@@ -147,15 +147,10 @@ def with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | None
         return arm
     if not missing_packages(environment.requirements, machine):
         return msgspec.structs.replace(arm, quantiser=machine.software.executable)
-    if environment_problem(environment.name, machine) is not None:
-        return None
-    return msgspec.structs.replace(arm, quantiser=machine.environments[environment.name].python)
-
-
-def missing_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Excluded:
-    """Return why nothing writes the arm's checkpoint, and the command that creates what does."""
-    name = workflow.arm_quantiser[arm.option].name
+    name = environment.name
     problem = environment_problem(name, machine)
+    if problem is None:
+        return msgspec.structs.replace(arm, quantiser=machine.environments[name].python)
     reason = f"the environment {name}, which writes its checkpoint, {problem}"
     return exclude(arm.id, "not-installed", reason, f"p3-advisor env create {name}")
 

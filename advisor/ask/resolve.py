@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -170,7 +170,15 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
     name = text or catalogue.presets.default_budget
     if name in budgets:
         return budgets[name]
-    seconds = _budget_seconds(name, budgets)
+    try:
+        seconds = parse_duration("--budget", name)
+    except SizeError as problem:
+        if name[:1].isdigit():
+            raise
+        raise SizeError(
+            f"--budget {name!r} is neither a known name nor a duration",
+            f"{choose_among(name, budgets)} A duration is written 120s or 5min",
+        ) from problem
     default = budgets[catalogue.presets.default_budget]
     return msgspec.structs.replace(
         default,
@@ -181,18 +189,6 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
         open_seconds=min(default.open_seconds, seconds),
         open_share=0.0,
     )
-
-
-def _budget_seconds(text: str, known: Collection[str]) -> float:
-    if text[:1].isdigit():
-        return parse_duration("--budget", text)
-    try:
-        return parse_duration("--budget", text)
-    except SizeError as problem:
-        raise SizeError(
-            f"--budget {text!r} is neither a known name nor a duration",
-            f"{choose_among(text, known)} A duration is written 120s or 5min",
-        ) from problem
 
 
 def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:

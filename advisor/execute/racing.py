@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import NamedTuple
 
 from advisor.decide.race import LOOKS, Race, replay_race
 from advisor.decide.rounds import failed_arms, log_median_seconds, raced_arms
@@ -81,19 +82,15 @@ def measure_visit(
             return
 
 
-@dataclasses.dataclass(frozen=True)
-class RaceDeadline:
-    """When a race must end, in seconds of `clock`."""
+class RaceEnds(NamedTuple):
+    """When a race must end, by its complete rounds."""
 
-    clock: Callable[[], float]
-    #: The end of a race that has `DECIDING_ROUNDS` rounds.
-    deadline: float
-    #: The end of a race that has fewer.
+    #: With `DECIDING_ROUNDS` rounds, and with fewer.
+    decided: float
     last: float
 
-    def is_over(self, rounds: int) -> bool:
-        """Return whether a race with this many complete rounds must end now."""
-        return self.clock() >= (self.deadline if rounds >= DECIDING_ROUNDS else self.last)
+    def after(self, rounds: int) -> float:
+        return self.decided if rounds >= DECIDING_ROUNDS else self.last
 
 
 #: Returns whether there is an answer with what has been measured so far.
@@ -160,16 +157,14 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[Logg
         last = progress.end
         if len(progress.state.groups[shape]) == 1:
             last = min(now + OVERTIME * measuring_seconds, max(last, now + measuring_seconds))
-        deadline = RaceDeadline(
-            progress.clock, now + max(end - now, 0.0) / (len(open_shapes) - index), last
-        )
+        ends = RaceEnds(now + max(end - now, 0.0) / (len(open_shapes) - index), last)
         race = replay_race(progress.state, shape, question)
         all_arms = {arm.id for arm in progress.state.plan.arms}
         waiting = all_arms - failed_arms(progress.state) - built
         # Arms that are not built yet will race together with those that are.
         is_early = bool(waiting) and progress.session.has_memory_headroom()
         may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
-        closed = yield from _run_rounds(progress, race, shape, counts, deadline, may_end)
+        closed = yield from _run_rounds(progress, race, shape, counts, ends, may_end)
         yield recorder.record(closed)
 
 
@@ -216,17 +211,16 @@ def _run_rounds(
     race: Race,
     shape: Shape,
     counts: DiscardCounts,
-    deadline: RaceDeadline,
+    ends: RaceEnds,
     may_end: MayEnd,
 ) -> Generator[LoggedEvent, None, RaceClosed]:
     """Run rounds until the race may end or its deadline has passed; return its end."""
     session = progress.session
     first_round = progress.state.groups[shape][-1].first_round
     while not race.finished and not may_end(race, progress.state):
-        if deadline.is_over(race.rounds):
-            return RaceClosed(
-                shape=shape, reason="the measuring time is spent", cause="out-of-time"
-            )
+        if progress.clock() >= ends.after(race.rounds):
+            reason = "the measuring time is spent"
+            return RaceClosed(shape=shape, reason=reason, cause="out-of-time")
         number = first_round + race.rounds
         for arm in race.next_round():
             if session.is_running(arm):

@@ -34,7 +34,7 @@ from advisor.domain.run_events import Conditions, LoggedEvent, RunEvent, WorkerE
 from advisor.domain.run_state import RunState
 from advisor.errors import MachineUnfitError
 from advisor.execute import execution, racing, remaining
-from advisor.execute.racing import DECIDING_ROUNDS, RaceDeadline, StopRule
+from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
 from advisor.execute.run_in_progress import Recorder
 from advisor.probing.conditions import CpuReading
 from probes.wire.outcome import Failure, Outcome
@@ -44,21 +44,10 @@ CRASHED = Failure("crashed", phase="measure", signal="SIGSEGV", reason="gone")
 TWO_SIZES = builders.question(batch_sizes=(1, 4))
 
 
-@pytest.mark.parametrize(
-    ("now", "rounds", "over"),
-    [
-        (9.0, 0, False),
-        (9.0, DECIDING_ROUNDS + 5, False),
-        (10.0, DECIDING_ROUNDS, True),
-        (10.0, DECIDING_ROUNDS - 1, False),
-        (59.0, 0, False),
-        (60.0, 0, True),
-    ],
-)
-def test_a_race_with_too_few_rounds_gets_overtime_up_to_its_limit(
-    now: float, rounds: int, *, over: bool
-) -> None:
-    assert RaceDeadline(clock=lambda: now, deadline=10.0, last=60.0).is_over(rounds) is over
+def test_a_race_with_too_few_rounds_gets_overtime_up_to_its_limit() -> None:
+    ends = RaceEnds(decided=10.0, last=60.0)
+    found = [ends.after(rounds) for rounds in (0, DECIDING_ROUNDS - 1, DECIDING_ROUNDS)]
+    assert found == [60.0, 60.0, 10.0]
 
 
 class SessionWithFailingBaseline(SimulatedSession):
