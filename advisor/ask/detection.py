@@ -17,11 +17,11 @@ from advisor.cgroups import PROC, Cgroups
 from advisor.domain.machine import (
     Cpu,
     Gpu,
-    GpuProcess,
     Interpreter,
     Machine,
 )
 from advisor.errors import InterpreterError
+from advisor.nvml import Device
 from advisor.system import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 
 #: Runs in the inspected interpreter with its standard library only. It reads torch's version file
@@ -140,11 +140,6 @@ def detect_interpreter(
         ) from problem
 
 
-MILLI = 1e-3
-#: NVLinks that a GPU has at most.
-MAX_NVLINKS = 18
-
-
 def detect_gpus() -> tuple[tuple[Gpu, ...], str | None]:
     """Return the readable NVIDIA GPUs, and the error of the library or of the other GPUs."""
     try:
@@ -183,7 +178,7 @@ def _read_gpu(library: Any, index: int) -> Gpu:  # noqa: ANN401 - pynvml is unty
     memory = library.nvmlDeviceGetMemoryInfo(handle)
     major, minor = library.nvmlDeviceGetCudaComputeCapability(handle)
     cuda = library.nvmlSystemGetCudaDriverVersion_v2()
-    device = DeviceReader(library, handle)
+    device = Device(library, lambda: handle)
     return Gpu(
         index=index,
         uuid=_decode(library.nvmlDeviceGetUUID(handle)),
@@ -206,62 +201,6 @@ def _read_gpu(library: Any, index: int) -> Gpu:  # noqa: ANN401 - pynvml is unty
         processes=device.processes("nvmlDeviceGetComputeRunningProcesses"),
         mps_processes=len(device.processes("nvmlDeviceGetMPSComputeRunningProcesses")),
     )
-
-
-class DeviceReader:
-    """Reads properties of one GPU; an unsupported property is None."""
-
-    def __init__(self, library: Any, handle: Any) -> None:  # noqa: ANN401 - pynvml is untyped
-        self._library = library
-        self._handle = handle
-
-    def call(self, function: str, *arguments: int) -> Any:  # noqa: ANN401 - pynvml is untyped
-        try:
-            return getattr(self._library, function)(self._handle, *arguments)
-        except (self._library.NVMLError, AttributeError):
-            return None
-
-    def number(self, function: str, constant: str | None = None) -> int | None:
-        """Return a number; `constant` is the name of the pynvml constant to pass."""
-        arguments = (getattr(self._library, constant, None),) if constant else ()
-        value = None if None in arguments else self.call(function, *arguments)
-        return int(value) if value is not None else None
-
-    def watts(self, function: str) -> float | None:
-        """Return the watts of a function that returns milliwatts."""
-        value = self.call(function)
-        return value * MILLI if value is not None else None
-
-    def current_flag(self, function: str) -> bool | None:
-        """Return the current state of a function that may return current and pending state."""
-        value = self.call(function)
-        current = value[0] if isinstance(value, (list, tuple)) else value
-        return bool(current) if current is not None else None
-
-    def count_active_nvlinks(self) -> int | None:
-        """Return the number of active NVLinks; None for a GPU without NVLink."""
-        states = [self.call("nvmlDeviceGetNvLinkState", link) for link in range(MAX_NVLINKS)]
-        known = [state for state in states if state is not None]
-        return sum(map(bool, known)) if known else None
-
-    def processes(self, function: str) -> tuple[GpuProcess, ...]:
-        """Return the processes on the GPU.
-
-        In a container the process ids are those of the host, and names cannot be looked up.
-        """
-        return tuple(
-            GpuProcess(
-                pid=process.pid, memory_bytes=process.usedGpuMemory, name=_process_name(process.pid)
-            )
-            for process in self.call(function) or ()
-        )
-
-
-def _process_name(pid: int) -> str | None:
-    try:
-        return str(psutil.Process(pid).name())
-    except psutil.Error:
-        return None
 
 
 def _decode(value: str | bytes) -> str:

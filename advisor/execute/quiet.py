@@ -6,7 +6,6 @@ The limits are in `rubric/presets.toml`.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import itertools
 import os
 import statistics
@@ -16,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 import psutil
 
-from advisor.ask.detection import DeviceReader
 from advisor.context import Context
 from advisor.domain.catalogue import QuietLimits
 from advisor.domain.machine import (
@@ -27,6 +25,7 @@ from advisor.domain.machine import (
     QuietProblem,
 )
 from advisor.domain.run_events import QuietChecked
+from advisor.nvml import Device
 
 #: NVML reports how busy a GPU was over the last sixth of a second or the last second.
 GPU_SAMPLE_SECONDS = 0.25
@@ -70,8 +69,7 @@ class ActivityReader:
     ) -> None:
         """Open the GPUs with these UUIDs."""
         self._usable, self._cpu_seconds = usable_processors, cpu_seconds
-        opened = [_open_gpu(gpu, nvml or importlib.import_module("pynvml")) for gpu in gpus]
-        self._gpus = [gpu for gpu in opened if gpu is not None]
+        self._gpus = [Device.of(gpu, nvml) for gpu in gpus]
 
     def read(
         self, seconds: float, clock: Callable[[], float], sleep: Callable[[float], None]
@@ -121,14 +119,6 @@ class ActivityReader:
         """Return what NVML reports of each GPU that reports it."""
         found = [gpu.number(function, *constants) for gpu in self._gpus]
         return [each for each in found if each is not None]
-
-
-def _open_gpu(uuid: str, library: Any) -> DeviceReader | None:  # noqa: ANN401 - as above
-    try:
-        library.nvmlInit()
-        return DeviceReader(library, library.nvmlDeviceGetHandleByUUID(uuid))
-    except library.NVMLError:
-        return None
 
 
 #: Observes the machine for some seconds.

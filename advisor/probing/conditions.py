@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import importlib
 import pathlib
 import statistics
 import time
@@ -22,9 +21,10 @@ import msgspec
 from advisor.cgroups import PROC, Cgroups
 from advisor.domain.machine import THROTTLE_BITS
 from advisor.domain.run_events import Conditions
+from advisor.nvml import MILLI, Device
 from advisor.probing.device_memory import increase, repeating
 
-NANOSECONDS, MILLI = 1e-9, 1e-3
+NANOSECONDS = 1e-9
 PERIOD_SECONDS = 0.1
 #: Samples of ten minutes.
 MAX_SAMPLES = 6000
@@ -58,13 +58,11 @@ class GpuMonitor:
     """
 
     def __init__(self, uuid: str, nvml: Any | None = None) -> None:  # noqa: ANN401 - the module pynvml, or a fake
-        self._nvml = nvml or importlib.import_module("pynvml")
-        self._nvml.nvmlInit()
-        self._handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
+        self._device = Device.of(uuid, nvml)
         self._samples: collections.deque[GpuSample] = collections.deque(maxlen=MAX_SAMPLES)
         #: Default application clock; None on a GPU without one.
-        self.default_sm_clock_mhz: int | None = self._query(
-            "nvmlDeviceGetDefaultApplicationsClock", self._nvml.NVML_CLOCK_SM
+        self.default_sm_clock_mhz = self._device.number(
+            "nvmlDeviceGetDefaultApplicationsClock", "NVML_CLOCK_SM"
         )
 
     @contextlib.contextmanager
@@ -75,13 +73,13 @@ class GpuMonitor:
     def sample(self) -> GpuSample:
         return GpuSample(
             at=time.monotonic(),
-            sm_clock_mhz=self._query("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_SM),
-            clock_event_bits=self._query("nvmlDeviceGetCurrentClocksThrottleReasons") or 0,
+            sm_clock_mhz=self._device.number("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"),
+            clock_event_bits=self._device.number("nvmlDeviceGetCurrentClocksThrottleReasons") or 0,
         )
 
     def energy_joules(self) -> float | None:
         """Return the energy used since the driver was loaded; None where the GPU has no counter."""
-        millijoules = self._query("nvmlDeviceGetTotalEnergyConsumption")
+        millijoules = self._device.number("nvmlDeviceGetTotalEnergyConsumption")
         return millijoules * MILLI if millijoules is not None else None
 
     def between(self, start: float, end: float) -> list[GpuSample]:
@@ -89,13 +87,6 @@ class GpuMonitor:
         return [sample for sample in list(self._samples) if start <= sample.at <= end] or [
             self.sample()
         ]
-
-    def _query(self, function: str, *arguments: Any) -> int | None:  # noqa: ANN401 - NVML's constants
-        """Return NVML's answer; None where it has none for this GPU."""
-        try:
-            return int(getattr(self._nvml, function)(self._handle, *arguments))
-        except self._nvml.NVMLError:
-            return None
 
 
 class ConditionsMonitor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
 import pathlib
 import threading
 import time
@@ -16,6 +15,7 @@ from typing_extensions import Self
 
 from advisor.cgroups import PROC, Cgroups
 from advisor.domain.run_events import DeviceMemory, RunEvent, WorkerReported
+from advisor.nvml import Device
 from probes.wire.events import MemoryRead
 
 PERIOD_SECONDS = 0.02
@@ -51,17 +51,14 @@ class DeviceMemoryMonitor:
     """
 
     def __init__(self, uuids: Sequence[str], nvml: Any | None = None) -> None:  # noqa: ANN401 - the module pynvml, or a fake
-        self._nvml = nvml or importlib.import_module("pynvml")
-        self._nvml.nvmlInit()
-        self._handles = [self._nvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
+        self._devices = [Device.of(uuid, nvml) for uuid in uuids]
         #: Memory of all devices; None until NVML has answered once.
         self.total_bytes: int | None = None
 
     def used_bytes(self) -> int | None:
         """Return the bytes that all processes use now; None if NVML fails or returns nonsense."""
-        try:
-            each = [self._nvml.nvmlDeviceGetMemoryInfo(handle) for handle in self._handles]
-        except self._nvml.NVMLError:
+        each = [device.call("nvmlDeviceGetMemoryInfo") for device in self._devices]
+        if None in each:
             return None
         used = sum(int(memory.used) for memory in each)
         self.total_bytes = sum(int(memory.total) for memory in each)
