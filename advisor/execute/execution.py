@@ -14,7 +14,6 @@ from advisor.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.rounds import can_go_on, find_failure
 from advisor.domain.answer import Answer, AnswerSummary
-from advisor.domain.question import Question
 from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import (
@@ -204,7 +203,7 @@ def _race_groups(
     session, recorder, header = progress.session, progress.recorder, progress.header
     question = header.question
     while True:
-        before = _race_progress(recorder.state, question)
+        before = recorder.state
         yield from building.build_group(progress, builds)
         if race_pause.is_over(progress):
             yield from building.end_builds(progress, builds)
@@ -213,16 +212,19 @@ def _race_groups(
             yield from recorder.record_each(added)
         yield from racing.race_shapes(progress, functools.partial(has_answer, header))
         waiting = remaining.waiting_arms(recorder.state, question)
-        has_progress = builds.running or _race_progress(recorder.state, question) != before
+        has_raced = _races(recorder.state) != _races(before)
+        has_progress = (
+            has_raced or builds.running or waiting != remaining.waiting_arms(before, question)
+        )
+        answer = evaluate(header, recorder.state)
+        if has_raced and answer.recommendation is not None:
+            yield recorder.record(answer_so_far(answer, recorder.state))
         if (
             not waiting
             or not has_progress
             or not session.is_running(recorder.state.plan.baseline.id)
         ):
             return
-        answer = evaluate(header, recorder.state)
-        if answer.recommendation is not None:
-            yield recorder.record(answer_so_far(answer, recorder.state))
         hopeless = build_queue.arms_that_cannot_lead(answer, header.catalogue)
         yield from building.drop_unbuilt(progress, builds, hopeless)
         if not session.has_memory_headroom() or waiting & remaining.oom_beside_others(
@@ -231,9 +233,9 @@ def _race_groups(
             yield from post_race.free_memory(progress)
 
 
-def _race_progress(state: RunState, question: Question) -> tuple[object, ...]:
-    """Return a value that differs as soon as a race was opened or closed or an arm has raced."""
-    return state.groups, state.closed, remaining.waiting_arms(state, question)
+def _races(state: RunState) -> tuple[object, object]:
+    """Return a value that differs as soon as a race was opened or closed."""
+    return state.groups, state.closed
 
 
 def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:

@@ -31,7 +31,14 @@ from advisor.domain.plan import Plan
 from advisor.domain.question import Budget, Question
 from advisor.domain.recommendation import DecisionWord
 from advisor.domain.results import ScoredArm
-from advisor.domain.run_events import LoggedEvent, RepetitionStarted, WorkerEnded, WorkerSpawned
+from advisor.domain.run_events import (
+    LoggedEvent,
+    ProvisionalAnswer,
+    RaceClosed,
+    RepetitionStarted,
+    WorkerEnded,
+    WorkerSpawned,
+)
 from advisor.domain.run_state import RunState
 from advisor.execute import repetitions
 from advisor.execute.repetitions import excluded_by_declaration, leaders_of
@@ -78,6 +85,11 @@ def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(measured: 
         ]
         assert spawned == list(repetition.arms)
     assert measured.answer.results.repeats == 2
+
+
+def test_the_answer_of_the_race_precedes_the_repetitions(measured: Measured) -> None:
+    kinds = [type(event.run_event) for event in measured.events]
+    assert kinds.index(RaceClosed) < kinds.index(ProvisionalAnswer) < kinds.index(RepetitionStarted)
 
 
 def test_every_repeated_arm_makes_a_visit_in_each_round(measured: Measured) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import builders
+import built_answers
 import pytest
 
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
     DeviceMemory,
     Finished,
     Planned,
+    ProvisionalAnswer,
     RaceClosed,
     RaceOpened,
     Resumed,
@@ -88,3 +91,11 @@ def test_slow_steps_and_results_have_a_line(run_event: RunEvent, line: str) -> N
 )
 def test_other_events_have_no_line(run_event: RunEvent) -> None:
     assert render(run_event) is None
+
+
+@pytest.mark.parametrize(("waiting", "count"), [((), 0), (("one",), 1), (("one", "two"), 2)])
+def test_the_answer_so_far_counts_the_arms_that_wait(waiting: tuple[str, ...], count: int) -> None:
+    answer = AnswerSummary.of(built_answers.answer())
+    line = render(ProvisionalAnswer(answer=answer, waiting=waiting))
+    assert line is not None
+    assert (str(answer.arm) in line, str(count) in line.split("; ")[-1]) == (True, count > 0)
