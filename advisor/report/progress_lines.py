@@ -104,6 +104,6 @@ def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
             speed = (
                 speed_or_range(answer.speedup, unfit=not answer.fit) if answer.speedup else MISSING
             )
-            arms = "1 arm" if len(waiting) == 1 else f"{len(waiting)} arms"
-            left = f"{arms} to be built" if waiting else "the leaders are measured further"
+            unbuilt = "1 arm" if len(waiting) == 1 else f"{len(waiting)} arms"
+            left = f"{unbuilt} to be built" if waiting else "the leaders are measured further"
             return f"so far: {answer.arm}, {speed} the baseline; {left}"
