@@ -5,9 +5,9 @@ A limit of a parent applies to its children, so every group up to the root count
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
 PROC = pathlib.Path("/proc")
 NANOSECONDS, MICROSECONDS = 1e-9, 1e-6
@@ -65,21 +65,16 @@ class Cgroups:
 
     def _memory_limits(self) -> Iterator[tuple[pathlib.Path, int]]:
         for group in self._memory:
-            limits = _read_words(group / "memory.max") or _read_words(
-                group / "memory.limit_in_bytes"
-            )
-            for limit in limits:
-                if limit not in UNLIMITED:
-                    yield group, int(limit)
+            for name in ("memory.max", "memory.limit_in_bytes"):
+                limits = set(_read_words(group / name)) - UNLIMITED
+                yield from ((group, int(limit)) for limit in limits)
 
 
-@dataclasses.dataclass(frozen=True)
-class Mount:
-    """One line of `/proc/self/mountinfo`."""
+class Mount(NamedTuple):
+    """One line of `/proc/self/mountinfo`; `root` is the directory of the file system."""
 
     filesystem: str
     options: list[str]
-    #: The directory of the file system that is mounted.
     root: pathlib.PurePosixPath
     mount_point: pathlib.Path
 
@@ -116,13 +111,9 @@ def _read_mounts(proc: pathlib.Path) -> Iterator[Mount]:
     for line in _read_lines(proc / "self" / "mountinfo"):
         mount, _, source = line.partition(" - ")
         filesystem, _, options = source.split(" ", 2)
-        root, mount_point = mount.split(" ")[3:5]
-        yield Mount(
-            filesystem=filesystem,
-            options=options.split(","),
-            root=pathlib.PurePosixPath(root),
-            mount_point=pathlib.Path(mount_point),
-        )
+        root, place = mount.split(" ")[3:5]
+        root_path, mount_point = pathlib.PurePosixPath(root), pathlib.Path(place)
+        yield Mount(filesystem, options.split(","), root_path, mount_point)
 
 
 def _used_bytes(group: pathlib.Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import pathlib
@@ -146,23 +147,17 @@ def detect_gpus() -> tuple[tuple[Gpu, ...], str | None]:
         import pynvml  # noqa: PLC0415 - not needed by commands that do not inspect the machine
     except ImportError as problem:
         return (), f"the Python package nvidia-ml-py is missing: {problem}"
+    found: list[Gpu | str] = []
     try:
         pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
+        found += [_read_gpu_or_error(pynvml, index) for index in range(count)]
     except pynvml.NVMLError as problem:
-        return (), str(problem)
-    try:
-        return _read_all(pynvml)
-    except pynvml.NVMLError as problem:
-        return (), str(problem)
-    finally:
+        found.append(str(problem))
+    with contextlib.suppress(pynvml.NVMLError):
         pynvml.nvmlShutdown()
-
-
-def _read_all(library: Any) -> tuple[tuple[Gpu, ...], str | None]:  # noqa: ANN401 - pynvml is untyped
-    results = [_read_gpu_or_error(library, index) for index in range(library.nvmlDeviceGetCount())]
-    gpus = tuple(result for result in results if isinstance(result, Gpu))
-    errors = [result for result in results if isinstance(result, str)]
-    return gpus, "; ".join(errors) or None
+    problems = "; ".join(each for each in found if isinstance(each, str))
+    return tuple(each for each in found if isinstance(each, Gpu)), problems or None
 
 
 def _read_gpu_or_error(library: Any, index: int) -> Gpu | str:  # noqa: ANN401 - pynvml is untyped

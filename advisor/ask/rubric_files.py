@@ -112,16 +112,21 @@ def _environments(
     """Return the fields of an entry that name environments, with their tables."""
 
     def find(named: object) -> object:
-        return find_environment(file, id_, named, tables)
+        if isinstance(named, dict):
+            return {"name": id_, **named} if named.get("kind") == "own" else named
+        if isinstance(named, str) and named in tables:
+            return {"name": named, **tables[named]}
+        raise CatalogueError(
+            f"{file}: workflow.{id_}: unknown environment {named!r}",
+            "add a table [environment.NAME]",
+        )
 
-    return {
-        "environment": find(entry.get("environment")),
-        "environment_on": {
-            key: find(each) for key, each in entry.get("environment_on", {}).items()
-        },
-        "load_generator": find(entry["load_generator"]) if "load_generator" in entry else None,
-        "arm_quantiser": {key: find(each) for key, each in entry.get("arm_quantiser", {}).items()},
+    by_key = {
+        field: {key: find(each) for key, each in entry.get(field, {}).items()}
+        for field in ("environment_on", "arm_quantiser")
     }
+    generator = find(entry["load_generator"]) if "load_generator" in entry else None
+    return {"environment": find(entry.get("environment")), "load_generator": generator, **by_key}
 
 
 def _with_integration(workflow: Workflow, integration: Integration | None) -> Workflow:
@@ -133,20 +138,6 @@ def _with_integration(workflow: Workflow, integration: Integration | None) -> Wo
     )
     declared = msgspec.structs.replace(workflow.declared, lines_changed=counted)
     return msgspec.structs.replace(workflow, integration=integration, declared=declared)
-
-
-def find_environment(
-    file: pathlib.Path, workflow: str, entry: object, tables: Mapping[str, dict[str, Any]]
-) -> object:
-    """Return the environment that an entry contains, or the one of `tables` that it names."""
-    if isinstance(entry, dict):
-        return {"name": workflow, **entry} if entry.get("kind") == "own" else entry
-    if isinstance(entry, str) and entry in tables:
-        return {"name": entry, **tables[entry]}
-    raise CatalogueError(
-        f"{file}: workflow.{workflow}: unknown environment {entry!r}",
-        "add a table [environment.NAME]",
-    )
 
 
 def probe_file(workflow: str) -> str:

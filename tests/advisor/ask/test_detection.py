@@ -115,7 +115,7 @@ def test_a_failing_library_gives_no_gpus_and_is_shut_down(fails: str, install: A
     found, problem = detection.detect_gpus()
     assert found == ()
     assert str(problem).endswith(f"{fails} failed")
-    assert library.calls.count("nvmlShutdown") == (fails != "nvmlInit")
+    assert library.calls.count("nvmlShutdown") == 1
 
 
 def test_a_machine_without_gpus_has_no_gpu_problem(install: Any) -> None:
