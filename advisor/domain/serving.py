@@ -87,11 +87,11 @@ class ServedRequest(msgspec.Struct, frozen=True, kw_only=True):
     at: Amount
     late: Amount
     #: From when it was to be sent to its first token, and to its end.
-    ttft: Amount | None
-    seconds: Amount | None
+    ttft: Amount | None = None
+    seconds: Amount | None = None
     #: Mean time between its later tokens.
-    itl: Amount | None
-    output_tokens: Count
+    itl: Amount | None = None
+    output_tokens: Count = 0
     #: Why it failed; null for an answer of the length that was asked for.
     failure: str | None = None
 

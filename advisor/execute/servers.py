@@ -167,15 +167,7 @@ class ServerLoad:
         count = generator_processors(len(usable), rules.generator_share)
         #: The processors that the load generator leaves to the server.
         self._server_processors, generator = divide_processors(usable, count)
-        self._generator = LoadGenerator(
-            python=generator_python,
-            watchdog=config.probes_directory / "runtime" / "watchdog_script.py",
-            processors=generator,
-            environment=config.environment,
-            directory=config.scratch_directory / "load",
-            rules=rules,
-            seed=config.question.seed,
-        )
+        self._generator = LoadGenerator(config, generator_python, generator)
         self._limits = BlockLimits(
             seconds=rules.seconds_of_block(config.question.budget.name, load.ttft_seconds),
             least=rules.least_requests(load.share),

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.serving import ServedRequest, ServingRules
+from advisor.domain.serving import ServedRequest
 from advisor.probing.environments.variables import NO_TELEMETRY, without_python_paths
 from advisor.probing.processes import kill_worker
 from advisor.probing.request_blocks import (
@@ -30,6 +30,7 @@ from advisor.probing.request_blocks import (
     random_prompt,
     read_records,
 )
+from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import MAKE_ROOM
 from advisor.system import SAFE_PATH, report_unwritable
 from probes import protocol
@@ -49,16 +50,14 @@ BOX = " \t─│╭╮╰╯━┃┏┓┗┛"
 class LoadGenerator:
     """AIPerf as one run uses it."""
 
+    config: RunConfig
     #: Interpreter of AIPerf's environment.
     python: str
-    #: Script that runs another one under a watchdog.
-    watchdog: pathlib.Path
     processors: Collection[int]
-    environment: Mapping[str, str]
-    #: Holds a directory for each start.
-    directory: pathlib.Path
-    rules: ServingRules
-    seed: int
+
+    @property
+    def _request_seconds(self) -> float:
+        return self.config.catalogue.serving.request_seconds
 
     def send(
         self, server: Serving, blocks: Sequence[PlannedBlock], gap_seconds: float
@@ -71,9 +70,9 @@ class LoadGenerator:
         starts = list(
             itertools.accumulate((block.seconds + gap_seconds for block in blocks), initial=0.0)
         )
-        number = len(list(self.directory.glob("*"))) if self.directory.is_dir() else 0
-        directory = self.directory / str(number)
-        with report_unwritable(self.directory, MAKE_ROOM):
+        folder = self.config.scratch_directory / "load"  # one for each start
+        directory = folder / str(len(list(folder.glob("*"))))
+        with report_unwritable(folder, MAKE_ROOM):
             directory.mkdir(parents=True)
             (directory / TRACE).write_bytes(b"\n".join(self._trace(server, blocks, starts)) + b"\n")
         with contextlib.ExitStack() as cleanup:
@@ -93,7 +92,7 @@ class LoadGenerator:
         self, server: Serving, blocks: Sequence[PlannedBlock], starts: Sequence[float]
     ) -> Iterator[bytes]:
         """Yield a line for each request, with its number as the id of its conversation."""
-        stream = random.Random(f"{self.seed}/prompts")  # noqa: S311 - a trace, not a secret
+        stream = random.Random(f"{self.config.question.seed}/prompts")  # noqa: S311 - a trace, not a secret
         numbers = itertools.count()
         for block, start in zip(blocks, starts, strict=False):
             for request in block.requests:
@@ -115,7 +114,7 @@ class LoadGenerator:
             "tokenizer": server.tokenizer,
             "input-file": str(directory / TRACE),
             "custom-dataset-type": "mooncake_trace",
-            "request-timeout-seconds": f"{self.rules.request_seconds:g}",
+            "request-timeout-seconds": f"{self._request_seconds:g}",
             "export-level": "records",
             "artifact-dir": str(directory / "out"),
             # Some servers close connections that wait for the next request.
@@ -123,7 +122,7 @@ class LoadGenerator:
             "workers-max": str(len(self.processors)),
             "record-processors": "1",
             "ui": "none",
-            "random-seed": str(self.seed % 2**32),
+            "random-seed": str(self.config.question.seed % 2**32),
         }
         flags = [
             "--streaming",
@@ -143,8 +142,9 @@ class LoadGenerator:
         self, server: Serving, directory: pathlib.Path, temporary: str, seconds: float
     ) -> None:
         """Run AIPerf until it has exported its records; raise `GeneratorError` if it does not."""
-        limit = seconds + self.rules.request_seconds + START_SECONDS
-        watchdog = [self.python, "-I", "-S", str(self.watchdog)]
+        limit = seconds + self._request_seconds + START_SECONDS
+        script = self.config.probes_directory / "runtime" / "watchdog_script.py"
+        watchdog = [self.python, "-I", "-S", str(script)]
         with (directory / LOG).open("wb") as log:
             popen = subprocess.Popen(  # noqa: S603 - an argument list, no shell
                 [*watchdog, "-m", "aiperf", "profile", *self._arguments(server, directory)],
@@ -152,7 +152,7 @@ class LoadGenerator:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env=generator_variables(self.environment, directory, temporary),
+                env=generator_variables(self.config.environment, directory, temporary),
                 start_new_session=True,
             )
         with contextlib.suppress(ProcessLookupError):

@@ -137,15 +137,18 @@ def assign_records(
 
 def _served(record: Record | None, at: float, late: float) -> ServedRequest:
     """Return one request; the time that it was sent too late counts as waiting."""
+    tokens, ttft, whole, itl = 0, None, None, None
     if record is None:
-        return _failed(at, late, "it was not answered before the load generator ended")
-    if record.error is not None:
-        return _failed(at, late, str(record.error.get("message") or record.error)[:200])
-    tokens = int(record.figure("output_sequence_length") or 0)
-    ttft, whole = record.figure("time_to_first_token"), record.figure("request_latency")
-    itl = record.figure("inter_token_latency")
+        failure = "it was not answered before the load generator ended"
+    elif record.error is not None:
+        failure = str(record.error.get("message") or record.error)[:200]
+    else:
+        failure = "its answer has no tokens"
+        tokens = int(record.figure("output_sequence_length") or 0)
+        ttft, whole = record.figure("time_to_first_token"), record.figure("request_latency")
+        itl = record.figure("inter_token_latency")
     if ttft is None or whole is None or tokens == 0:
-        return _failed(at, late, "its answer has no tokens")
+        return ServedRequest(at=at, late=late, failure=failure)
     return ServedRequest(
         at=at,
         late=late,
@@ -153,10 +156,4 @@ def _served(record: Record | None, at: float, late: float) -> ServedRequest:
         seconds=late + whole * MILLI,
         itl=None if itl is None else itl * MILLI,
         output_tokens=tokens,
-    )
-
-
-def _failed(at: float, late: float, why: str) -> ServedRequest:
-    return ServedRequest(
-        at=at, late=late, ttft=None, seconds=None, itl=None, output_tokens=0, failure=why
     )
