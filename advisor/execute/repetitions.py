@@ -84,9 +84,10 @@ def seconds_while_open(question: Question, state: RunState) -> float:
 def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iterator[LoggedEvent]:
     """Measure the leaders again in fresh processes, most of which start with warm caches.
 
-    No repetition begins after the end of the run. Those of the budget come first. Further ones
-    follow while the decision is OPEN and its seconds for open decisions hold as many as would
-    settle it. `is_further` asks for one more than there are.
+    No repetition begins after the end of the run, and builds that have not ended by then are
+    stopped. The repetitions of the budget come first. Further ones follow while the decision is
+    OPEN and its seconds for open decisions hold as many as would settle it. `is_further` asks for
+    one more than there are.
     """
     question, clock = progress.question, progress.clock
     seconds, end = 0.0, None
@@ -193,15 +194,15 @@ def _repeat_in_groups(
         yield from recorder.record_each(session.start(numbered, repeat=number, built=built))
         if _fit_at_once(progress, repeated):
             side_by_side = [arm.id for arm in starting if arm.id not in cold]
-            yield from recorder.record_each(session.prepare(side_by_side))
+            yield from recorder.record_each(session.prepare(side_by_side, progress.end))
         group, starting = [plan.baseline], [plan.baseline]
-        yield from recorder.record_each(session.build(plan.baseline.id))
+        yield from recorder.record_each(session.build(plan.baseline.id, end=progress.end))
         while waiting and (
             not any(session.is_running(arm.id) for arm in group[1:])
             or session.has_memory_headroom()
         ):
             group.append(waiting.pop(0))
-            yield from recorder.record_each(session.build(group[-1].id))
+            yield from recorder.record_each(session.build(group[-1].id, end=progress.end))
         rounds = range(first_round, first_round + REPEAT_ROUNDS)
         yield from recorder.record_each(_visit_in_turn(progress, group, rounds))
         if waiting:

@@ -160,11 +160,13 @@ class WorkerSession(WorkerPool):
                 self.headroom.update_from(self.workers[run_event.arm].pid)
             yield run_event
 
-    def build(self, arm: str, limit: BuildLimit | None = None) -> Iterator[RunEvent]:
+    def build(
+        self, arm: str, limit: BuildLimit | None = None, end: float = math.inf
+    ) -> Iterator[RunEvent]:
         """Let one arm load, build, check its outputs and warm up while the others are idle.
 
         An arm that was built side by side with others only warms up. A build that exceeds the
-        limit is killed.
+        limit is killed; one that has not ended at `end` is killed and forgotten.
         """
         if not self.is_running(arm):
             return
@@ -172,17 +174,21 @@ class WorkerSession(WorkerPool):
         if limit is not None:
             worker.build_limit = limit
         deferred: list[RunEvent] = []
-        yield from self._measure_build(worker, self._build(worker, deferred), deferred)
-        if self.is_running(arm):
+        yield from self._measure_build(worker, self._build(worker, deferred, end), deferred)
+        if not self.is_ready_or_ended(arm):
+            yield from self.forget(arm)
+        elif self.is_running(arm):
             processors = self.busy_processes.find_and_pause(arm, worker.directory)
             if processors:
                 busy = BusyWhileIdle(arm=arm, process=worker.process, processors=processors)
                 deferred.append(busy)
         yield from deferred
 
-    def _build(self, worker: Worker, deferred: list[RunEvent]) -> Iterator[RunEvent]:
+    def _build(self, worker: Worker, deferred: list[RunEvent], end: float) -> Iterator[RunEvent]:
+        # A worker that is prepared makes its last steps, even if it is late.
+        end = math.inf if worker.is_prepared else end
         self.send(worker.arm, "warm" if worker.is_prepared else "build")
-        yield from self.run_until(lambda: self.is_ready_or_ended(worker.arm), deferred)
+        yield from self.run_until(lambda: self.is_ready_or_ended(worker.arm), deferred, end)
 
     def _measure_build(
         self, worker: Worker, build: Iterator[RunEvent], deferred: list[RunEvent]
@@ -220,15 +226,22 @@ class WorkerSession(WorkerPool):
             source="freed",
         )
 
-    def prepare(self, arms: Iterable[str]) -> Iterator[RunEvent]:
-        """Let several arms load and build at the same time; `build` warms each one up."""
+    def prepare(self, arms: Iterable[str], end: float = math.inf) -> Iterator[RunEvent]:
+        """Let several arms load and build at the same time; `build` warms each one up.
+
+        A worker that has not built at `end`, by the clock of the session, is killed and forgotten.
+        """
         waiting = [arm for arm in arms if self.is_running(arm)]
         for arm in waiting:
             self._built_side_by_side.add(arm)
             self.send(arm, "build hold")
         yield from self.run_until(
-            lambda: all(self.is_prepared(arm) or not self.is_running(arm) for arm in waiting)
+            lambda: all(self.is_prepared(arm) or not self.is_running(arm) for arm in waiting),
+            end=end,
         )
+        for arm in waiting:
+            if self.is_running(arm) and not self.is_prepared(arm):
+                yield from self.forget(arm)
 
     def drop(self, arm: str, failure: Failure, process: int | None = None) -> Iterator[RunEvent]:
         """End the arm's worker; `failure` says why.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -50,6 +51,7 @@ class WorkerPool:
     def __init__(
         self, config: RunConfig, headroom: MemoryHeadroom, clock: Callable[[], float]
     ) -> None:
+        self._clock = clock
         self.supervisor = Supervisor(config.deadlines, clock=clock)
         self.config = config
         self.headroom = headroom
@@ -180,15 +182,18 @@ class WorkerPool:
         self.supervisor.send(self.workers[arm], token)
 
     def run_until(
-        self, condition: Callable[[], bool], deferred: list[RunEvent] | None = None
+        self,
+        condition: Callable[[], bool],
+        deferred: list[RunEvent] | None = None,
+        end: float = math.inf,
     ) -> Iterator[RunEvent]:
-        """Yield events until `condition` holds.
+        """Yield events until `condition` holds, or until `end` by the clock.
 
         The event that makes it hold goes to `deferred`: the caller of a generator may pause at any
         event, and a pause must not fall between the end of a section and its closing readings.
         """
-        while not condition():
-            for worker, message in self._poll():
+        while not condition() and (now := self._clock()) < end:
+            for worker, message in self._poll(end - now if math.isfinite(end) else None):
                 run_event = self.record(worker, message)
                 if deferred is not None and condition():
                     deferred.append(run_event)

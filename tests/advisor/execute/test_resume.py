@@ -276,10 +276,10 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     real_build = WorkerSession._build
 
     def build(
-        session: WorkerSession, worker: Worker, deferred: list[RunEvent]
+        session: WorkerSession, worker: Worker, deferred: list[RunEvent], end: float
     ) -> Iterator[RunEvent]:
         if memory.fits_another_worker():
-            yield from real_build(session, worker, deferred)
+            yield from real_build(session, worker, deferred, end)
         else:
             yield from session.drop(
                 worker.arm, Failure("out-of-memory", phase="build", reason="the memory is full")

@@ -25,11 +25,12 @@ from advisor.domain.run_events import (
     Resumed,
     WorkerEnded,
 )
+from advisor.domain.run_state import ProcessState
 from advisor.errors import BuildsAreGoneError, UserError
 from advisor.execute.drafts import prepare
 from advisor.execute.execution import execute
 from advisor.store.runs import Run
-from probes.wire.events import PhaseStarted, Prepared
+from probes.wire.events import PhaseStarted, Prepared, Ready
 
 pytestmark = pytest.mark.slow
 
@@ -123,17 +124,35 @@ def test_a_repetition_at_the_end_has_two_rounds(module_context: Context) -> None
     context = dataclasses.replace(module_context, clock=clock)
     run_options = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
     run = prepare(run_options, context)
+    ready = 0
+    for event in execute(run, context):
+        ready += bool(sessions.reports_of([event], Ready)) and bool(run.state().repeats)
+        clock.ahead_seconds += 2000 * (ready == 3)
+    repeated = repeated_processes(run)
+    # A visit that the machine disturbed is made again.
+    made = [{(visit.shape.batch_size, visit.round) for visit in each.visits} for each in repeated]
+    assert [sorted(size for size, _ in each) for each in made] == [[1, 1, 2, 2]] * 3
+
+
+def test_a_repetition_whose_builds_take_too_long_ends_with_the_run(module_context: Context) -> None:
+    clock = JumpingClock()
+    context = dataclasses.replace(module_context, clock=clock)
+    run_options = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
+    run = prepare(run_options, context)
     for event in execute(run, context):
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
-    repeated = [
+    assert [each.visits for each in repeated_processes(run)] == [()] * 3
+    assert run.state().finished
+    assert not certainty_of(decide(run)).replicated
+
+
+def repeated_processes(run: Run) -> list[ProcessState]:
+    return [
         process
         for processes in run.state().processes.values()
         for process in processes
         if process.repeat == 1
     ]
-    # A visit that the machine disturbed is made again.
-    made = [{(visit.shape.batch_size, visit.round) for visit in each.visits} for each in repeated]
-    assert [sorted(size for size, _ in each) for each in made] == [[1, 1, 2, 2]] * 3
 
 
 def certainty_of(answer: Answer) -> Decision:
