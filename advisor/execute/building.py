@@ -216,8 +216,11 @@ def _start_reference(progress: RunInProgress) -> Iterator[RunEvent]:
 
 
 def _start_quick_reference(progress: RunInProgress) -> Iterator[LoggedEvent]:
-    yield from progress.recorder.record_each(_start_reference(progress))
-    progress.session.compute_reference()
+    """Start it, and wait for the inputs, which the slow one may not have written."""
+    session, recorder = progress.session, progress.recorder
+    yield from recorder.record_each(_start_reference(progress))
+    session.compute_reference()
+    yield from recorder.record_each(session.run_until(lambda: session.is_ready_or_ended(REFERENCE)))
 
 
 def _was_slow(state: RunState) -> bool:

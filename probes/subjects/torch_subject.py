@@ -44,6 +44,8 @@ KINDS_WITH_LENGTH = {"synthetic"}
 IMAGE_DIMENSIONS = 4
 #: Copying and comparing larger outputs takes seconds for each input set.
 MANY_OUTPUT_ELEMENTS, FEWEST_SETS = 1 << 25, 2
+#: So do longer calls by themselves.
+SLOW_CALL_SECONDS = 1.0
 #: No further input set is used once all of them have as many rows.
 ENOUGH_ROWS = 8
 #: Precisions that `rubric/accuracy.toml` has rules for.
@@ -76,6 +78,7 @@ class TorchSubject(Subject):
         self._precision = ReferencePrecision(torch.float64, self._own)
         #: Of the last call that `settle_inputs` made.
         self._output_elements = 0
+        self._call_seconds = 0.0
         #: What `examine_calls` has found: random outputs, operators and precisions.
         self._random: Mapping[int, Any] = {}
         self._observed = equal_keys.Observer()
@@ -103,8 +106,9 @@ class TorchSubject(Subject):
     def settle_inputs(self, batch_size: int, input_sets: int) -> int:
         """Use the values of the examples from now on if the model refuses random ones.
 
-        Return the number of input sets to use: fewer than `input_sets` where outputs are large or a
-        set has many rows. All of them are tried: a mask may leave out too much in one of them only.
+        Return the number of input sets to use: fewer than `input_sets` where outputs are large,
+        calls slow, or a set has many rows. All of them are tried: a mask may leave out too much in
+        one of them only.
         A model that does not take the examples either keeps the random values. Raise `ModelError`
         for one that takes them, but not this number of rows.
         """
@@ -133,8 +137,10 @@ class TorchSubject(Subject):
         return input_sets
 
     def _count_sets(self, batch_size: int, input_sets: int) -> int:
-        is_large = self._output_elements > MANY_OUTPUT_ELEMENTS
-        enough = 0 if is_large else math.ceil(ENOUGH_ROWS / batch_size)
+        is_costly = (
+            self._output_elements > MANY_OUTPUT_ELEMENTS or self._call_seconds > SLOW_CALL_SECONDS
+        )
+        enough = 0 if is_costly else math.ceil(ENOUGH_ROWS / batch_size)
         return min(input_sets, max(enough, FEWEST_SETS))
 
     @property
@@ -146,7 +152,9 @@ class TorchSubject(Subject):
         """Return whether the model computes numbers from these inputs; -inf masks are numbers."""
         try:
             with module_state.restored(self.module):
+                start = time.perf_counter()
                 outputs = self.run(inputs)
+                self._call_seconds = time.perf_counter() - start
         except torch.OutOfMemoryError:
             raise
         except higher_precision.REFUSALS:

@@ -98,18 +98,20 @@ def test_the_arm_that_was_not_reached_says_so(limited: LimitedRun) -> None:
     assert limited.answer.recommendation.decision.outstanding == (HANGING,)
 
 
+@pytest.mark.parametrize("step", ["INPUTS", "REFERENCE"])
 def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
-    module_context: Context,
+    step: str, module_context: Context
 ) -> None:
     clock = JumpingClock()
-    environment = {**module_context.environment, "P3_ADVISOR_FAKE_REFERENCE_SECONDS": "3600"}
+    environment = {**module_context.environment, f"P3_ADVISOR_FAKE_{step}_SECONDS": "3600"}
     context = dataclasses.replace(module_context, clock=clock, environment=environment)
     run = prepare(RunOptions(model="demo", workflows="quick", budget="100s", gpu="cpu"), context)
     for event in execute(run, context):
         for report, phase in sessions.reports_of([event], PhaseStarted):
             is_first = not run.state().processes[REFERENCE][0].outcome
-            if report.arm == REFERENCE and phase.shape and is_first:
-                clock.ahead_seconds += 16
+            is_at_step = phase.phase == "correctness" and bool(phase.shape) == (step == "REFERENCE")
+            if report.arm == REFERENCE and is_at_step and is_first:
+                clock.ahead_seconds += 26
     slow, quick = run.state().processes[REFERENCE]
     assert sessions.expect_failure(slow.outcome, "timed-out").phase == "correctness"
     assert quick.completed

@@ -249,11 +249,19 @@ def test_all_random_sets_are_tried(
     assert not any(subject.inputs(2, number)[1][:, 0].any() for number in range(64))
 
 
-@pytest.mark.parametrize(("elements", "sets"), [(1, 2), (1 << 20, 4)])
-def test_large_outputs_have_fewer_input_sets(
-    elements: int, sets: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("limit", "value", "sets"),
+    [
+        ("MANY_OUTPUT_ELEMENTS", 1, 2),
+        ("MANY_OUTPUT_ELEMENTS", 1 << 20, 4),
+        ("SLOW_CALL_SECONDS", 0.0, 2),
+        ("SLOW_CALL_SECONDS", 600.0, 4),
+    ],
+)
+def test_large_outputs_or_slow_calls_have_fewer_input_sets(
+    limit: str, value: float, sets: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("probes.subjects.torch_subject.MANY_OUTPUT_ELEMENTS", elements)
+    monkeypatch.setattr(f"probes.subjects.torch_subject.{limit}", value)
     subject = by_request.open_torch_subject(request_for("plain", tmp_path))
     with torch.inference_mode():
         assert subject.settle_inputs(2, 4) == sets

@@ -10,6 +10,7 @@ import numpy as np
 
 from probes import adapter
 from probes.adapter import Findings, ModelError
+from probes.protocol import QUICK_REFERENCE
 from probes.wire.events import Engagement, Workload
 
 
@@ -21,6 +22,7 @@ class Subject(adapter.Subject):
     def __init__(self, request):
         time.sleep(float(os.environ.get("P3_ADVISOR_FAKE_LOAD_SECONDS", "0")))
         self.seed = request.seed
+        self.is_quick = bool(request.options.get(QUICK_REFERENCE))
         self.matrix = np.random.default_rng(request.seed).standard_normal((8, 8)).astype("float32")
 
     def at(self, request):
@@ -31,6 +33,11 @@ class Subject(adapter.Subject):
     def inputs(self, batch_size, number):
         generator = np.random.default_rng([self.seed, batch_size, number])
         return [generator.standard_normal((batch_size, 8)).astype("float32")]
+
+    def settle_inputs(self, batch_size, input_sets):
+        if not self.is_quick:
+            time.sleep(float(os.environ.get("P3_ADVISOR_FAKE_INPUTS_SECONDS", "0")))
+        return input_sets
 
     def examine_calls(self, input_sets):
         return Findings()
