@@ -189,7 +189,7 @@ def assess(
     )
     is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked
     drawn_word = _word(share, high, rule)
-    word: DecisionWord | None = drawn_word if len(candidates) > 1 else None
+    word: DecisionWord | None = drawn_word if len(candidates) > 1 or leaders else None
     if word == "CLEAR" and is_limited:
         word = "LIKELY"
     may_improve = word is not None and (drawn_word != "CLEAR" or processes == 1)

@@ -144,7 +144,8 @@ def _settings_alone(facts: AdvisedAnswer) -> str:
 def _why_alone(facts: AdvisedAnswer) -> str:
     """Return why the advised arm is compared with nothing: what the other workflows failed at."""
     if not _is_alone(facts):
-        return f"No other workflow meets the constraints. {_speed(facts)}".rstrip()
+        only = "No other measured workflow meets the constraints."
+        return " ".join(filter(None, [only, _speed(facts), _not_reached(facts)]))
     failed = {
         arm.workflow: f"{facts.titles.get(arm.workflow, arm.title)} ({arm.status})"
         for arm in reversed(facts.answer.unmeasured)

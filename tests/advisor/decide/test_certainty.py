@@ -62,12 +62,16 @@ def test_a_workflow_that_is_far_ahead_is_clear() -> None:
     assert found.chosen_for == "score"
 
 
-def test_nothing_is_decided_without_a_second_workflow() -> None:
+@pytest.mark.parametrize(("possible", "word"), [(0.0, None), (9.0, "LIKELY")])
+def test_nothing_is_decided_without_a_second_workflow_that_may_lead(
+    possible: float, word: str | None
+) -> None:
     one, two = measured("same/one", 2.0, spread=0.9), measured("same/two", 2.1, spread=0.9)
     arms = [msgspec.structs.replace(each, workflow="same") for each in (one, two)]
     both = msgspec.structs.replace(results(*arms), measurements=tuple(arms))
-    advised, found = assess(both)
-    assert (advised.arm, found.word, found.needed_repetitions) == ("same/two", None, None)
+    advised, found = assess(both, outstanding={"late": possible})
+    assert (advised.arm, found.word) == ("same/two", word)
+    assert found.needed_repetitions is None
 
 
 def test_a_workflow_that_scores_a_little_more_but_is_slower_is_named_and_not_advised() -> None:
