@@ -298,7 +298,7 @@ class ServerLoad:
             discarded=True,
         )
         try:
-            self._session.busy_processes.resume(arm)
+            self._session.workers[arm].resume_busy()
             sent = self._generator.send(serving, blocks, gap_seconds)
         except GeneratorError as problem:
             reason = f"the load generator failed: {problem}"

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import psutil
-from typing_extensions import Self
 
 from advisor.cgroups import PROC, Cgroups
 from advisor.domain.run_events import DeviceMemory, RunEvent, WorkerReported
@@ -84,51 +83,43 @@ class DeviceMemoryMonitor:
         return now
 
     @contextlib.contextmanager
-    def peak(self) -> Iterator[Callable[[], int | None]]:
-        """Sample while the block runs; yield a function that returns the highest value so far."""
-        highest = self.used_bytes()
-
-        def sample() -> None:
-            nonlocal highest
-            used = self.used_bytes()
-            if used is not None:
-                highest = used if highest is None else max(highest, used)
-
-        with repeating(sample, PERIOD_SECONDS, "device-memory"):
-            yield lambda: highest
+    def peak(self) -> Iterator[PeakMemory]:
+        """Sample while the block runs."""
+        used = self.used_bytes()
+        memory = PeakMemory(self, used, used)
+        with repeating(memory.sample, PERIOD_SECONDS, "device-memory"):
+            yield memory
 
 
-class BuildMemory:
-    """Measures the device memory that a worker's builds add, while its context is open."""
+@dataclasses.dataclass
+class PeakMemory:
+    """The most bytes that were in use while a worker built; None while nothing was read."""
 
-    def __init__(self, monitor: DeviceMemoryMonitor) -> None:
-        self._monitor = monitor
-        self._samplers = contextlib.ExitStack()
-        self._before = monitor.used_bytes()
-        self._serving_peak: Callable[[], int | None] | None = None
+    monitor: DeviceMemoryMonitor
+    before: int | None
+    highest: int | None
+    #: Since everything was built.
+    serving: int | None = None
+    serves: bool = False
 
-    def __enter__(self) -> Self:
-        self._peak = self._samplers.enter_context(self._monitor.peak())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._samplers.close()
+    def sample(self) -> None:
+        used = self.monitor.used_bytes()
+        if used is not None:
+            self.highest = max(self.highest or 0, used)
+            self.serving = max(self.serving or 0, used) if self.serves else None
 
     def start_serving(self) -> None:
-        """Measure from now on, when everything is built, the peak of serving as well."""
-        if self._serving_peak is None:
-            self._serving_peak = self._samplers.enter_context(self._monitor.peak())
+        self.serves = True
+        self.sample()
 
     def result(self, arm: str, process: int) -> DeviceMemory:
-        """Return what was added; call this after the context has ended."""
+        """Return what was added."""
         return DeviceMemory(
             arm=arm,
             process=process,
-            peak_bytes=added_bytes(self._before, self._peak()),
-            serving_bytes=added_bytes(self._before, self._serving_peak())
-            if self._serving_peak
-            else None,
-            total_bytes=self._monitor.total_bytes,
+            peak_bytes=added_bytes(self.before, self.highest),
+            serving_bytes=added_bytes(self.before, self.serving),
+            total_bytes=self.monitor.total_bytes,
         )
 
 

@@ -88,32 +88,6 @@ def skip(directory: pathlib.Path) -> None:
     kill_process_tree(directory)
 
 
-class BusyProcesses:
-    """The processes of each arm that stay busy while its worker waits."""
-
-    def __init__(self) -> None:
-        self._processes: dict[str, tuple[psutil.Process, ...]] = {}
-
-    def find_and_pause(self, arm: str, directory: pathlib.Path) -> float:
-        """Find the busy processes of the arm's worker, pause them, and return their CPU share.
-
-        The share is in processors: 1.5 is one and a half processors.
-        """
-        shares = find_busy_processes(directory)
-        self._processes[arm] = tuple(shares)
-        self.pause(arm)
-        return sum(shares.values())
-
-    def pause(self, arm: str) -> None:
-        _send_signal(self._processes.get(arm, ()), signal.SIGSTOP)
-
-    def resume(self, arm: str) -> None:
-        _send_signal(self._processes.get(arm, ()), signal.SIGCONT)
-
-    def forget(self, arm: str) -> None:
-        self._processes.pop(arm, None)
-
-
 def suspend_processes(directory: pathlib.Path, except_pid: int) -> None:
     """Stop the processes of the worker in this control directory, and those that they start.
 
@@ -125,7 +99,7 @@ def suspend_processes(directory: pathlib.Path, except_pid: int) -> None:
         tree = process_tree(directory)
         running = {each for each in tree if each.pid != except_pid} - stopped
         if running:
-            _send_signal(running, signal.SIGSTOP)
+            send_signal(running, signal.SIGSTOP)
             stopped |= running
         elif stopped or not tree:
             return
@@ -134,7 +108,7 @@ def suspend_processes(directory: pathlib.Path, except_pid: int) -> None:
 
 
 def continue_processes(directory: pathlib.Path) -> None:
-    _send_signal(process_tree(directory), signal.SIGCONT)
+    send_signal(process_tree(directory), signal.SIGCONT)
 
 
 def find_busy_processes(directory: pathlib.Path) -> dict[psutil.Process, float]:
@@ -163,7 +137,7 @@ def wait_until_idle(pid: int, max_seconds: float = MAX_SPIN_SECONDS) -> None:
         time.sleep(SPIN_POLL_SECONDS)
 
 
-def _send_signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+def send_signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.send_signal(number)

@@ -28,7 +28,6 @@ from advisor.domain.run_events import (
 from advisor.probing import processes
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import (
-    BuildMemory,
     DeviceMemoryMonitor,
     MemoryHeadroom,
     added_bytes,
@@ -178,7 +177,7 @@ class WorkerSession(WorkerPool):
         if not self.is_ready_or_ended(arm):
             yield from self.forget(arm)
         elif self.is_running(arm):
-            processors = self.busy_processes.find_and_pause(arm, worker.directory)
+            processors = worker.find_and_pause_busy()
             if processors:
                 busy = BusyWhileIdle(arm=arm, process=worker.process, processors=processors)
                 deferred.append(busy)
@@ -197,7 +196,7 @@ class WorkerSession(WorkerPool):
         if self._memory_monitor is None or worker.arm in self._built_side_by_side:
             yield from build
             return
-        with BuildMemory(self._memory_monitor) as memory:
+        with self._memory_monitor.peak() as memory:
             for run_event in build:
                 yield run_event
                 if isinstance(run_event, WorkerReported) and isinstance(
@@ -282,7 +281,7 @@ class WorkerSession(WorkerPool):
         """Send a token and wait; the last event goes to `deferred`, see `WorkerPool.run_until`."""
         self.send(arm, token)
         yield from self.run_until(lambda: self.is_ready_or_ended(arm), deferred)
-        self.busy_processes.pause(arm)
+        self.workers[arm].pause_busy()
 
     def measure_energy(self, arm: str, shape: Shape, token: str) -> Iterator[RunEvent]:
         """Send a token, wait, and report the energy that this used."""
@@ -320,7 +319,7 @@ class WorkerSession(WorkerPool):
         yield from self.run_until(
             lambda: worker.last_visit is not None or not self.is_running(arm), deferred
         )
-        self.busy_processes.pause(arm)
+        worker.pause_busy()
         self._conditions[arm] = self._conditions_monitor.conditions_since(before, worker.pid)
         processes.wait_until_idle(worker.pid)
         yield from deferred

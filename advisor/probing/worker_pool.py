@@ -13,7 +13,6 @@ from typing_extensions import Self
 
 from advisor.domain.plan import Arm, arm_directory_name
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported, WorkerSpawned
-from advisor.probing import processes
 from advisor.probing.device_memory import MemoryHeadroom
 from advisor.probing.environments.variables import worker_environment
 from advisor.probing.run_config import RunConfig
@@ -59,7 +58,6 @@ class WorkerPool:
         self.workers: dict[str, Worker] = {}
         #: Arms whose last worker could not be started.
         self._unstartable: set[str] = set()
-        self.busy_processes = processes.BusyProcesses()
         self.standbys: dict[str, Standby] = {}
 
     def __enter__(self) -> Self:
@@ -79,7 +77,6 @@ class WorkerPool:
         worker = standby.worker if standby else self._start(arm, process, repeat, compile_threads)
         self.workers.pop(arm.id, None)
         self._unstartable.discard(arm.id)
-        self.busy_processes.forget(arm.id)
         yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
         if isinstance(worker, Worker):
             self.workers[arm.id] = worker
@@ -178,7 +175,7 @@ class WorkerPool:
 
     def send(self, arm: str, token: str) -> None:
         """Send a token to the arm's worker; processes of it that were paused continue first."""
-        self.busy_processes.resume(arm)
+        self.workers[arm].resume_busy()
         self.supervisor.send(self.workers[arm], token)
 
     def run_until(

@@ -8,6 +8,7 @@ import functools
 import math
 import os
 import pathlib
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import psutil
 
 from advisor.domain.wire import decode
-from advisor.probing.processes import continue_processes, suspend_processes
+from advisor.probing import processes
 from advisor.system import open_regular
 from probes import protocol
 from probes.wire.events import (
@@ -159,6 +160,8 @@ class Worker:
     suspended_seconds: float = 0.0
     suspended_since: float | None = None
     left_seconds: float = NEVER
+    #: Its processes that stay busy while it waits.
+    busy: tuple[psutil.Process, ...] = ()
     #: When the last token was sent, by a clock that never stops.
     token_sent: float = 0.0
     clocks: ClockComparison = dataclasses.field(default_factory=ClockComparison)
@@ -262,7 +265,7 @@ class Worker:
     def suspend(self) -> None:
         """Stop its processes until `go_on`; its deadline waits as well."""
         now = self.clock()
-        suspend_processes(self.directory, except_pid=self.popen.pid)
+        processes.suspend_processes(self.directory, except_pid=self.popen.pid)
         self.suspended_since, self.left_seconds = now, self.deadline - now
         self.deadline = NEVER
 
@@ -280,7 +283,23 @@ class Worker:
             file = os.open(self.directory / protocol.SUSPENDED, flags, 0o600)
             with open(file, "w", encoding="ascii") as text:  # noqa: PTH123 - a descriptor
                 text.write(repr(self.suspended_seconds))
-        continue_processes(self.directory)
+        processes.continue_processes(self.directory)
+
+    def find_and_pause_busy(self) -> float:
+        """Find the busy processes of a worker that waits, pause them, and return their CPU share.
+
+        The share is in processors: 1.5 is one and a half processors.
+        """
+        shares = processes.find_busy_processes(self.directory)
+        self.busy = tuple(shares)
+        self.pause_busy()
+        return sum(shares.values())
+
+    def pause_busy(self) -> None:
+        processes.send_signal(self.busy, signal.SIGSTOP)
+
+    def resume_busy(self) -> None:
+        processes.send_signal(self.busy, signal.SIGCONT)
 
     def apply_event(self, event: Event) -> None:
         """Raise `ValueError` for an event that does not belong to the token that is executed."""

@@ -33,7 +33,7 @@ def test_the_peak_is_the_highest_valid_value_during_its_block() -> None:
         with monitor.peak() as peak:
             assert len(sampling_threads()) == 1
             workers.wait_until(lambda: library.calls.count("used") > before + 6)  # noqa: B023
-        assert (peak(), sampling_threads()) == (highest, [])
+        assert (peak.highest, sampling_threads()) == (highest, [])
 
 
 def test_sampling_stops_with_a_block_that_fails() -> None:
@@ -55,8 +55,8 @@ def test_a_device_that_does_not_answer_has_no_figures() -> None:
     monitor = DeviceMemoryMonitor([nvml.UUID], nvml.FakeNvml(absent=["used"]))
     assert monitor.used_bytes() is monitor.used_bytes_after_release(900) is None
     with monitor.peak() as peak:
-        workers.wait_until(lambda: peak() is None)
-    assert (peak(), monitor.total_bytes) == (None, None)
+        workers.wait_until(lambda: peak.highest is None)
+    assert (peak.highest, monitor.total_bytes) == (None, None)
 
 
 @pytest.mark.parametrize("used_bytes", [-1, (80 << 30) + 1, 1 << 63])
