@@ -5,7 +5,6 @@ A method is a generator of the events that occur while it runs. `execute` decide
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -21,9 +20,7 @@ from advisor.domain.run_events import (
     EnergyMeasured,
     MemoryChecked,
     RunEvent,
-    WorkerEnded,
     WorkerReported,
-    WorkerSpawned,
 )
 from advisor.probing import processes
 from advisor.probing.conditions import ConditionsMonitor
@@ -39,7 +36,6 @@ from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from probes import protocol
 from probes.wire.events import Built, Created, Engagement
-from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
 #: Seconds between two looks at the memory while models are created.
@@ -242,17 +238,6 @@ class WorkerSession(WorkerPool):
             if self.is_running(arm) and not self.is_prepared(arm):
                 yield from self.forget(arm)
 
-    def drop(self, arm: str, failure: Failure, process: int | None = None) -> Iterator[RunEvent]:
-        """End the arm's worker; `failure` says why.
-
-        Where no worker runs, report that the one with number `process` has ended.
-        """
-        if process is not None and not self.is_running(arm):
-            yield WorkerSpawned(arm=arm, process=process)
-            yield WorkerEnded(arm=arm, process=process, outcome=Outcome(failure))
-        elif self.is_running(arm):
-            yield self.end(arm, Outcome(failure))
-
     def check_memory(self) -> Iterator[RunEvent]:
         """Let the reference worker allocate a known amount, and read what the device counts."""
         if self._memory_monitor is None:
@@ -330,17 +315,6 @@ class WorkerSession(WorkerPool):
     def has_memory_headroom(self, running_builds: int = 0) -> bool:
         """Return whether there is memory for one more worker next to the running builds."""
         return self.headroom.fits_another_worker(running_builds)
-
-    def check(self, arms: Collection[str]) -> Iterator[RunEvent]:
-        """Let running workers check their outputs once more; on a CPU, one after the other.
-
-        They do not check again before they end or try new shapes, unless they are timed meanwhile.
-        """
-        for arm in arms:
-            self.send(arm, "check")
-            if self.config.question.device == "cpu":
-                yield from self.run_until(functools.partial(self.is_ready_or_ended, arm))
-        yield from self.run_until(lambda: all(map(self.is_ready_or_ended, arms)))
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Let all workers, or those of `arms`, check their outputs once more and exit."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import pathlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from typing_extensions import Self
 
@@ -165,6 +166,17 @@ class WorkerPool:
         worker.outcome = outcome
         return self.record(worker, outcome)
 
+    def drop(self, arm: str, failure: Failure, process: int | None = None) -> Iterator[RunEvent]:
+        """End the arm's worker; `failure` says why.
+
+        Where no worker runs, report that the one with number `process` has ended.
+        """
+        if process is not None and not self.is_running(arm):
+            yield WorkerSpawned(arm=arm, process=process)
+            yield WorkerEnded(arm=arm, process=process, outcome=Outcome(failure))
+        elif self.is_running(arm):
+            yield self.end(arm, Outcome(failure))
+
     def scratch_directory(self, arm: str) -> pathlib.Path:
         """Return the folder of caches and artefacts that all processes of an arm share."""
         return self.config.scratch_directory / arm_directory_name(arm)
@@ -212,6 +224,17 @@ class WorkerPool:
             standby.messages.append(message)
             if isinstance(message, Imported):
                 self.supervisor.send(worker, "create")
+
+    def check(self, arms: Collection[str]) -> Iterator[RunEvent]:
+        """Let running workers check their outputs once more; on a CPU, one after the other.
+
+        They do not check again before they end or try new shapes, unless they are timed meanwhile.
+        """
+        for arm in arms:
+            self.send(arm, "check")
+            if self.config.question.device == "cpu":
+                yield from self.run_until(functools.partial(self.is_ready_or_ended, arm))
+        yield from self.run_until(lambda: all(map(self.is_ready_or_ended, arms)))
 
     def record(self, worker: Worker, message: Message) -> RunEvent:
         """Return the message as an event of the run; look how much memory it reports."""
