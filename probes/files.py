@@ -16,8 +16,7 @@ def load_module(name: str, file: pathlib.Path) -> types.ModuleType:
     """Execute `file` as the module `name`, which later imports find."""
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        message = f"no module can be loaded from {str(file)!r}"
-        raise ImportError(message)
+        raise ImportError(f"no module can be loaded from {str(file)!r}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -26,8 +26,7 @@ def register_package() -> None:
         "probes", pathlib.Path(HERE, "__init__.py"), submodule_search_locations=[HERE]
     )
     if spec is None or spec.loader is None:
-        message = f"cannot load the worker's own code from {HERE}"
-        raise ImportError(message)
+        raise ImportError(f"cannot load the worker's own code from {HERE}")
     package = importlib.util.module_from_spec(spec)
     sys.modules["probes"] = package
     spec.loader.exec_module(package)

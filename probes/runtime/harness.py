@@ -49,8 +49,7 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
             try:
                 sandbox.enter(own, scratch / protocol.TEMPORARY_FOLDER)
             except OSError as problem:
-                message = f"the sandbox cannot be entered: {problem}"
-                raise UnsupportedError(message) from problem
+                raise UnsupportedError(f"the sandbox cannot be entered: {problem}") from problem
         run_phases(request, channel)
         return Outcome()
 

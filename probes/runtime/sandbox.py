@@ -105,8 +105,7 @@ def enter(writable: Iterable[pathlib.Path], temporary: pathlib.Path) -> None:
     before a thread is started: threads that run already would not be confined.
     """
     if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208 - only the number matters
-        message = "a thread was started before the sandbox"
-        raise OSError(message)
+        raise OSError("a thread was started before the sandbox")
     temporary.mkdir(parents=True, exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
     limit_resources()

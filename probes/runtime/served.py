@@ -188,8 +188,7 @@ class ServedProgram:
 
     def first_token(self, device_inputs: list[str]) -> Any:  # noqa: ARG002
         """Raise `UnsupportedError`: the load shows the time to the first token."""
-        message = "a server's first token is measured under load"
-        raise UnsupportedError(message)
+        raise UnsupportedError("a server's first token is measured under load")
 
     def collect(self, output: list[str]) -> list[Any]:
         """Return the tokens, `(rows, output tokens) int64`.
@@ -213,8 +212,7 @@ class ServedProgram:
             return str(answer["choices"][0]["text"])
         except (LookupError, TypeError) as problem:
             start = json.dumps(answer)[:LINE_CHARACTERS]
-            message = f"the server answered without a text: {start}"
-            raise RuntimeError(message) from problem
+            raise RuntimeError(f"the server answered without a text: {start}") from problem
 
     def sample_texts(
         self, cell: ProgramCell, is_over: Callable[[], bool]
@@ -253,8 +251,7 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes], seconds: float)
                 return
         except (OSError, http.client.HTTPException):
             time.sleep(POLL_SECONDS)
-    message = f"the server did not answer within {seconds:g} s"
-    raise ServerEndedError(message)
+    raise ServerEndedError(f"the server did not answer within {seconds:g} s")
 
 
 def log_tail() -> str:

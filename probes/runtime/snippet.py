@@ -88,8 +88,7 @@ class MarkedSnippet:
         source = file.read_text(encoding="utf-8")
         mark = EACH_CALL.search(source)
         if mark is None:
-            message = "the snippet does not mark the lines of each call"
-            raise ValueError(message)
+            raise ValueError("the snippet does not mark the lines of each call")
         # The numbers of lines stay those of the file. An engine's lines are in a block.
         lines_above = "\n" * source[: mark.end()].count("\n")
         each = lines_above + textwrap.dedent(source[mark.end() :])

@@ -34,10 +34,9 @@ class CapturedProgram:
         """Copy the inputs to where the graph reads them, and replay the graph."""
         for target, source in zip(self.inputs, device_inputs, strict=True):
             if target.shape != source.shape:  # `copy_` would broadcast without an error
-                message = (
+                raise ValueError(
                     f"the graph was captured for {tuple(target.shape)}, not {tuple(source.shape)}"
                 )
-                raise ValueError(message)
             target.copy_(source)
         self.graph.replay()
         return self.output

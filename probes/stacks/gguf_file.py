@@ -79,8 +79,7 @@ def check_variant(architecture: str, config: dict[str, Any]) -> None:
     """Raise `UnsupportedError` for an activation or rotary embedding that is not written here."""
     activation = config.get("hidden_act") or config.get("activation_function")
     if activation not in ACTIVATIONS.get(architecture, DEFAULT_ACTIVATIONS):
-        message = f"llama.cpp has no {architecture} with the activation {activation}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"llama.cpp has no {architecture} with the activation {activation}")
     rotary = (config.get("rope_parameters") or {}).get("rope_type", "default")
     if rotary not in {"default", "llama3"}:
         message = f"this release's GGUF writer has no rotary embedding of the type {rotary}"

@@ -90,8 +90,7 @@ def write_checkpoint(source: pathlib.Path, target: pathlib.Path, request: Reques
         raise UnsupportedError(answer["unsupported"])
     if process.returncode or "written" not in answer:
         reason = answer.get("failed", f"it ended with status {process.returncode}")
-        message = f"llm-compressor wrote no checkpoint: {reason}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"llm-compressor wrote no checkpoint: {reason}")
 
 
 def answer_task() -> None:

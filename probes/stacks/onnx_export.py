@@ -111,11 +111,10 @@ def _export(
     files: Sequence[tuple[pathlib.Path, Free]],
 ) -> pathlib.Path:
     if any(tensor.is_complex() for tensor in tensors):
-        message = (
+        raise UnsupportedError(
             "the ONNX exporter gives complex inputs a further dimension of real numbers, so the"
             " model cannot be called as in PyTorch; a module that takes both parts can be measured"
         )
-        raise UnsupportedError(message)
     parameters = subject.module.parameters()
     device = next((parameter.device for parameter in parameters), tensors[0].device)
     arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
@@ -257,8 +256,7 @@ def export_every(
         raise UnsupportedError(NO_FREE_BATCH) from problem
     low, high = batch_range(program)
     if low == high:
-        message = f"{NO_FREE_BATCH}: its code takes {low} rows"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{NO_FREE_BATCH}: its code takes {low} rows")
     return program
 
 

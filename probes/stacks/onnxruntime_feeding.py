@@ -154,8 +154,7 @@ def element_type_of(value: Any) -> tuple[int, torch.dtype]:
     Raise `UnsupportedError` for a type that PyTorch does not have.
     """
     if value.type not in ELEMENT_TYPES:
-        message = f"{value.type} cannot be fed from PyTorch's tensors"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{value.type} cannot be fed from PyTorch's tensors")
     return ELEMENT_TYPES[value.type]
 
 
@@ -179,8 +178,7 @@ def named_arrays(session: ort.InferenceSession, inputs: list[Any]) -> dict[str, 
     declared = session.get_inputs()
     missing = [value.type for value in declared if value.type not in ARRAY_TYPES]
     if missing:
-        message = f"{missing[0]} cannot be fed through numpy"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{missing[0]} cannot be fed through numpy")
     return {
         value.name: np.ascontiguousarray(array, dtype=ARRAY_TYPES[value.type])
         for value, array in zip(declared, inputs, strict=True)

@@ -88,8 +88,7 @@ def open_session(
     # Despite `enable_fallback=0`, a provider that fails to load only leaves a line in the log.
     if provider not in session.get_providers():
         reason = library_load_error(provider)
-        message = f"ONNX Runtime left {provider} out of the session: {reason}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"ONNX Runtime left {provider} out of the session: {reason}")
     return session
 
 

@@ -107,8 +107,7 @@ class OpenVinoGeneration(TextProgram):
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGeneration:
     layers = transformers.DynamicCache(config=subject.model.config).layers
     if not all(hasattr(layer, "keys") for layer in layers):  # other states, such as Mamba's
-        message = f"{type(subject.model).__name__} has no key-value cache"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{type(subject.model).__name__} has no key-value cache")
     core = openvino.Core()
     configuration = openvino_model.configuration(subject.dtype, request)
     module = CachedForward(subject.model)

@@ -83,8 +83,7 @@ def laid_out(program: TorchProgram, request: Request) -> TorchProgram:
     if not request.options.get(CHANNELS_LAST):
         return program
     if not program.subject.convolutions:
-        message = "no layer of the model convolves images"
-        raise UnsupportedError(message)
+        raise UnsupportedError("no layer of the model convolves images")
     program.subject.module.to(memory_format=torch.channels_last)
     call = program.call
 

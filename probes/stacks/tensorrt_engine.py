@@ -119,8 +119,7 @@ def parse_model(parser: Any, file: pathlib.Path) -> None:
     if not parser.parse_from_file(str(file)):
         reasons = [parser.get_error(index).desc() for index in range(parser.num_errors)]
         reason = reasons[0] if reasons else "no reason given"
-        message = f"its ONNX parser refuses the model: {reason}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"its ONNX parser refuses the model: {reason}")
 
 
 def load_engine(trt: Any, plan: Any, log: EngineLog) -> Any:
@@ -204,8 +203,7 @@ def torch_type_of(engine: Any, name: str) -> torch.dtype:
     """Return PyTorch's type for a tensor of the engine; raise `UnsupportedError` if it has none."""
     kind = engine.get_tensor_dtype(name).name
     if kind not in TORCH_TYPES:
-        message = f"{name} has the type {kind}, which PyTorch does not have"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{name} has the type {kind}, which PyTorch does not have")
     return TORCH_TYPES[kind]
 
 

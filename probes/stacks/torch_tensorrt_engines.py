@@ -51,11 +51,10 @@ def compile_options(subject: TorchSubject | CausalLm, request: Request) -> dict[
     """
     accumulate = bool(request.options.get("fp32_accumulation"))
     if accumulate and subject.dtype != "float16":
-        message = (
+        raise UnsupportedError(
             "the accumulation precision is an option for float16 only; "
             f"{subject.dtype} is always accumulated in float32"
         )
-        raise UnsupportedError(message)
     cache = pathlib.Path(request.scratch_directory) / "cache"
     return {
         "min_block_size": 1,

@@ -144,8 +144,7 @@ def synchronise() -> None:
 def require_architecture(subject: EngineSubject, supported: Collection[str], engine: str) -> None:
     """Raise `UnsupportedError` if the engine does not list the model's architecture."""
     if subject.info.architecture not in supported:
-        message = (
+        raise UnsupportedError(
             f"{engine} has no {subject.info.architecture} among the "
             f"{len(supported)} architectures that it lists"
         )
-        raise UnsupportedError(message)

@@ -45,8 +45,7 @@ def create(request: Request) -> LoadedModel:
     adjusted: dict[str, str] = {}
     module, examples = flatten(adjustments.uncompile(returned[0], adjusted), *returned[1:])
     if not examples:
-        reason = f"{target!r} returned example inputs without a tensor"
-        raise ModelError(reason, CONTRACT)
+        raise ModelError(f"{target!r} returned example inputs without a tensor", CONTRACT)
     refuse_without_values(module)
     if request.dtype != "own":
         dtype = getattr(torch, request.dtype)
@@ -166,8 +165,7 @@ def check_returned(
 ) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     """Return the module, its positional and its keyword inputs; raise `ModelError` otherwise."""
     if not isinstance(returned, tuple) or len(returned) not in {PAIR, TRIPLE}:
-        reason = f"{target!r} returned {type(returned).__name__}, not a pair"
-        raise ModelError(reason, CONTRACT)
+        raise ModelError(f"{target!r} returned {type(returned).__name__}, not a pair", CONTRACT)
     module, inputs, keywords = (*returned, {}) if len(returned) == PAIR else returned
     if not isinstance(module, torch.nn.Module):
         reason = f"{target!r} returned {type(module).__name__}, which is not a torch.nn.Module"

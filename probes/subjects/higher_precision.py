@@ -133,8 +133,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
         if time.monotonic() > end:
-            message = f"a call takes more than {seconds:.3g} s"
-            raise TooSlowError(message)
+            raise TooSlowError(f"a call takes more than {seconds:.3g} s")
 
     watched = register_module_forward_pre_hook(check)
     try:
@@ -275,8 +274,7 @@ def refuse_unfit(
         if found > TIMES * unit / own_unit * max(
             (each.get(index, 0.0) for each in reach), default=0.0
         ):
-            message = f"output {index} of the reference is that of another function"
-            raise ValueError(message)
+            raise ValueError(f"output {index} of the reference is that of another function")
 
 
 def _distances(

@@ -100,5 +100,4 @@ def block(subject: dict[str, Any]) -> nn.Module:
                 )
             )
         case other:
-            message = f"unknown synthetic block {other!r}"
-            raise ValueError(message)
+            raise ValueError(f"unknown synthetic block {other!r}")

@@ -153,8 +153,7 @@ def cache_keyword(model: Any) -> str:
     for keyword in (CACHE, EARLIER):
         if keyword in parameters:
             return keyword
-    message = f"{type(model).__name__} has no key-value cache"
-    raise UnsupportedError(message)
+    raise UnsupportedError(f"{type(model).__name__} has no key-value cache")
 
 
 def installed_keyword() -> str:

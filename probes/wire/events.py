@@ -262,8 +262,7 @@ class BlockTimed(Event):
 
     def __post_init__(self) -> None:
         if not self.seconds:
-            message = "a block has no timed call"
-            raise ValueError(message)
+            raise ValueError("a block has no timed call")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -72,8 +72,7 @@ class Failure:
 
     def __post_init__(self) -> None:
         if self.missing_module is not None and not MODULE_NAME.fullmatch(self.missing_module):
-            message = f"{self.missing_module!r} is no name of a module"
-            raise ValueError(message)
+            raise ValueError(f"{self.missing_module!r} is no name of a module")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -175,8 +175,7 @@ def import_model(model: pathlib.Path, imported: pathlib.Path, archive: pathlib.P
     answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - an argument list, no shell
     if answer.returncode:
         *_, last = ["no reason given", *filter(None, map(str.strip, answer.stderr.splitlines()))]
-        message = f"IREE does not import the ONNX file: {last[-MAX_REASON_LENGTH:]}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"IREE does not import the ONNX file: {last[-MAX_REASON_LENGTH:]}")
 
 
 def compile_module(imported: pathlib.Path, module: pathlib.Path, device: str) -> None:

@@ -124,8 +124,7 @@ class EngineGeneration(EngineProgram):
         asked = {"prompt": device_inputs, "max_tokens": new_tokens, **fixed, **options}
         answer = self.engine.handle_completions(asked)
         if "choices" not in answer:
-            message = f"the engine refuses the prompts: {answer}"
-            raise RuntimeError(message)
+            raise RuntimeError(f"the engine refuses the prompts: {answer}")
         return sorted(answer["choices"], key=lambda choice: choice["index"])
 
 

@@ -50,8 +50,7 @@ def check_support(subject: EngineSubject) -> None:
     name = subject.info.architecture
     architecture = PIPELINE_REGISTRY.retrieve_architecture(name)
     if architecture is None:
-        message = f"MAX has no {name}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"MAX has no {name}")
     encodings = {
         str(getattr(encoding, "value", encoding)) for encoding in architecture.supported_encodings
     }

@@ -83,8 +83,7 @@ def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
         if reason.startswith(UNSUPPORTED_EXCEPTION):
             text = reason.partition(":")[2].strip()
             raise UnsupportedError(text.replace(str(subject.folder), str(request.subject["name"])))
-        message = f"the model builder failed: {reason}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"the model builder failed: {reason}")
     file = folder / "genai_config.json"
     config = json.loads(file.read_text(encoding="utf-8"))
     config["model"]["eos_token_id"] = []
@@ -116,11 +115,10 @@ class EngineGeneration(EngineProgram):
         """Generate one new token; raise `UnsupportedError` if the prompts need several turns."""
         at_once = self.request.options["prompts_at_once"]
         if len(device_inputs) > at_once:
-            message = (
+            raise UnsupportedError(
                 f"more than {at_once} prompts are generated in turns: no call gives all of them "
                 "their first token and no more"
             )
-            raise UnsupportedError(message)
         return super().first_token(device_inputs)
 
     def score(self, device_inputs: Any, tokens: Any, rows: int) -> TokenLogprobs:

@@ -103,8 +103,7 @@ def quantise(module: Any, request: Request) -> None:
     try:
         known["quantize_"](module, eval(expression(request), known))  # noqa: S307 - written above
     except REFUSALS as problem:
-        message = f"torchao: {problem}"
-        raise UnsupportedError(message) from problem
+        raise UnsupportedError(f"torchao: {problem}") from problem
 
 
 def linear_weights(module: Any) -> list[Any]:
