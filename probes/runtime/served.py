@@ -147,7 +147,7 @@ class ServedWorkflow:
     def engagement(self, program: ServedProgram, device_inputs: Any) -> Engagement:  # noqa: ARG002
         """Return a full share: every text comes from the server's process."""
         proof = "every text came from the server's process over HTTP"
-        return Engagement(1.0, proof, dict(program.server.settings))
+        return Engagement(1.0, proof)
 
     def read_memory(self) -> events.MemoryRead:
         server_process = self._programs[0].process

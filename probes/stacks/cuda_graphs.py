@@ -77,12 +77,12 @@ def graph_engagement(launches: KernelLaunches) -> Engagement:
     share = max(kernels - single, 0) / kernels if kernels else 0.0
     if not graphs:
         proof = f"no captured graph was launched: {kernels} kernels were launched one by one"
-        return Engagement(0.0, proof, launches._asdict())
+        return Engagement(0.0, proof)
     proof = (
         f"{graphs} captured graphs launch the {kernels} kernels of a call; "
         f"{single} are launched one by one"
     )
-    return Engagement(share, proof, launches._asdict())
+    return Engagement(share, proof)
 
 
 def with_graphs(engaged: Engagement, launches: KernelLaunches, missing: str) -> Engagement:
@@ -90,14 +90,13 @@ def with_graphs(engaged: Engagement, launches: KernelLaunches, missing: str) -> 
 
     A program that promises graphs and launches none is not engaged, with the proof `missing`.
     """
-    found = {**engaged.facts, **launches._asdict()}
     if not launches.graph_launches:
-        return Engagement(0.0, missing, found)
+        return Engagement(0.0, missing, engaged.facts)
     proof = (
         f"{engaged.proof}; {launches.graph_launches} captured graphs launch its kernels, "
         f"{launches.launches} are launched one by one"
     )
-    return Engagement(engaged.share, proof, found)
+    return Engagement(engaged.share, proof, engaged.facts)
 
 
 def integration(call: str) -> str:

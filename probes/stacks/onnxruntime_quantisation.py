@@ -123,7 +123,7 @@ def engagement(file: pathlib.Path, placed: collections.Counter[str]) -> Engageme
         share,
         f"{share * 100:.0f} % of the weights of matrix products are quantised, by elements: "
         f"{kinds or 'there are none'}; of the quantised operators the session runs {operators}",
-        {"product_weights": dict(elements), "quantised_operators": runs},
+        {"weights": dict(elements)},
         weight_bytes=sum(
             math.prod(tensor.dims) * item_bytes(tensor.data_type) for tensor in graph.initializer
         ),

@@ -167,7 +167,7 @@ def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # no
     proof = f"{taken} of {nodes} nodes are placed on {program.provider}"
     if program.traced:
         proof += "; exported with dynamo=False, because dynamo=True refuses the model"
-    return Engagement(share, proof, {"nodes": dict(placed), "dynamo_export": not program.traced})
+    return Engagement(share, proof)
 
 
 def racing_operators(program: SessionProgram) -> list[str]:

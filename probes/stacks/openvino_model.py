@@ -47,18 +47,15 @@ def configuration(dtype: str, request: Request) -> dict[str, str]:
 
 
 def describe_compiled(compiled: Any) -> dict[str, Any]:
+    """Return its devices, threads and precision, and how many layers of each kind compute."""
     layers: collections.Counter[str] = collections.Counter()
-    precisions: collections.Counter[str] = collections.Counter()
     for operation in compiled.get_runtime_model().get_ops():
-        runtime_info = operation.get_rt_info()
-        layers[runtime_info["layerType"].value] += 1
-        precisions[runtime_info["runtimePrecision"].value] += 1
+        layers[operation.get_rt_info()["layerType"].value] += 1
     return {
         "devices": list(compiled.get_property("EXECUTION_DEVICES")),
         "threads": int(compiled.get_property("INFERENCE_NUM_THREADS")),
         "inference_precision": compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name(),
-        "layers": dict(layers),
-        "layer_precisions": dict(precisions),
+        "layers": {kind: number for kind, number in layers.items() if kind not in DATA_LAYERS},
     }
 
 
@@ -111,7 +108,7 @@ def weights_engagement(compiled: Any, weight_bytes: int) -> Engagement:
         f"{share * 100:.0f} % of the weights of the compiled model's products are compressed, "
         "by elements: "
         f"{kinds or 'there are none'}; its layers with weights run {layers or 'nowhere'}",
-        {"weights": dict(elements), "layers": dict(products)},
+        {"weights": dict(elements)},
         weight_bytes,
     )
 

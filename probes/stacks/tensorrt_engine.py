@@ -249,18 +249,11 @@ def engagement(program: EngineContext | CapturedProgram, device_inputs: Any) -> 
     context = program.program if isinstance(program, CapturedProgram) else program
     assert isinstance(context, EngineContext)  # noqa: S101 - for mypy; `build` captures nothing else
     launches = cuda_graphs.count_launches(lambda: program(device_inputs))
-    facts = {
-        **launches._asdict(),
-        "layers": context.engine.num_layers,
-        "profiles": context.engine.num_optimization_profiles,
-        "short_of_memory": len(context.log.memory),
-    }
     if isinstance(program, CapturedProgram):
-        graphs = cuda_graphs.graph_engagement(launches)
-        return Engagement(graphs.share, graphs.proof, facts)
+        return cuda_graphs.graph_engagement(launches)
     layers, kernels = context.engine.num_layers, launches.kernels
     proof = f"an engine of {layers} layers launched {kernels} kernels"
-    return Engagement(1.0 if kernels else 0.0, proof, facts)
+    return Engagement(1.0 if kernels else 0.0, proof)
 
 
 def integration(module: str, request: Request) -> str:

@@ -75,12 +75,11 @@ def compare_operators(call: Callable[[], object], eager: Callable[[], object]) -
     """Return the share of the operators of the eager call that engines replace."""
     outside, engines = pytorch.count_operators_outside(call, ENGINE_REGIONS)
     operators, _ = pytorch.count_operators_outside(eager)
-    facts = {"engines": engines, "operators_outside": outside, "operators": operators}
     if not engines:
-        return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", facts)
+        return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch")
     share = max(1 - outside / operators, 0.0) if operators else 1.0
     proof = (
         f"{engines} TensorRT engines a call; {outside} operators ran in PyTorch, "
         f"{operators} without engines"
     )
-    return Engagement(share, proof, facts)
+    return Engagement(share, proof)

@@ -103,7 +103,8 @@ class Engagement(Event):
 
     share: Amount
     proof: str
-    facts: dict[str, Any]
+    #: Breaks of the graph and, of quantised arms, stored weights by type.
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
     #: Bytes of all weights as the program stores them, where it does not store those of the model.
     weight_bytes: Count | None = None
     event: Literal["engagement"] = "engagement"

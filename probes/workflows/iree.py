@@ -87,7 +87,6 @@ class IreeProgram:
     context: Any
     function: Any
     types: tuple[Any, ...]
-    file: pathlib.Path
     driver: str
 
     def feed(self, inputs: list[Any]) -> list[Any]:
@@ -130,9 +129,7 @@ def build(subject: Model, inputs: list[Any], request: Request) -> IreeProgram:
         if not name.startswith("__") and not name.endswith("$async")
     )
     types = tuple(array_type(subject, array) for array in inputs)
-    return IreeProgram(
-        context, context.modules[loaded.name][name], types, module, driver_of(request)
-    )
+    return IreeProgram(context, context.modules[loaded.name][name], types, driver_of(request))
 
 
 def make_module(
@@ -209,13 +206,11 @@ def array_type(subject: Model, array: Any) -> Any:
 def engagement(program: IreeProgram, device_inputs: Any) -> Engagement:
     """Return a full share if no operator ran in PyTorch: a module runs as a whole."""
     outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs))
-    size = program.file.stat().st_size
     proof = (
         f"the loaded module ran the whole graph with the driver {program.driver}; "
         f"{outside} operators ran in PyTorch"
     )
-    facts = {"module_bytes": size, "operators_in_pytorch": outside}
-    return Engagement(0.0 if outside else 1.0, proof, facts)
+    return Engagement(0.0 if outside else 1.0, proof)
 
 
 #: Expression for an input in bfloat16, which numpy lacks: its bits become those of `ml_dtypes`.

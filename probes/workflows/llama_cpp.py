@@ -142,7 +142,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     return Engagement(
         sum(elements[kind] for kind in program.weight_types) / elements.total(),
         f"the engine generates all tokens on {devices}; it stores its matrices: {stored}",
-        {"matrices": dict(tensors), "elements": dict(elements), "devices": devices},
+        {"weights": dict(elements)},
         weight_bytes,
     )
 

@@ -96,11 +96,7 @@ class EngineGeneration(EngineProgram):
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     """Return a full share: the engine has no eager code."""
-    return Engagement(
-        1.0,
-        "the engine generates all tokens; it has no eager code to fall back to",
-        {"preallocates": program.request.device == "cuda"},
-    )
+    return Engagement(1.0, "the engine generates all tokens; it has no eager code to fall back to")
 
 
 def serving_command(request: Request) -> str:

@@ -201,8 +201,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
         f"{placed[wanted]} of {nodes} nodes are placed on {wanted}, "
         f"{attention} of them attention with a key-value cache"
     )
-    facts = {"nodes": dict(placed), "device": program.engine.device_type}
-    return Engagement(placed[wanted] / nodes if nodes else 0.0, proof, facts)
+    return Engagement(placed[wanted] / nodes if nodes else 0.0, proof)
 
 
 def integration(request: Request) -> str:

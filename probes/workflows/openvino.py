@@ -109,17 +109,13 @@ def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any
     if program.weight_bytes is not None:
         return openvino_model.weights_engagement(program.compiled, program.weight_bytes)
     facts = openvino_model.describe_compiled(program.compiled)
-    layers = ", ".join(
-        f"{count} {kind}"
-        for kind, count in sorted(facts["layers"].items())
-        if kind not in openvino_model.DATA_LAYERS
-    )
+    layers = ", ".join(f"{count} {kind}" for kind, count in sorted(facts["layers"].items()))
     devices, precision = "+".join(facts["devices"]), facts["inference_precision"]
     proof = (
         f"the compiled model runs as a whole on {devices} in {precision} "
         f"with {facts['threads']} threads: {layers}"
     )
-    return Engagement(1.0, proof, facts)
+    return Engagement(1.0, proof)
 
 
 def integration(request: Request) -> str:

@@ -41,7 +41,7 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     """Return a full share unless the call is captured: there is no compiled path to leave."""
     if isinstance(program, CapturedProgram):
         return cuda_graphs.engagement(program, device_inputs)
-    return Engagement(1.0, "eager PyTorch has no compiled path to fall back from", {})
+    return Engagement(1.0, "eager PyTorch has no compiled path to fall back from")
 
 
 def integration(request: Request) -> str:

@@ -104,15 +104,9 @@ class EngineGeneration(EngineProgram):
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     """Return a full share if decoding runs as CUDA graphs, else none."""
-    arguments = program.engine.server_args
-    captured = not getattr(arguments, "disable_cuda_graph", False)
-    facts = {
-        "memory_share": getattr(arguments, "mem_fraction_static", None),
-        "attention": str(getattr(arguments, "attention_backend", None)),
-        "preallocates": True,
-    }
+    captured = not getattr(program.engine.server_args, "disable_cuda_graph", False)
     proof = f"the engine generates all tokens; CUDA graphs {'on' if captured else 'off'}"
-    return Engagement(1.0 if captured else 0.0, proof, facts)
+    return Engagement(1.0 if captured else 0.0, proof)
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:

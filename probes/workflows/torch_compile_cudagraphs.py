@@ -27,8 +27,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     launches = cuda_graphs.count_launches(lambda: program(device_inputs))
     engaged = cuda_graphs.graph_engagement(launches)
     proof = engaged.proof if launches.graph_launches else dynamo.with_cause(engaged.proof)
-    facts = {**engaged.facts, "graph_breaks": dynamo.graph_breaks()}
-    return Engagement(engaged.share, proof, facts)
+    return Engagement(engaged.share, proof, {"graph_breaks": dynamo.graph_breaks()})
 
 
 def integration(request: Request) -> str:

@@ -75,17 +75,11 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
         if regions and counters["stats"]["calls_captured"]
         else dynamo.with_cause("no compiled region ran")
     )
-    facts = {
-        "graphs": int(counters["stats"]["unique_graphs"]),
-        "graph_breaks": breaks,
-        "operators_outside": outside,
-    }
-    engaged = Engagement(share, proof, facts)
+    engaged = Engagement(share, proof, {"graph_breaks": breaks})
     if regions and isinstance(program, TorchProgram) and program.captures:
         launches = cuda_graphs.count_launches(lambda: program(device_inputs))
         skips = int(counters["inductor"]["cudagraph_skips"])
         missing = f"Inductor captured no CUDA graph; it counts {skips} skipped graphs"
-        facts["cudagraph_skips"] = skips
         return cuda_graphs.with_graphs(engaged, launches, missing)
     return engaged
 

@@ -6,7 +6,6 @@ import functools
 from typing import Any
 
 import transformers
-from torch._dynamo.utils import counters
 
 from probes.adapter import Engagement, Request, StartLines, TextProgram
 from probes.stacks import decode_step, dynamo, pytorch
@@ -47,13 +46,8 @@ def engagement(program: TextProgram, device_inputs: Any) -> Engagement:
             lambda: program(device_inputs), (pytorch.COMPILED_REGION,)
         )
         how = "ran compiled"
-    breaks = dynamo.graph_breaks()
     proof = f"{steps} of {passes} passes {how}; the prompt's pass stays eager"
-    return Engagement(
-        steps / passes,
-        proof,
-        {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks},
-    )
+    return Engagement(steps / passes, proof, {"graph_breaks": dynamo.graph_breaks()})
 
 
 def integration(request: Request) -> str:

@@ -63,7 +63,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     """
     if fallbacks.reasons:
         proof = f"OpenVINO handed the graph to Inductor: {fallbacks.reasons[0]}"[:500]
-        return Engagement(0.0, proof, {"refusals": fallbacks.reasons[:5]})
+        return Engagement(0.0, proof)
     modules = (
         part for whole in partitions.partitioned_modules.values() for part in whole.modules()
     )
@@ -74,25 +74,19 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     ]
     if fallen:
         proof = f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch"
-        return Engagement(0.0, proof, {"fallen_back": len(fallen)})
+        return Engagement(0.0, proof)
     eager, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ignored=BOOKKEEPING)
     facts = list(map(openvino_model.describe_compiled, partitions.compiled_cache.values()))
     if not facts:
-        proof = dynamo.with_cause("OpenVINO runs no layer")
-        return Engagement(0.0, proof, {"partitions": [], "operators_in_pytorch": eager})
-    layers = sum(
-        count
-        for each in facts
-        for kind, count in each["layers"].items()
-        if kind not in openvino_model.DATA_LAYERS
-    ) // len(facts)
+        return Engagement(0.0, dynamo.with_cause("OpenVINO runs no layer"))
+    layers = sum(count for each in facts for count in each["layers"].values()) // len(facts)
     share = layers / (layers + eager)
     precisions = ", ".join(sorted({each["inference_precision"] for each in facts}))
     proof = (
         f"OpenVINO runs {layers} layers in {precisions}, {eager} operators ran in PyTorch, "
         "no partition fell back"
     )
-    return Engagement(share, proof, {"partitions": facts[:4], "operators_in_pytorch": eager})
+    return Engagement(share, proof)
 
 
 def integration(request: Request) -> str:

@@ -73,20 +73,14 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
     )[0]
     host = tuple(tensor.cpu() for tensor in device_inputs)
     operators, _ = pytorch.count_operators_outside(lambda: program.subject.module(*host))
-    facts = {
-        "runs": int(runs),
-        "operators_outside": by_itself,
-        "handed_back": handed_back,
-        "operators": operators,
-    }
     if not runs:
-        return Engagement(0.0, dynamo.with_cause("XLA ran no compiled program"), facts)
+        return Engagement(0.0, dynamo.with_cause("XLA ran no compiled program"))
     share = max(1 - (by_itself + handed_back) / max(operators, 1), 0.0)
     proof = (
         f"XLA ran compiled programs; of {operators} operators {by_itself} ran outside them, "
         f"and {handed_back} ran in PyTorch on the host"
     )
-    return Engagement(share, proof, facts)
+    return Engagement(share, proof)
 
 
 def integration(request: Request) -> str:

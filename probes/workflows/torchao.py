@@ -144,7 +144,7 @@ def weights_engagement(module: Any, compiled_share: float, compiled: str) -> Eng
         min(share, compiled_share),
         f"{share * 100:.0f} % of the weights of linear layers are quantised, by elements: "
         f"{kinds or 'there are none'}; {compiled}",
-        {"weights": dict(elements), "compiled_share": compiled_share},
+        {"weights": dict(elements)},
         weight_bytes=sum(
             stored.nbytes for weight in module.parameters() for stored in stored_tensors(weight)
         ),

@@ -193,22 +193,13 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
         for value in (config.compilation_config.mode, config.compilation_config.cudagraph_mode)
     )
     eager = program.request.device == "cuda" and {compiled, graphs} == {"NONE"}
-    is_gpu, cache = program.request.device == "cuda", config.cache_config
-    facts = {
-        "compilation_mode": compiled,
-        "cudagraph_mode": graphs,
-        "memory_share": cache.gpu_memory_utilization if is_gpu else None,
-        "cache_blocks": cache.num_gpu_blocks,
-        "preallocates": True,
-    }
     if scheme := program.request.options.get("scheme"):
-        return quantised_engagement(program.engine, facts, llm_compressor.STORED_TYPES[scheme])
+        return quantised_engagement(program.engine, llm_compressor.STORED_TYPES[scheme])
     if program.request.options.get("quantization"):
-        return quantised_engagement(program.engine, facts)
+        return quantised_engagement(program.engine)
     return Engagement(
         0.0 if eager else 1.0,
         f"the engine generates all tokens; compilation {compiled}, CUDA graphs {graphs}",
-        facts,
     )
 
 
@@ -259,12 +250,10 @@ def count_bytes(model: Any) -> int:
     return found
 
 
-def quantised_engagement(
-    engine: Any, facts: dict[str, Any], wanted: Collection[str] = QUANTISED
-) -> Engagement:
+def quantised_engagement(engine: Any, wanted: Collection[str] = QUANTISED) -> Engagement:
     """Return the share of the bytes of the layers' matrices that are stored in `wanted` types.
 
-    `facts` are those of the engine's compilation. vLLM accepts formats that it then does not use:
+    vLLM accepts formats that it then does not use:
     `int8_per_channel_weight_only` quantises experts only and leaves linear layers as they are.
     """
     types = engine.apply_model(count_types)[0]
@@ -276,7 +265,7 @@ def quantised_engagement(
         share,
         f"{share * 100:.0f} % of the bytes of the layers' weights are stored as "
         f"{' or '.join(sorted(wanted))}; elements by type: {kinds}",
-        {**facts, "weights": {kind: elements for kind, (elements, _) in types.items()}},
+        {"weights": {kind: elements for kind, (elements, _) in types.items()}},
         engine.apply_model(count_bytes)[0],
     )
 

@@ -59,7 +59,7 @@ def generate(options):
     found = workflow.engagement(program, fed)
     return {
         "share": found.share,
-        "engines": found.facts["engines"],
+        "engines": int(found.proof.split()[0]),
         "text": program.collect(program(fed))[0].tolist(),
     }
 

@@ -55,7 +55,6 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
         assert (agreement["positions"] > 0) == (workflow != "tensorrt_llm")
     (engaged,) = events(answer, "engagement")
     assert engaged["share"] == 1.0
-    assert engaged["facts"]["preallocates"] is True
     (reported,) = events(answer, "recipe_facts")
     facts = msgspec.convert(reported, RecipeFacts, str_keys=True)
     assert [*facts.allowances] == [*map(str, SIZES)]

@@ -103,5 +103,5 @@ def test_weights_that_stay_native_are_not_engaged(
     subject = types.SimpleNamespace(engine=Server(), dtype="float32")
     found = probe.engagement(probe.EngineGeneration(subject, request), [])
     assert found.share == share
-    assert found.facts["matrices"][kind] == 1
+    assert set(found.facts["weights"]) == {kind, "Q8_0"}
     assert found.weight_bytes == 30

@@ -119,7 +119,7 @@ def test_packed_weights_count_by_the_type_of_what_is_left(kind: str, share: floa
     model = model_of(packed_linear(16, 4, getattr(torch, kind)))
     assert list(vllm.count_types(model)) == [kind]
     assert vllm.count_types(model)[kind][0] == 64
-    found = vllm.quantised_engagement(Engine(model), {})
+    found = vllm.quantised_engagement(Engine(model))
     assert found.share == share
     assert found.facts["weights"] == {kind: 64}
 
