@@ -91,9 +91,8 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
     than `PRECISIONS`.
     """
     own, supported = subject.dtype, request.supported_dtypes
-    if request.dtype != protocol.OWN or own not in protocol.PRECISIONS:
-        return
-    if not supported or own in supported:
+    is_described = request.dtype == protocol.OWN and own in protocol.PRECISIONS
+    if not is_described or not supported or own in supported:
         return
     reason = (
         f"it does not support {own}, the model's own precision, on {request.device}, "
@@ -211,7 +210,12 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
     """
     request = job.request
     job.channel.start_phase("warmup", cell.shape)
-    late_share = measure_late_share(cell)
+    calls, torch = calls_of(cell), sys.modules.get("torch")
+    late_share = (
+        device_work.late_share_on_device(calls, torch.cuda.synchronize)
+        if torch is not None and torch.cuda.is_initialized()
+        else device_work.late_share_of_output(calls, cell.program.collect)
+    )
     if late_share > MAX_LATE_SHARE:
         reason = (
             "its calls return before their work is done, which goes on for"
@@ -219,7 +223,7 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
         )
         raise FailureError(Failure("incorrect", "warmup", reason))
     times_first_token = request.task == protocol.GENERATE and warm_up_first_token(cell)
-    found = timing.warm_up(calls_of(cell), request.warmup_seconds, cell.shape)
+    found = timing.warm_up(calls, request.warmup_seconds, cell.shape)
     block = timing.size_block(found.typical_seconds, request.block_seconds)
     if times_first_token:
         count = min(block.calls, MAX_FIRST_TOKEN_CALLS)
@@ -244,14 +248,6 @@ def warm_up_first_token(cell: ProgramCell) -> bool:
 
 def calls_of(cell: ProgramCell) -> timing.Calls:
     return timing.Calls(cell.program, cell.device_inputs, cell.workflow.synchronise)
-
-
-def measure_late_share(cell: ProgramCell) -> float:
-    """Return the share of a call's duration that `synchronise` does not cover."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        return device_work.late_share_on_device(calls_of(cell), torch.cuda.synchronize)
-    return device_work.late_share_of_output(calls_of(cell), cell.program.collect)
 
 
 def report_losses(cells: dict[Shape, ProgramCell], job: Job) -> None:

@@ -28,7 +28,10 @@ def run_role(job: Job) -> None:
     request, channel = job.request, job.channel
     channel.start_phase("correctness")
     for shape in request.shapes:
-        make_inputs(job, shape)
+        subject = job.at(shape).subject
+        count = subject.settle_inputs(shape.batch_size, request.input_sets)
+        inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
+        arrays.save(program_cell.inputs_file(request, shape), inputs)
     channel.send(events.Ready())
     if channel.read_token()[0] != "outputs":
         return
@@ -47,14 +50,6 @@ def run_role(job: Job) -> None:
     if request.new_shapes:
         # A model that does not run at another length has no reference for one.
         try_optional(lambda: make_length_reference(job))
-
-
-def make_inputs(job: Job, shape: Shape) -> None:
-    """Write the inputs of one shape, with which other workers can build."""
-    subject = job.at(shape).subject
-    count = subject.settle_inputs(shape.batch_size, job.request.input_sets)
-    inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
-    arrays.save(program_cell.inputs_file(job.request, shape), inputs)
 
 
 def write_reference(job: Job, shape: Shape, inputs: list[list[Any]]) -> None:

@@ -58,7 +58,15 @@ class HostValues(SessionProgram):
 
     def feed(self, inputs: list[Any]) -> dict[str, Any]:
         tensors = named_tensors(self.session, inputs, "cpu")
-        return {name: to_ort_value(tensor) for name, tensor in tensors.items()}
+        return {
+            # bfloat16 passes through numpy as uint16.
+            name: ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
+                tensor.view(torch.uint16).numpy(), ELEMENT_TYPES[BFLOAT16][0]
+            )
+            if tensor.dtype == torch.bfloat16
+            else ort.OrtValue.ortvalue_from_numpy(tensor.numpy())
+            for name, tensor in tensors.items()
+        }
 
     def __call__(self, device_inputs: dict[str, Any]) -> Any:
         return self.session.run_with_ort_values(None, device_inputs)
@@ -137,15 +145,6 @@ class TensorBinding(SessionProgram):
 
     def collect(self, output: BoundTensors) -> list[Any]:
         return collect(output.outputs)
-
-
-def to_ort_value(tensor: torch.Tensor) -> ort.OrtValue:
-    """Return a host tensor as an `OrtValue`; bfloat16 passes through numpy as uint16."""
-    if tensor.dtype == torch.bfloat16:
-        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
-            tensor.view(torch.uint16).numpy(), ELEMENT_TYPES[BFLOAT16][0]
-        )
-    return ort.OrtValue.ortvalue_from_numpy(tensor.numpy())
 
 
 def element_type_of(value: Any) -> tuple[int, torch.dtype]:

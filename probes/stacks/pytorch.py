@@ -17,7 +17,8 @@ from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import IMAGE_DIMENSIONS, TorchSubject
 from probes.wire.events import Peaks
 
-#: Name of the profiler region that Dynamo opens around a call into compiled code.
+#: Name of the profiler region that Dynamo opens around a call into compiled code: it spans a whole
+#: function, with the eager code between its graphs.
 COMPILED_REGION = "Torch-Compiled Region"
 #: Name of the region that Inductor opens around a compiled graph.
 GRAPH_REGION = "## Call CompiledFxGraph"
@@ -181,16 +182,6 @@ def count_operators_outside(
         else:
             pending += event.cpu_children
     return outside, regions
-
-
-def count_operators_outside_graphs(call: Callable[[], object]) -> tuple[int, int]:
-    """Profile a call and count its ATen operators outside compiled graphs, and these graphs.
-
-    Dynamo's region spans a whole function, with the eager code between its graphs, so it counts as
-    a graph only if the call has no region of Inductor's.
-    """
-    outside, graphs = count_operators_outside(call, (GRAPH_REGION,))
-    return (outside, graphs) if graphs else count_operators_outside(call, (COMPILED_REGION,))
 
 
 #: Size of the copy: far larger than any cache on a GPU, smaller on a CPU to save memory and time.

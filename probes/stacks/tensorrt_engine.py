@@ -88,12 +88,17 @@ def build_plan(
     """Return the serialised engine for an ONNX file.
 
     If the file leaves a dimension free, the engine has an optimisation profile for each of
-    `shapes_by_batch_size`.
+    `shapes_by_batch_size`. Raise `UnsupportedError` with the first error of TensorRT's parser.
     """
     logger = make_logger(trt, log)
     builder = trt.Builder(logger)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
-    parse_model(trt.OnnxParser(network, logger), file)
+    parser = trt.OnnxParser(network, logger)
+    # It reads the file itself, because weights in separate files lie next to it.
+    if not parser.parse_from_file(str(file)):
+        reasons = [parser.get_error(index).desc() for index in range(parser.num_errors)]
+        reason = reasons[0] if reasons else "no reason given"
+        raise UnsupportedError(f"its ONNX parser refuses the model: {reason}")
     config = builder.create_builder_config()
     # TF32 is on by default, while eager PyTorch computes float32 products at full precision.
     config.clear_flag(trt.BuilderFlag.TF32)
@@ -109,17 +114,6 @@ def build_plan(
     if plan is None:
         raise log.failure("no engine was built")
     return plan
-
-
-def parse_model(parser: Any, file: pathlib.Path) -> None:
-    """Parse an ONNX file, or raise `UnsupportedError` with the parser's first error.
-
-    The parser reads the file itself, because weights in separate files lie next to it.
-    """
-    if not parser.parse_from_file(str(file)):
-        reasons = [parser.get_error(index).desc() for index in range(parser.num_errors)]
-        reason = reasons[0] if reasons else "no reason given"
-        raise UnsupportedError(f"its ONNX parser refuses the model: {reason}")
 
 
 def load_engine(trt: Any, plan: Any, log: EngineLog) -> Any:

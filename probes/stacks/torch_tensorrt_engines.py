@@ -5,17 +5,13 @@ from __future__ import annotations
 import importlib
 import pathlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch_tensorrt
 
-from probes.adapter import Engagement, Request, UnsupportedError
+from probes.adapter import Engagement, Request
 from probes.stacks import pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.torch_subject import TorchSubject
-
-if TYPE_CHECKING:
-    from probes.subjects.causal_lm import CausalLm
 
 #: Profiler names of an engine's run: the C++ runtime's operator and the Python runtime's regions.
 ENGINE_REGIONS = ("tensorrt::execute_engine", "PythonTorchTensorRTModule", "TorchTensorRTModule")
@@ -44,22 +40,16 @@ def settings(request: Request) -> dict[str, str]:
     return {**pytorch.apply_settings(request), "accumulation": accumulation, "min_block_size": "1"}
 
 
-def compile_options(subject: TorchSubject | CausalLm, request: Request) -> dict[str, Any]:
+def compile_options(request: Request) -> dict[str, Any]:
     """Return the compiler's options: engines for blocks of any size, no TF32, caches of this arm.
 
     Precisions are not named: the RTX build refuses them, and `torch.compile` then runs eager code.
     """
-    accumulate = bool(request.options.get("fp32_accumulation"))
-    if accumulate and subject.dtype != "float16":
-        raise UnsupportedError(
-            "the accumulation precision is an option for float16 only; "
-            f"{subject.dtype} is always accumulated in float32"
-        )
     cache = pathlib.Path(request.scratch_directory) / "cache"
     return {
         "min_block_size": 1,
         "disable_tf32": True,
-        "use_fp32_acc": accumulate,
+        "use_fp32_acc": bool(request.options.get("fp32_accumulation")),
         "timing_cache_path": str(cache / "tensorrt-timing.bin"),
         "engine_cache_dir": str(cache / "tensorrt-engines"),
     }

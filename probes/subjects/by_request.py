@@ -78,13 +78,10 @@ _created: list[LoadedModel] = []
 def open_torch_subject(request: Request) -> TorchSubject:
     """Open the request's model with the weights that the reference worker has saved."""
     kind = request.subject["kind"]
-    weights = (
-        pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
-    )
+    weights = pathlib.Path(request.shared_directory) / WEIGHTS_FILE
     # Random weights that are replaced at once are not drawn: billions of them take minutes.
     is_drawn = (
         kind not in WEIGHTS_ALL_SHARED
-        or weights is None
         or not weights.exists()
         or weights.stat().st_size <= MAX_DRAWN_BYTES
     )
@@ -92,7 +89,7 @@ def open_torch_subject(request: Request) -> TorchSubject:
         model = _created.pop() if _created else _create(kind, request)
     # On the host: on the device, the weights would be there twice for a moment and raise its peak
     # memory.
-    if model.shares_weights and weights is not None:
+    if model.shares_weights:
         loaded_model.share(model.module, weights)
     model.module.to(request.device)
     return TorchSubject(model, request)

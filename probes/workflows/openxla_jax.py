@@ -20,7 +20,6 @@ from probes.checking.arrays import as_collected
 from probes.stacks import pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 
-settings_of_torch = pytorch.apply_settings
 versions = functools.partial(pytorch.versions, "torchax", "jax", "jaxlib")
 open_subject = open_torch_subject
 
@@ -68,9 +67,8 @@ def settings(request: Request) -> dict[str, str]:
     if request.device == "cuda" and request.dtype not in {"float16", "bfloat16"}:
         # By default JAX rounds float32 products to TF32 on a GPU, and eager PyTorch does not.
         jax.config.update("jax_default_matmul_precision", "highest")
-    found = settings_of_torch(request)
     return {
-        **found,
+        **pytorch.apply_settings(request),
         "platform": jax.default_backend(),
         "matmul_precision": str(jax.config.jax_default_matmul_precision),
     }
@@ -105,7 +103,12 @@ class XlaProgram:
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:
     """Compile the module for these shapes; afterwards the module's weights are on the host."""
-    types = tuple(jax_type(tensor.dtype) for tensor in subject.tensors(inputs))
+    # JAX has 32-bit integers only.
+    known = {torch.bfloat16: ml_dtypes.bfloat16, torch.int64: np.int32}
+    types = tuple(
+        known.get(tensor.dtype) or torch.empty(0, dtype=tensor.dtype).numpy().dtype
+        for tensor in subject.tensors(inputs)
+    )
     pytorch.move_weights_to_host(subject)
     weights, function = extract(subject)
     program = XlaProgram(None, weights, types)
@@ -121,12 +124,6 @@ def extract(subject: TorchSubject) -> tuple[Any, Any]:
     """
     weights, function = torchax.extract_jax(subject.module)
     return weights, function
-
-
-def jax_type(dtype: torch.dtype) -> Any:
-    """Return JAX's type for one of torch; JAX has 32-bit integers only."""
-    known = {torch.bfloat16: ml_dtypes.bfloat16, torch.int64: np.int32}
-    return known[dtype] if dtype in known else torch.empty(0, dtype=dtype).numpy().dtype
 
 
 def synchronise() -> None:

@@ -54,7 +54,10 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
 
     It is 0 if the mode promises CUDA graphs and none is launched.
     """
-    outside, regions = pytorch.count_operators_outside_graphs(lambda: program(device_inputs))
+    call = functools.partial(program, device_inputs)
+    outside, regions = pytorch.count_operators_outside(call, (pytorch.GRAPH_REGION,))
+    if not regions:
+        outside, regions = pytorch.count_operators_outside(call, (pytorch.COMPILED_REGION,))
     captured = (
         counters["stats"]["calls_captured"] // max(counters["stats"]["unique_graphs"], 1)
         if regions
@@ -77,7 +80,7 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     )
     engaged = Engagement(share, proof, {"graph_breaks": breaks})
     if regions and isinstance(program, TorchProgram) and program.captures:
-        launches = cuda_graphs.count_launches(lambda: program(device_inputs))
+        launches = cuda_graphs.count_launches(call)
         skips = int(counters["inductor"]["cudagraph_skips"])
         missing = f"Inductor captured no CUDA graph; it counts {skips} skipped graphs"
         return cuda_graphs.with_graphs(engaged, launches, missing)

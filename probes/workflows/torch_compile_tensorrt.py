@@ -28,7 +28,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     `subject` is a `CausalLm` for text, else a `TorchSubject`.
     """
     options = {
-        **torch_tensorrt_engines.compile_options(subject, request),
+        **torch_tensorrt_engines.compile_options(request),
         "pass_through_build_failures": True,
     }
     if request.task == GENERATE:

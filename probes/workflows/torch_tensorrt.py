@@ -54,7 +54,7 @@ def compile_module(
             for tensor in examples
         ]
     exported = torch.export.export(subject.module, examples, dynamic_shapes=shapes, strict=False)
-    options = torch_tensorrt_engines.compile_options(subject, request)
+    options = torch_tensorrt_engines.compile_options(request)
     return torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, **options)
 
 
