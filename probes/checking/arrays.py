@@ -9,9 +9,11 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from probes.files import replace_when_complete
+
+Kind = TypeVar("Kind")
 
 
 class _Numpy:
@@ -53,9 +55,12 @@ def save(file: pathlib.Path, value: Any, separate: Mapping[str, Any] | None = No
         np.savez(partial, **arrays, **{VALUE: np.array(described)})
 
 
-def load(file: pathlib.Path, *classes: type) -> Any:
-    """Return the value that `save` wrote; `classes` are the dataclasses that it may consist of."""
-    known = {each.__name__: each for each in classes}
+def load(file: pathlib.Path, kind: type[Kind], *classes: type) -> Kind:
+    """Return the value of this `kind` that `save` wrote.
+
+    It and what it consists of may be of these dataclasses.
+    """
+    known = {each.__name__: each for each in (kind, *classes)}
 
     def restore(each: Any) -> Any:
         if not isinstance(each, dict):
@@ -65,13 +70,14 @@ def load(file: pathlib.Path, *classes: type) -> Any:
             return archive[held]
         if kind == "dict":
             return {key: restore(part) for key, part in held}
-        if kind in known:
+        if isinstance(held, dict):
             return known[kind](**{name: restore(part) for name, part in held.items()})
         parts = [restore(part) for part in held]
         return tuple(parts) if kind == "tuple" else parts
 
     with np.load(file, allow_pickle=False) as archive:
-        return restore(json.loads(str(archive[VALUE])))
+        restored: Kind = restore(json.loads(str(archive[VALUE])))
+        return restored
 
 
 def as_collected(array: Any) -> Any:

@@ -98,7 +98,7 @@ def _judge_all(
     if worst.accuracy_class != "exact" and identity.is_same_for_all(reference, samples):
         return "incorrect", "same-output", identity.REASONS["same-output"]
     if worst.accuracy_class == "incorrect":
-        return "incorrect", worst.fault, _reason(worst, reference)
+        return "incorrect", worst.fault, _reason(worst, reference.name)
     if whole.uncompared or whole.unseen:
         return "unchecked", "uncompared", None
     if worst.accuracy_class == "exact" and identity.is_constant(reference):
@@ -157,30 +157,19 @@ def pool_integers(
     return pooled
 
 
-def _reason(worst: OutputCheck, reference: Reference) -> str:
-    name = reference.name
-    if worst.fault == "integers":
-        ties = (
-            ", besides those that are not compared" if worst.expected.left_out is not None else ""
-        )
-        share = worst.found.differing * 100
-        return f"{share:.2f} % of its integers differ from those of {name}{ties}"
-    if worst.fault == "row-error":
-        allowed = worst.found.row / worst.share_of_allowed
-        return (
-            f"the error of a row, {worst.found.row:.2e} of its size against {name}, is above the"
-            f" allowed {allowed:.2e}"
-        )
-    if worst.fault == "typical-error":
-        typical = worst.found.typical / (worst.expected.scale or 1.0)
-        return (
-            f"its typical error, {typical:.2e} of the size of the output against {name}, is above"
-            f" the allowed {typical / worst.share_of_allowed:.2e}"
-        )
-    return (
-        f"its error {worst.found.rmse:.2e} (root mean square against {name}) is above the"
-        f" allowed {worst.allowed:.2e}"
+def _reason(worst: OutputCheck, name: str) -> str:
+    """Return why an output is wrong, given the name of the reference."""
+    measured = {
+        "error": f"its error, the root mean square against {name}",
+        "row-error": f"the error of a row, a share of its size against {name}",
+        "typical-error": f"its typical error, a share of the size of the output against {name}",
+        "integers": f"the share of its integers that differ from those of {name}",
+    }[worst.fault]
+    left_out = (
+        ", besides those that are not compared" if worst.expected.left_out is not None else ""
     )
+    allowed = worst.figure / worst.share_of_allowed
+    return f"{measured}{left_out}, is {worst.figure:.2e}; {allowed:.2e} is allowed"
 
 
 def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: Fault) -> Accuracy:

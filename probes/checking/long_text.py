@@ -183,5 +183,4 @@ def file_of(request: Request) -> pathlib.Path:
 
 
 def load(request: Request) -> LongText:
-    text: LongText = arrays.load(file_of(request), LongText)
-    return text
+    return arrays.load(file_of(request), LongText)

@@ -29,7 +29,8 @@ class OutputCheck:
     accuracy_class: AccuracyClass
     #: What keeps it from being exact, or empty: see `probes.wire.checks.Accuracy`.
     fault: Fault
-    #: Its figure over the allowed one, of the measure that is exceeded most.
+    #: The figure of the measure that is exceeded most, and its share of the allowed one.
+    figure: float
     share_of_allowed: float
     found: Deviation
     expected: ExpectedOutput
@@ -77,7 +78,7 @@ def check_output(
     else:
         figures = {"integers": (found.differing, limits.difference(values.size))}
     angle = cosine(values, expected.values)
-    check = OutputCheck("exact", "", 0.0, found, expected, allowed, angle, top1, top1_or_tie)
+    check = OutputCheck("exact", "", 0.0, 0.0, found, expected, allowed, angle, top1, top1_or_tie)
     return judge(check, figures, rules)
 
 
@@ -87,10 +88,16 @@ def judge(
     """Return the check with its class. `limits` has a figure and the allowed one by fault."""
     shares = {fault: _share(value, limit) for fault, (value, limit) in limits.items()}
     fault, share = max(shares.items(), key=lambda pair: pair[1])
-    if share <= 1.0:
-        return dataclasses.replace(check, accuracy_class="exact", fault="", share_of_allowed=share)
-    found: AccuracyClass = "close" if is_close(check, rules) else "incorrect"
-    return dataclasses.replace(check, accuracy_class=found, fault=fault, share_of_allowed=share)
+    found: AccuracyClass = "exact"
+    if share > 1.0:
+        found = "close" if is_close(check, rules) else "incorrect"
+    return dataclasses.replace(
+        check,
+        accuracy_class=found,
+        fault=fault if found != "exact" else "",
+        figure=limits[fault][0],
+        share_of_allowed=share,
+    )
 
 
 def is_close(check: OutputCheck, rules: Rules) -> bool:

@@ -50,19 +50,14 @@ def inputs_file(request: protocol.Request, shape: Shape) -> pathlib.Path:
 
 
 def load_inputs(request: protocol.Request, shape: Shape) -> list[list[Any]]:
-    inputs: list[list[Any]] = arrays.load(inputs_file(request, shape))
-    return inputs
-
-
-def wait_for_reference(request: protocol.Request, shape: Shape) -> AnyReference:
-    """Return the reference as soon as its worker has written it; the advisor ends a vain wait."""
-    while not reference_file(request, shape).exists():
-        time.sleep(POLL_SECONDS)
-    return load_reference(request, shape)
+    return arrays.load(inputs_file(request, shape), list)
 
 
 def load_reference(request: protocol.Request, shape: Shape) -> AnyReference:
+    """Return the reference as soon as its worker has written it; the advisor ends a vain wait."""
     file = reference_file(request, shape)
+    while not file.exists():
+        time.sleep(POLL_SECONDS)
     return (
         text_reference.load_reference(file)
         if request.task == protocol.GENERATE

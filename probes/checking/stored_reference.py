@@ -195,5 +195,4 @@ class Reference:
 
 
 def load_reference(file: pathlib.Path) -> Reference:
-    found: Reference = arrays.load(file, Reference, ExpectedOutput, Deviation, Keys)
-    return found
+    return arrays.load(file, Reference, ExpectedOutput, Deviation, Keys)

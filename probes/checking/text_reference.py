@@ -103,7 +103,7 @@ def save_reference(
 
 def load_reference(file: pathlib.Path) -> TokenReference:
     """Read what `save_reference` wrote, except for the log probabilities."""
-    found: TokenReference = arrays.load(file, TokenReference, FidelityMetrics)
+    found = arrays.load(file, TokenReference, FidelityMetrics)
     return dataclasses.replace(found, file=file)
 
 

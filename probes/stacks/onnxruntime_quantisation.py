@@ -94,6 +94,15 @@ def sums_saturate(processors: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> b
     return "avx2" in names and not any(name.endswith("vnni") for name in names)
 
 
+def count_nodes(session: Any) -> tuple[collections.Counter[str], collections.Counter[str]]:
+    """Count the nodes of a session by provider, and by operator."""
+    providers, operators = collections.Counter[str](), collections.Counter[str]()
+    for part in session.get_provider_graph_assignment_info():
+        providers[part.ep_name] += len(part.get_nodes())
+        operators.update(node.op_type for node in part.get_nodes())
+    return providers, operators
+
+
 def engagement(file: pathlib.Path, placed: collections.Counter[str]) -> Engagement:
     """Return the share of the elements of matrix products' weights that are quantised.
 

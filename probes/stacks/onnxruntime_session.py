@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import ctypes
 import dataclasses
 import pathlib
@@ -156,12 +155,9 @@ def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # no
 
     With quantised weights it is the share of those that are quantised.
     """
+    placed, operators = onnxruntime_quantisation.count_nodes(program.session)
     if program.quantised:
-        operators = collections.Counter(node.op_type for node in nodes_of(program.session))
         return onnxruntime_quantisation.engagement(program.quantised, operators)
-    placed = collections.Counter[str]()
-    for part in program.session.get_provider_graph_assignment_info():
-        placed[part.ep_name] += len(part.get_nodes())
     nodes, taken = sum(placed.values()), placed[program.provider]
     share = taken / nodes if nodes else 0.0
     proof = f"{taken} of {nodes} nodes are placed on {program.provider}"
@@ -177,12 +173,8 @@ def racing_operators(program: SessionProgram) -> list[str]:
     """
     if program.session.get_session_options().intra_op_num_threads == 1:
         return []
-    return sorted({node.op_type for node in nodes_of(program.session)} & RACING_OPERATORS)
-
-
-def nodes_of(session: ort.InferenceSession) -> list[Any]:
-    parts = session.get_provider_graph_assignment_info()
-    return [node for part in parts for node in part.get_nodes()]
+    _, operators = onnxruntime_quantisation.count_nodes(program.session)
+    return sorted({*operators} & RACING_OPERATORS)
 
 
 #: Lines that call a session with arrays, and with values where numpy lacks the element type.

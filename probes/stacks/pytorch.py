@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from probes.adapter import Request, UnsupportedError
+from probes.measuring import timing
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import IMAGE_DIMENSIONS, TorchSubject
 from probes.wire.events import Peaks
@@ -215,13 +216,10 @@ def measure_peaks(device: str, dtype: str) -> Peaks:
 
 def median_of_faster_half(work: Callable[[], object]) -> float:
     """Repeat `work` for `SECONDS_PER_PEAK`; return the median seconds of the faster half."""
-    work()
-    synchronise()
+    calls = timing.Calls(lambda _: work(), [None], synchronise)
+    calls.time(None)
     times: list[float] = []
     end = time.perf_counter() + SECONDS_PER_PEAK
     while len(times) < MIN_RUNS or time.perf_counter() < end:
-        start = time.perf_counter()
-        work()
-        synchronise()
-        times.append(time.perf_counter() - start)
+        times.append(calls.time(None))
     return statistics.median(sorted(times)[: max(len(times) // 2, 1)])

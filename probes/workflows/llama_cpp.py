@@ -130,18 +130,17 @@ class EngineGeneration(EngineProgram):
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     """Return the share of the matrices' elements that are stored in the wanted types."""
-    tensors, elements = collections.Counter[str](), collections.Counter[str]()
+    elements = collections.Counter[str]()
     weight_bytes = 0
     for tensor in gguf.GGUFReader(model_file(program.request)).tensors:
         weight_bytes += int(tensor.n_bytes)
         if len(tensor.shape) > 1:
-            tensors[tensor.tensor_type.name] += 1
             elements[tensor.tensor_type.name] += int(tensor.n_elements)
     devices = ", ".join(device["name"] for device in xllamacpp.get_device_info())
-    stored = ", ".join(f"{count} as {kind}" for kind, count in tensors.most_common())
+    stored = ", ".join(f"{kind} {count:,}" for kind, count in elements.most_common())
     return Engagement(
         sum(elements[kind] for kind in program.weight_types) / elements.total(),
-        f"the engine generates all tokens on {devices}; it stores its matrices: {stored}",
+        f"the engine generates all tokens on {devices}; elements of its matrices by type: {stored}",
         {"weights": dict(elements)},
         weight_bytes,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import json
 import pathlib
 import subprocess
@@ -189,10 +188,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     wanted = PROVIDERS[program.request.device]
     file = folder / config["model"]["decoder"]["filename"]
     session = ort.InferenceSession(file, options, providers=[wanted], enable_fallback=0)
-    placed, kinds = collections.Counter[str](), collections.Counter[str]()
-    for part in session.get_provider_graph_assignment_info():
-        placed[part.ep_name] += len(part.get_nodes())
-        kinds.update(node.op_type for node in part.get_nodes())
+    placed, kinds = onnxruntime_quantisation.count_nodes(session)
     if program.request.options.get("weights"):
         return onnxruntime_quantisation.engagement(file, kinds)
     nodes = sum(placed.values())

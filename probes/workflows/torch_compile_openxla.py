@@ -66,14 +66,10 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
         sum(count for name, count in counted.items() if name.startswith(prefix))
         for prefix in (OUTSIDE_GRAPH, CPU_FALLBACK)
     )
-    runs = (
-        metrics.metric_data("RunCachedGraphOutputData")
-        or metrics.metric_data("ExecuteTime")
-        or (0,)
-    )[0]
+    runs = metrics.metric_data("RunCachedGraphOutputData") or metrics.metric_data("ExecuteTime")
     host = tuple(tensor.cpu() for tensor in device_inputs)
     operators, _ = pytorch.count_operators_outside(lambda: program.subject.module(*host))
-    if not runs:
+    if not (runs and runs[0]):
         return Engagement(0.0, dynamo.with_cause("XLA ran no compiled program"))
     share = max(1 - (by_itself + handed_back) / max(operators, 1), 0.0)
     proof = (

@@ -203,23 +203,24 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     )
 
 
-def count_types(model: Any) -> dict[str, list[int]]:
-    """Return, by type, the elements and bytes of a model's matrices, without tables and scales."""
-    found: dict[str, list[int]] = {}
+def stored_weights(model: Any) -> list[tuple[bool, str, int, int]]:
+    """Return the type, elements and bytes of each weight as the engine stores it.
 
-    def add(name: str, tensor: Any, elements: int) -> None:
-        if not any(part in name for part in TABLES + SCALES):
-            sums = found.setdefault(str(tensor.dtype).removeprefix("torch."), [0, 0])
-            sums[0] += elements
-            sums[1] += elements * tensor.itemsize
-
-    for name, tensor in model.named_parameters():
-        if tensor.ndim >= MATRIX:
-            add(name, tensor, tensor.numel())
-    for name, layer in model.named_modules():
-        if packed := packed_weight(layer):
-            add(name, *packed)
-    return found
+    Each begins with whether it is a matrix of a layer, not a table, a scale or a vector.
+    """
+    found = [(name, each, each.numel()) for name, each in model.named_parameters()]
+    packed = [(name, packed_weight(layer)) for name, layer in model.named_modules()]
+    vectors = {name for name, each, _ in found if each.ndim < MATRIX}
+    found += [(name, *each) for name, each in packed if each]
+    return [
+        (
+            name not in vectors and not any(part in name for part in TABLES + SCALES),
+            str(each.dtype).removeprefix("torch."),
+            elements,
+            elements * each.itemsize,
+        )
+        for name, each, elements in found
+    ]
 
 
 def packed_weight(layer: Any) -> tuple[Any, int] | None:
@@ -242,31 +243,27 @@ def packed_weight(layer: Any) -> tuple[Any, int] | None:
     return torch.empty(0, dtype=torch.int8), elements
 
 
-def count_bytes(model: Any) -> int:
-    found = sum(int(tensor.nbytes) for _, tensor in model.named_parameters())
-    for layer in model.modules():
-        if packed := packed_weight(layer):
-            found += packed[1] * packed[0].itemsize
-    return found
-
-
 def quantised_engagement(engine: Any, wanted: Collection[str] = QUANTISED) -> Engagement:
     """Return the share of the bytes of the layers' matrices that are stored in `wanted` types.
 
     vLLM accepts formats that it then does not use:
     `int8_per_channel_weight_only` quantises experts only and leaves linear layers as they are.
     """
-    types = engine.apply_model(count_types)[0]
-    stored = collections.Counter({kind: bytes_ for kind, (_, bytes_) in types.items()})
-    total = stored.total()
-    share = sum(stored[kind] for kind in wanted) / total if total else 0.0
-    kinds = ", ".join(f"{kind} {types[kind][0]:,}" for kind, _ in stored.most_common())
+    weights = engine.apply_model(stored_weights)[0]
+    elements, sizes = collections.Counter[str](), collections.Counter[str]()
+    for is_matrix, kind, count, size in weights:
+        if is_matrix and count:
+            elements[kind] += count
+            sizes[kind] += size
+    total = sizes.total()
+    share = sum(sizes[kind] for kind in wanted) / total if total else 0.0
+    kinds = ", ".join(f"{kind} {elements[kind]:,}" for kind, _ in sizes.most_common())
     return Engagement(
         share,
         f"{share * 100:.0f} % of the bytes of the layers' weights are stored as "
         f"{' or '.join(sorted(wanted))}; elements by type: {kinds}",
-        {"weights": {kind: elements for kind, (elements, _) in types.items()}},
-        engine.apply_model(count_bytes)[0],
+        {"weights": dict(elements)},
+        sum(size for *_, size in weights),
     )
 
 

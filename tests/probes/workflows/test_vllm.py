@@ -117,8 +117,6 @@ def model_of(layer: Any) -> Any:
 @pytest.mark.parametrize(("kind", "share"), [("bfloat16", 0.0), ("int8", 1.0)])
 def test_packed_weights_count_by_the_type_of_what_is_left(kind: str, share: float) -> None:
     model = model_of(packed_linear(16, 4, getattr(torch, kind)))
-    assert list(vllm.count_types(model)) == [kind]
-    assert vllm.count_types(model)[kind][0] == 64
     found = vllm.quantised_engagement(Engine(model))
     assert found.share == share
     assert found.facts["weights"] == {kind: 64}
@@ -127,6 +125,7 @@ def test_packed_weights_count_by_the_type_of_what_is_left(kind: str, share: floa
 @pytest.mark.stack
 def test_weights_that_are_kept_count_once() -> None:
     model = model_of(torch.nn.Linear(4, 16, bias=False))
-    assert vllm.count_types(model) == {"float32": [64, 256]}
+    found = vllm.quantised_engagement(Engine(model))
+    assert found.facts["weights"] == {"float32": 64}
     tables = 8 * 4 * 4 + 4 * 8 * 2
-    assert vllm.count_bytes(model) == tables + 256 + 2 * 4 * 4
+    assert found.weight_bytes == tables + 256 + 2 * 4 * 4
