@@ -33,9 +33,6 @@ INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LEAVES = (bool, int, float, complex, str, bytes, type(None))
 #: The type of what `functools.lru_cache` returns.
 CACHED = type(functools.cache(len))
-INSTALLED = tuple(
-    sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
 #: What an iterator returns next, so many values, tells its place.
 NEXT_VALUES = 8
 #: Containers that can be emptied and filled again.
@@ -216,7 +213,7 @@ def _variables(function: types.FunctionType) -> list[tuple[str, Any]]:
 
 
 def _is_installed(file: str | None) -> bool:
-    return not file or file.startswith(("<frozen", *INSTALLED)) or "-packages/" in file
+    return not file or file.startswith(("<frozen", *_installed_folders())) or "-packages/" in file
 
 
 def _is_own_class(kind: type) -> bool:
@@ -261,3 +258,10 @@ def restored(module: torch.nn.Module) -> Iterator[None]:
                 each.data = values
             elif not torch.equal(each, values):
                 each.copy_(values)  # Others may share its memory.
+
+
+@functools.cache
+def _installed_folders() -> tuple[str, ...]:
+    return tuple(
+        sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    )
