@@ -13,6 +13,7 @@ import dataclasses
 import tensorrt as trt
 from onnx_texts import write_onnx
 from probes.stacks import tensorrt_engine as stack
+from probes.subjects import by_request
 
 values = "int64[batch, sequence] tokens, int64[batch, 2, sequence] mask"
 outputs = "int64[batch, sequence] tokens_out, int64[batch, 2, sequence] mask_out"
@@ -24,7 +25,7 @@ request = dataclasses.replace(
 
 
 def profiles():
-    subject = stack.open_subject(request)
+    subject = by_request.open_subject(request)
     stack.load_or_build_engine(trt, file, subject, request, directory / "free.engine")
     return json.loads((directory / "free.engine").read_bytes())
 
