@@ -1,4 +1,4 @@
-"""The help dialog: it starts with the word at the focus, or with what the focused widget does."""
+"""Help about screens and widgets, and the settings of the user."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from onscreen import (
     replay_app,
     running_app,
     screen_text,
+    wait_for,
     wait_for_screen,
 )
 from textual.pilot import Pilot
@@ -20,13 +21,14 @@ from advisor.ask.rubric_files import read_glossary
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.constraints import PILLARS
+from advisor.errors import SettingsError
 from advisor.report.answer_files import read_answer
 from advisor.report.ranking import ranking_columns
 from advisor.store.runs import Run
 from advisor.tui.answer import AnswerPanel, TextPane
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs import HelpDialog, describe_widget
-from advisor.tui.launch import LaunchOptions
+from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
+from advisor.tui.launch import LaunchOptions, check_actions
 from advisor.tui.progress import process_columns
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.steps.form import AnswerInput, Choice
@@ -112,3 +114,40 @@ def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:
 def _terms_of_live(*, generates_text: bool) -> set[str]:
     columns = process_columns(None, generates_text=generates_text)
     return {term for column in columns for term in column.terms}
+
+
+def test_an_unknown_action_in_the_settings_is_an_error_with_the_known_ones() -> None:
+    check_actions({"export": "ctrl+e", "quit": "ctrl+x", "verify": "v"})
+    with pytest.raises(SettingsError) as refusal:
+        check_actions({"exprt": "ctrl+e"})
+    assert refusal.value.next_step == "did you mean export?"
+
+
+@async_test
+async def test_the_settings_change_keys(
+    sample_run: Run, tui_context: Context, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[keys]\nexport = "ctrl+e"\n')
+    app = AdvisorApp(
+        LaunchOptions(replay=str(sample_run.directory), speed=1000), tui_context, settings_file=file
+    )
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("ctrl+e")
+        await wait_for_screen(pilot, LineDialog)
+
+
+@async_test
+async def test_a_chosen_theme_is_used_at_the_next_start(
+    tui_context: Context, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "config.toml"
+    async with running_app(AdvisorApp(LaunchOptions(), tui_context, settings_file=file)) as pilot:
+        assert not file.exists()
+        pilot.app.theme = "p3-high-contrast"
+        await wait_for(pilot, file.exists)
+    for chosen, theme in (("", "p3-high-contrast"), ("p3-dark", "p3-dark")):
+        app = AdvisorApp(LaunchOptions(theme=chosen), tui_context, settings_file=file)
+        async with running_app(app):
+            assert app.theme == theme

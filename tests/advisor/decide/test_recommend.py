@@ -1,12 +1,18 @@
-"""The advice: the arm, its runner-up, when there is none; guidelines."""
+"""The advice: the arm, its runner-up, when there is none, what it costs; guidelines; whole results.
+
+`--update-goldens` writes the golden files again; review the difference before you commit it.
+"""
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import builders
+import built_answers
+import built_measurements
 import msgspec
 import pytest
 from built_answers import recommend_for
@@ -14,14 +20,24 @@ from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.decide import recommend as costs
 from advisor.decide import scoring
 from advisor.decide.recommend import agrees_with, choose_guideline
 from advisor.domain.answer import UnmeasuredArm
-from advisor.domain.constraints import Priorities
-from advisor.domain.measurement import Measurement, VisitCounts
+from advisor.domain.constraints import Constraint, Priorities
+from advisor.domain.measurement import (
+    BuildSeconds,
+    CallSeconds,
+    Interval,
+    Measurement,
+    MemoryBytes,
+    Throughput,
+    VisitCounts,
+)
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
+from advisor.domain.workflow import Environment
 from advisor.errors import MachineUnfitError
 
 #: Weights of the three Ps, which sum to 100.
@@ -184,3 +200,193 @@ def test_the_measurement_agrees_with_a_guideline_or_not(
 ) -> None:
     research = next(each for each in SHIPPED.guidelines if each.id == "research")
     assert agrees_with(research, advised, as_good, measured) is agrees
+
+
+def measured(
+    arm: str,
+    seconds: dict[int, float],
+    *,
+    build: float = 0.0,
+    baseline: float = 1.0,
+    spread: float = 0.0,
+    unit: Literal["tokens/s", "samples/s"] = "samples/s",
+) -> Measurement:
+    cells = []
+    for size, each in seconds.items():
+        speedup = baseline / each
+        cells.append(
+            built_measurements.cell(
+                size=size,
+                seconds=CallSeconds(median=each, low=None, high=None, samples=9),
+                throughput=Throughput(value=size / each, unit=unit),
+                speedup=Interval(value=speedup, low=speedup - spread, high=speedup + spread),
+            )
+        )
+    return builders.measurement(
+        arm, cells=tuple(cells), build_seconds=BuildSeconds(cold=build, warm=None)
+    )
+
+
+EAGER = measured("eager", {1: 1.0, 4: 1.0})
+
+
+def test_a_build_is_paid_by_what_each_request_saves() -> None:
+    first, second = costs.find_break_even(measured("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
+    assert (first.shape.batch_size, first.requests) == (1, 200)
+    assert (second.shape.batch_size, second.requests) == (4, 800)
+
+
+def test_the_interval_of_the_speedup_bounds_the_break_even() -> None:
+    (found,) = costs.find_break_even(measured("fast", {1: 0.5}, build=90, spread=0.5), EAGER)
+    assert (found.low, found.requests, found.high) == (150, 180, 270)
+
+
+def test_an_arm_that_is_not_faster_never_pays() -> None:
+    (found,) = costs.find_break_even(measured("slow", {1: 1.5}, build=1), EAGER)
+    assert found.requests is None
+
+
+@pytest.mark.parametrize(
+    ("requests", "first"), [(100, "eager"), (201, "fast"), (10**6, "fast"), (None, None)]
+)
+def test_the_first_to_serve_changes_where_the_build_is_paid(
+    requests: int | None, first: str | None
+) -> None:
+    found = costs.first_to_serve([EAGER, measured("fast", {1: 0.5}, build=100)], requests)
+    assert found == ({"1": first, "4": "eager"} if requests else {})
+
+
+def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:
+    (requests,) = costs.price([measured("one", {4: 2.0})], 3.6)
+    assert requests.value == pytest.approx(0.5)
+    assert requests.unit == "thousand requests"
+    (tokens,) = costs.price([measured("one", {4: 2.0}, unit="tokens/s")], 3.6)
+    assert tokens.value == pytest.approx(500)
+    assert tokens.unit == "million tokens"
+    assert costs.price([EAGER], None) == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "saved", "requests"),
+    [
+        (10.0, 0.005, 2000),
+        (10.0, 0.0, None),
+        (10.0, -0.01, None),
+        (-0.5, 0.005, 0),
+        (-0.5, -0.01, None),
+        (0.0, 0.0, 0),
+    ],
+)
+def test_a_build_has_paid_when_both_have_taken_as_long(
+    more: float, saved: float, requests: float | None
+) -> None:
+    assert costs.break_even(more, saved) == requests
+
+
+OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
+
+
+def at_two_sizes(
+    arm: str,
+    speedup: float,
+    *,
+    build: float = 3.0,
+    warm: float | None = None,
+    peak: int = 60,
+    **changes: Any,
+) -> Measurement:
+    seconds = 0.08 / speedup
+    cells = tuple(
+        built_measurements.cell(
+            size=size,
+            seconds=CallSeconds(median=seconds * size, low=None, high=None, samples=9),
+            throughput=Throughput(value=1 / seconds, unit="tokens/s"),
+            speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup * 1.05),
+        )
+        for size in (1, 4)
+    )
+    return builders.measurement(
+        arm,
+        speedup=speedup,
+        low=speedup * 0.95,
+        cells=cells,
+        build_seconds=BuildSeconds(cold=build, warm=warm),
+        memory_bytes=MemoryBytes(peak=peak, source="a test"),
+        **changes,
+    )
+
+
+KNOWN = builders.catalogue(
+    builders.workflow(
+        "compiled",
+        deployment_steps=("keep the cache",),
+        declared=builders.declared(new_shapes="recompiles", lines_changed=2),
+    ),
+    builders.workflow(
+        "alike", declared=builders.declared(new_shapes="recompiles", lines_changed=2)
+    ),
+    builders.workflow(
+        "engine",
+        environment=OWN,
+        declared=builders.declared(
+            lines_changed=40,
+            export_step=True,
+            vendors=1,
+            artefact_scope="gpu-model",
+            architectures="listed",
+        ),
+    ),
+)
+GPU_MACHINE = builders.gpu_machine(builders.gpu(memory_bytes=100))
+MEASURED = (
+    at_two_sizes(builders.BASELINE, 1.0, build=0.5),
+    at_two_sizes("compiled", 1.5, build=30.0, warm=2.0, peak=90),
+    at_two_sizes("alike", 1.5, build=40.0, new_shapes="served"),
+    at_two_sizes("engine", 3.0, build=1000.0, peak=95),
+)
+CHECK = built_measurements.sustained(
+    arms=("compiled", "engine"),
+    burst_ratio=0.5,
+    sustained_ratio=0.6,
+    agrees=False,
+    joules_per_call={"compiled": 14.4, "engine": None},
+)
+
+
+@functools.cache
+def question_of(case: str) -> Any:
+    cases: dict[str, dict[str, Any]] = {
+        "balanced": {"requests": 5000, "price_per_hour": 3.6},
+        "serving": {"priorities": builders.priorities(80, 10, 10), "task": "generate"},
+        "bound": {
+            "priorities": builders.priorities(80, 10, 10),
+            "constraints": (
+                Constraint(criterion="portability", at_least=2),
+                Constraint(criterion="productivity", at_least=3),
+            ),
+        },
+    }
+    return builders.question(
+        **{"device": "cuda", "gpu": "GPU-0000", "batch_sizes": (1, 4), **cases[case]}
+    )
+
+
+@pytest.mark.parametrize("case", ["balanced", "serving", "bound"])
+@pytest.mark.parametrize("noise", [0.03, 0.4], ids=["steady", "noisy"])
+def test_tiers_and_recommendations_match_their_golden_files(
+    case: str, noise: float, expect: Expect
+) -> None:
+    results = built_measurements.raced(*MEASURED, noise_floor=noise, sustained=CHECK)
+    asked = question_of(case)
+    head = builders.header(question=asked, machine=GPU_MACHINE, catalogue=KNOWN)
+    left_out = [
+        builders.unmeasured("absent", fix="make it"),
+        builders.unmeasured("vllm", status="unsupported", reason="no", fix=None),
+        builders.unmeasured("unfixed", fix=None),
+    ]
+    answer = built_answers.answer_of(results, head, unmeasured=tuple(left_out))
+    if noise == 0.03:
+        expect(f"tiers-{case}", answer.scores)
+    advice = msgspec.to_builtins(answer.recommendation)
+    headline = {"headline": built_answers.headline(answer)}
+    expect(f"advice-{case}-{noise:g}", headline | advice)

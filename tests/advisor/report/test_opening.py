@@ -1,23 +1,29 @@
-"""Answers opened from files."""
+"""Answers that are opened from files, and written as files."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 from typing import Any
 
+import builders
+import built_answers
 import msgspec
 import pytest
 import recorded_runs
+from built_answers import advice_of, with_advice, with_measurement, with_results, with_score
 
 from advisor.context import Context
 from advisor.domain.plan import BASELINE
-from advisor.errors import ExportFileError, NewerVersionError, UserError
+from advisor.errors import ExportFileError, MissingExtraError, NewerVersionError, UserError
 from advisor.recipes.server import REQUEST
-from advisor.report import found_recipe, recipe_text, text_report
+from advisor.report import answer_files, figures, found_recipe, markdown, recipe_text, text_report
 from advisor.report.answer import code_lines
 from advisor.report.answer_files import open_answer, read_answer
 from advisor.report.text_report import PLAIN_COMPILE
@@ -149,3 +155,70 @@ for thread in threads:
 def test_threads_that_open_an_answer_for_the_first_time_do_not_crash() -> None:
     for _ in range(3):
         subprocess.run([sys.executable, "-c", FIRST_READS, str(FILE)], check=True)
+
+
+def test_a_missing_library_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError):
+        answer_files.write("parquet", built_answers.answer())
+
+
+def test_every_arm_and_batch_size_has_a_row() -> None:
+    rows = list(csv.DictReader(io.StringIO(answer_files.to_csv([built_answers.answer()]))))
+    assert [(row["arm"], row["batch_size"], row["status"]) for row in rows] == [
+        ("compiled", "1", "completed"),
+        (builders.BASELINE, "1", "completed"),
+        ("broken", "", "crashed"),
+        ("absent", "", "not-installed"),
+    ]
+    assert float(rows[0]["speedup"]) == pytest.approx(4)
+    assert tuple(rows[0]) == figures.COLUMNS
+
+
+@pytest.mark.parametrize(("noise_floor", "flag"), [(0.3, "0"), (4.0, "1")])
+def test_every_row_has_the_decision_and_whether_its_figures_are_fit(
+    noise_floor: float, flag: str
+) -> None:
+    made = with_results(built_answers.answer(), noise_floor=noise_floor)
+    advice = advice_of(made)
+    text = answer_files.to_csv([made])
+    for row in csv.DictReader(io.StringIO(text)):
+        assert (row["decision"], row["trust"], row["machine_unfit"]) == (
+            builders.known(advice.decision).word,
+            advice.trust,
+            flag,
+        )
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx"])
+def test_texts_that_look_like_formulas_are_quoted(text: str) -> None:
+    assert str(answer_files.escape_formula(text)).startswith("'")
+    assert answer_files.escape_formula(-1.5) == -1.5, "a number is no text"
+
+
+HOSTILE = "|</td>`=cmd()\n# x"
+
+
+def cells(line: str) -> list[str]:
+    """Return the cells of a table's line, without escaped separators as ends."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def test_the_report_has_the_answer_the_ranking_and_the_failures() -> None:
+    lines = markdown.render(built_answers.answer()).splitlines()
+    assert lines[0].startswith("## Use Compiled for synthetic/ffn\\@8x16")
+    rows = [cells(line) for line in lines if line.startswith("|")]
+    assert rows[2][:3] == ["1", "compiled", "4.00x \\(3.91 to 4.09\\)"]
+    assert lines[lines.index("- broken: crashed, it crashed") + 1] == "  - next: update it"
+
+
+def test_hostile_text_stays_in_its_cell() -> None:
+    unmeasured = builders.unmeasured(arm=HOSTILE, reason=HOSTILE)
+    made = built_answers.answer(unmeasured=(unmeasured,))
+    made = with_advice(with_score(made, arm=HOSTILE), arm=HOSTILE)
+    text = markdown.render(with_measurement(made, arm=HOSTILE))
+    assert "# x" in text
+    assert "</td>" not in text
+    assert not any(line.startswith("# x") for line in text.splitlines())
+    ranking = [line for line in text.splitlines() if line.startswith("|")][:4]
+    assert len({len(cells(line)) for line in ranking}) == 1

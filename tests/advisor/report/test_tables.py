@@ -1,4 +1,4 @@
-"""Tables of texts, Markdown and the page: heads, cells, alignment, accuracy."""
+"""Tables and sections of texts, Markdown and the page: heads, cells, alignment, accuracy."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import builders
+import built_answers
+import built_measurements
 import html5lib
+import msgspec
 import pytest
 import tabulate
+from built_answers import with_advice, with_measurement, with_results, with_score
 from pyarrow import parquet
 
+from advisor.domain.accuracy import MetricLoss, TrainedLoss
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import CRITERIA
+from advisor.domain.measurement import Measurement
+from advisor.domain.question import WeightFormat
+from advisor.domain.recommendation import GuidelineOpinion, RunningCost
+from advisor.domain.results import ScoredArm
 from advisor.report import answer_files, explanation, figures, markdown, page, parts, text_report
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
 from advisor.report.notebook import render_summary
@@ -24,6 +33,7 @@ from advisor.report.ranking import ranking_columns, ranking_rows
 from advisor.text_format import MISSING
 from advisor.tui.answer import ranking_table
 from probes.wire.checks import Accuracy
+from probes.wire.shape import Shape
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 #: Runs of one forward pass, of generated text, with quantised weights, and of servers.
@@ -249,3 +259,125 @@ def test_the_line_has_every_known_figure() -> None:
     for figure in ("close (error)", "2.0e-03", "7x", "0.99999", "1.0e-01", "99.5 %", "30 times"):
         assert figure in line
     assert line.endswith("against float64")
+
+
+#: The optional parts of a recommendation.
+EMPTY = {
+    "costs": (),
+    "guideline": None,
+    "next_steps": (),
+}
+
+
+def lines(name: str, **changes: Any) -> Sequence[str]:
+    """Return the lines of a section of the report; none where it is absent."""
+    answer = with_advice(built_answers.answer(), **{**EMPTY, **changes})
+    return next((each.lines for each in parts.sections(answer) if each.name == name), ())
+
+
+def test_a_recommendation_without_optional_parts_has_no_lines() -> None:
+    for name in ("cost", "advice", "next"):
+        assert lines(name) == ()
+
+
+def test_only_the_costs_of_the_recommended_arm_are_listed() -> None:
+    costs = tuple(
+        RunningCost(arm=arm, shape=Shape(1), value=0.123456, unit="million tokens")
+        for arm in ("compiled", "other")
+    )
+    (line,) = lines("cost", costs=costs)
+    assert "compiled" in line
+    assert "0.1235 per million tokens" in line
+
+
+def test_energy_is_listed_per_call_and_per_thousand_requests() -> None:
+    check = built_measurements.sustained(joules_per_call={"one": 12.345, "two": None})
+    answer = with_results(built_answers.answer(), sustained=check)
+    (cost,) = (each.lines for each in parts.sections(answer) if each.name == "cost")
+    (line,) = (each for each in cost if "J per call" in each)
+    assert line.startswith("one at batch size 4: 12.3 J per call, 0.857 Wh per thousand")
+
+
+@pytest.mark.parametrize("agrees", [True, False, None])
+def test_published_advice_is_compared_with_the_measurement(*, agrees: bool | None) -> None:
+    guideline = GuidelineOpinion(
+        id="one", says="use it", workflows=(), agrees=agrees, source="a test"
+    )
+    assert lines("advice", guideline=guideline) == [
+        "use it",
+        f"  {parts.AGREEMENT[agrees]}",
+        "  source: a test",
+    ]
+
+
+Arm = tuple[ScoredArm, Measurement]
+
+
+def arm(name: str, speedup: float, error: float, size: int, weights: WeightFormat | None) -> Arm:
+    scored = builders.scored_arm(name, speedup=speedup)
+    accuracy = Accuracy(fault="error", relative_error=error, cosine=1 - error)
+    return (
+        msgspec.structs.replace(scored, weights=weights),
+        builders.measurement(
+            name,
+            speedup=speedup,
+            weight_bytes=size,
+            correctness=(builders.checked(accuracy_class="close", accuracy=accuracy),),
+        ),
+    )
+
+
+def answer_with(*arms: Arm) -> Answer:
+    scores, measurements = zip(*arms, strict=True)
+    results = msgspec.structs.replace(builders.results(), measurements=measurements)
+    return built_answers.answer(scores=scores, results=results)
+
+
+NATIVE = [arm("eager", 1.0, 1e-7, 400, None), arm("compiled", 1.5, 1e-7, 400, None)]
+
+
+def column(answer: Answer, name: str) -> dict[str, str]:
+    """Return the cells of a column by arm; empty without the table."""
+    tables = [table for table in parts.tables(answer) if table.name == "accuracy"]
+    head, *rows = tables[0].rows if tables else [[name]]
+    return {row[0]: row[list(head).index(name)] for row in rows}
+
+
+def test_without_a_quantised_arm_there_is_no_table() -> None:
+    assert column(answer_with(*NATIVE), "arm") == {}
+
+
+def test_an_arm_that_is_nowhere_better_is_not_on_the_front() -> None:
+    quantised = [arm("q8", 3.0, 1e-2, 100, "int8"), arm("bad", 2.0, 2e-2, 100, "int8")]
+    answer = answer_with(*NATIVE, *quantised)
+    assert {name for name, mark in column(answer, "front").items() if mark} == {"compiled", "q8"}
+    shares = column(answer, "of native")
+    assert (shares["q8"], shares["eager"]) == ("25 %", "100 %")
+
+
+def test_equal_arms_are_both_on_the_front() -> None:
+    equal = answer_with(*(arm(name, 2.0, 1e-2, 100, "int8") for name in ("one", "two")))
+    assert all(column(equal, "front").values())
+    assert set(column(equal, "of native").values()) == {MISSING}, "no native arm has a rank"
+
+
+def test_a_metric_of_native_arms_is_a_table_too() -> None:
+    metric = MetricLoss(value=0.9, baseline=1.0, recovery=0.9)
+    loss = TrainedLoss(basis="metric", loss_class="worse", metric=metric)
+    lossy = with_measurement(answer_with(*NATIVE), trained_loss=loss)
+    assert set(column(lossy, "class").values()) == {"worse"}
+
+
+def test_the_class_is_in_every_report() -> None:
+    loss = TrainedLoss(basis="text", loss_class="B")
+    answer = with_score(built_answers.answer(), "compiled", weights="int8")
+    answer = with_measurement(answer, "compiled", trained_loss=loss)
+    assert column(answer, "class")["compiled"] == "B"
+    assert parts.ACCURACY_TITLE in page.render(answer)
+    lines = markdown.render(answer).splitlines()
+    cells = [
+        cell.strip() for line in lines if line.startswith("| compiled") for cell in line.split("|")
+    ]
+    assert "B" in cells
+    classes = [row["loss_class"] for row in figures.rows(answer) if row["arm"] == "compiled"]
+    assert classes == ["B"]
