@@ -1,4 +1,4 @@
-"""Commands on stored runs."""
+"""Commands on stored runs, and reports of a run in which `quick` is four times as fast."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import pathlib
 import pty
 import shutil
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection
 
 import builders
+import jsonschema
 import pytest
 import recorded_runs
 from forks import RunProgram
 
+from advisor import schemas
 from advisor.domain.run_events import Finished, Planned
+from advisor.errors import UndecidedError
 from advisor.store.runs import ENTRY, Run
 from advisor.store.store import Store
 
@@ -221,3 +225,202 @@ def test_an_answer_is_marked_on_a_terminal_only(
     piped = run_program("show", environment=environment).stdout
     assert "\x1b" not in piped
     assert piped.splitlines()[0].encode() in printed
+
+
+@pytest.mark.slow
+def test_a_report_is_written_in_each_format(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    answer = run_cli("report", recorded.name, "--format", "html,md,csv,json", "-o", "reports")
+    assert answer.returncode == 0, answer.stderr
+    files = [tmp_path / line for line in answer.stdout.splitlines()]
+    assert [file.suffix for file in files] == [".html", ".md", ".csv", ".json"]
+    assert "quick" in files[0].read_text()
+    assert files[3].read_text() == run_cli("show", recorded.name, "--json").stdout
+    assert run_cli("report", recorded.name, "--format", "pdf").returncode == 2
+    assert "cannot be written" in run_cli("report", recorded.name, "-o", str(files[0])).stderr
+
+
+@pytest.mark.slow
+def test_a_report_is_exported_to_other_tools(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    answer = run_cli("report", recorded.name, "--to", "parquet")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == f"{recorded.name}.parquet\n"
+    assert (tmp_path / f"{recorded.name}.parquet").stat().st_size
+
+
+@pytest.mark.stack
+def test_a_recipe_runs_and_is_verified(
+    run_cli: RunCli, recorded: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    written = run_cli("recipe", recorded.name, "--workflow", "quick", "-o", "lines.py")
+    assert written.returncode == 0, written.stderr
+    subprocess.run([sys.executable, "lines.py"], check=True, cwd=tmp_path)
+    limits = ("--seconds", "0.1", "--tolerance", "99%")
+    verified = run_cli(
+        "verify", recorded.name, "--workflow", "quick", *limits, "--json", probes=fake_probes
+    )
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    found = json.loads(verified.stdout)
+    jsonschema.validate(found, json.loads(schemas.schema_file("verification").read_text()))
+    assert (found["arm"], found["baseline"]) == ("quick", "pytorch-eager")
+    sizes = {1, 2}
+    assert found["shape"]["batch_size"] in sizes, "at which it is faster depends on the machine"
+    assert found["compared"]
+
+
+def test_a_recipe_that_cannot_be_written_is_refused(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    assert run_cli("recipe", recorded.name, "--workflow", "absent").returncode == 2
+    assert run_cli("recipe", recorded.name, "--style", "check").returncode == 2
+    shadowing = run_cli("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "json.py")
+    assert (shadowing.returncode, (tmp_path / "json.py").exists()) == (2, False), shadowing.stderr
+
+
+def test_a_run_compared_with_itself_shows_no_change_in_either_spelling_of_json(
+    run_cli: RunCli, recorded: pathlib.Path
+) -> None:
+    asked = ("compare", recorded.name, recorded.name)
+    answer = run_cli(*asked, "--fail-on-regression", "90%", "--format", "json")
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    assert (found["outcome"], found["differences"], found["changes"]) == ("same-run", [], [])
+    assert run_cli(*asked, "--fail-on-undecided").returncode == UndecidedError.exit_code
+    assert "Nothing differs." in run_cli(*asked).stdout
+    assert run_cli(*asked, "--fail-on-regression", "much").returncode == 2
+    by_format = run_cli(*asked, "--format", "json").stdout
+    assert run_cli(*asked, "--json").stdout == by_format
+    assert run_cli("--json", *asked, "--format", "json").stdout == by_format
+    refused = run_cli(*asked, "--json", "--format", "md")
+    assert refused.returncode == 2, refused.stderr
+    assert "--format md" in json.loads(refused.stdout)["problem"]["what"]
+    assert run_cli(*asked, "--format", "yaml").returncode == 2
+
+
+def copy_slower(
+    recorded: pathlib.Path,
+    home: pathlib.Path,
+    arms: Collection[str] | None = None,
+    **question: object,
+) -> str:
+    """Copy the run to `home` with doubled call times of `arms`, or of all; return its path."""
+    run_id = "20991231-000000-0000"
+    directory = home / "runs" / run_id
+    directory.mkdir(parents=True)
+    header = json.loads((recorded / "run.json").read_text())
+    header |= {"run_id": run_id, "question": {**header["question"], **question}}
+    (directory / "run.json").write_text(json.dumps(header))
+    lines = []
+    for line in (recorded / "events.jsonl").read_text().splitlines():
+        event = json.loads(line)
+        worker_event = event["run_event"].get("worker_event", {})
+        arm = event["run_event"].get("arm")
+        if worker_event.get("event") == "block_timed" and (arms is None or arm in arms):
+            worker_event["seconds"] = [2 * each for each in worker_event["seconds"]]
+        lines.append(json.dumps(event))
+    (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
+    return str(directory)
+
+
+@pytest.fixture
+def devices(tmp_path: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
+    """A home with runs on a CPU and on a GPU, and the ids of the runs."""
+    store = Store(tmp_path / "home")
+    runs = [
+        recorded_runs.make_run(store, finished=True),
+        recorded_runs.make_gpu_run(store, batch_sizes=(1,)),
+    ]
+    return tmp_path / "home", [run.directory.name for run in runs]
+
+
+def test_a_report_of_several_devices_has_their_portability(
+    run_cli: RunCli, devices: tuple[pathlib.Path, list[str]], tmp_path: pathlib.Path
+) -> None:
+    home, (here, there) = devices
+    answer = run_cli("report", here, there, "--format", "html,csv,json", home=home)
+    assert answer.returncode == 0, answer.stderr
+    page, table, text = (
+        pathlib.Path(tmp_path, line).read_text() for line in answer.stdout.splitlines()
+    )
+    portability = json.loads(text)["results"]["portability"]
+    found = {entry["application"]: entry for entry in portability["applications"]}
+    speeds = [39 / 41, 39 / 78]
+    assert list(found["compiled"]["efficiencies"].values()) == pytest.approx(speeds, rel=0.01)
+    assert found["compiled"]["performance_portability"] == pytest.approx(
+        2 / sum(1 / speed for speed in speeds), rel=0.01
+    )
+    assert 'id="platforms"' in page
+    assert f"{found['compiled']['performance_portability']:.2f}" in page
+    assert {line.partition(",")[0] for line in table.splitlines()[1:]} == {here, there}
+    assert (
+        'id="platforms"'
+        not in pathlib.Path(tmp_path, run_cli("report", here, home=home).stdout.strip()).read_text()
+    )
+
+
+def test_the_outcome_sets_the_exit_code(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    slower = copy_slower(recorded, tmp_path, arms={"quick"})
+    answer = run_cli("compare", recorded.name, slower, "--fail-on-regression", "1%")
+    assert answer.returncode in {0, 1}, answer.stderr
+    document = json.loads(run_cli("compare", recorded.name, slower, "-f", "json").stdout)
+    assert answer.returncode == (1 if document["outcome"] == "regression" else 0)
+    other = copy_slower(recorded, tmp_path / "other", dtype="float16")
+    refused = run_cli("compare", recorded.name, other, "--fail-on-regression", "1%")
+    assert refused.returncode == 2
+    assert "No verdict" in refused.stdout
+    assert run_cli("compare", recorded.name, other).returncode == 0
+
+
+def test_every_json_output_is_valid_against_its_schema(
+    run_cli: RunCli, recorded: pathlib.Path
+) -> None:
+    outputs = {
+        "run": ("show", recorded.name, "--json", "--times"),
+        "comparison": ("compare", recorded.name, recorded.name, "--format", "json"),
+        "history": ("history", "--json"),
+    }
+    for name, arguments in outputs.items():
+        schema = json.loads(schemas.schema_file(name).read_bytes())
+        assert schema["$id"] == f"urn:p3-advisor:schema:{name}"
+        printed = json.loads(run_cli(*arguments).stdout)
+        jsonschema.Draft202012Validator(schema).validate(printed)
+
+
+def test_a_run_has_percentiles_and_on_request_all_times(
+    run_cli: RunCli, recorded: pathlib.Path
+) -> None:
+    plain = json.loads(run_cli("show", recorded.name, "--json").stdout)
+    full = json.loads(run_cli("show", recorded.name, "--json", "--times").stdout)
+    plain_cells, cells = (
+        [cell for each in shown["results"]["measurements"] for cell in each["cells"]]
+        for shown in (plain, full)
+    )
+    assert cells
+    for cell in cells:
+        seconds = sorted(each for visit in cell["times"] for each in visit["seconds"])
+        assert len(seconds) == cell["seconds"]["samples"]
+        percentiles = [cell["percentiles"][name] for name in ("p50", "p90", "p95", "p99")]
+        assert percentiles == sorted(percentiles)
+        assert set(percentiles) <= set(seconds)
+        assert percentiles[0] == seconds[(len(seconds) - 1) // 2]
+    assert all(cell["times"] is None for cell in plain_cells)
+
+
+def test_json_lines_begin_with_the_run_and_its_plan(
+    run_cli: RunCli, recorded: pathlib.Path
+) -> None:
+    answer = run_cli("resume", recorded.name, "--jsonl")
+    first, planned, *_, last = map(json.loads, answer.stdout.splitlines())
+    assert first["run_id"] == recorded.name
+    assert first["question"]["batch_sizes"] == [1, 2]
+    assert (planned["seq"], planned["run_event"]["event"]) == (1, "planned")
+    assert last["document"]["run_id"] == recorded.name
+    answer_lines = [f"p3-advisor: {line['text']}" for line in last["document"]["headline"]]
+    told = answer.stderr.splitlines()
+    start = told.index(answer_lines[0])
+    assert told[start : start + len(answer_lines)] == answer_lines

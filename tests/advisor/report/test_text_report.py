@@ -1,7 +1,8 @@
-"""The report of a run as plain text."""
+"""The text report, and the lines with which every output begins."""
 
 from __future__ import annotations
 
+import html
 import pathlib
 import re
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 from builders import BASELINE
 from built_answers import (
+    advice_of,
     run_answer,
     with_advice,
     with_measurement,
@@ -23,7 +25,7 @@ from built_answers import (
 from golden_files import Expect
 
 from advisor.decide.decision import decide_again
-from advisor.domain.answer import Answer, Problem
+from advisor.domain.answer import Answer, HeadlineLine, Problem, encode
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
@@ -39,7 +41,7 @@ from advisor.report.answer import (
 )
 from advisor.report.ranking import ranking_rows
 from advisor.report.shortcomings import partly_used, unranked
-from advisor.text_format import MISSING
+from advisor.text_format import MISSING, NO_BREAK_SPACE
 
 NONE = without_advice(
     built_answers.answer(),
@@ -362,3 +364,70 @@ def with_code(answer: Answer, lines: int) -> Answer:
         return answer
     code = "".join(f"model = stack.step_{number}(model)\n" for number in range(lines))
     return with_measurement(answer, answer.advised.arm, integration=code)
+
+
+FIRST_LINES = 5
+LINES = (
+    "Use ONNX Runtime (IO binding) for demo_model on AMD EPYC, 2 cores.",
+    "CLEAR: best with 99 % certainty. 1.52x PyTorch eager (1.41 to 1.60).",
+    "It would be PyTorch eager if performance weighed less than 37 % (now 40 %).",
+    "PyTorch & co <fast> are slower at batch size 16 (0.82x).",
+)
+
+
+def of_text(made: Answer) -> str:
+    return "\n".join(text_report.render(made).splitlines()[:FIRST_LINES])
+
+
+def of_markdown(made: Answer) -> str:
+    """Return the lines above the table as a reader sees them."""
+    above = markdown.render(made).partition("\n|")[0]
+    assert above.startswith("## ")
+    return html.unescape(re.sub(r"\\(.)", r"\1", above))
+
+
+def of_page(made: Answer) -> str:
+    header = builders.known(re.search(r"<header>(.*?)</header>", page.render(made), re.DOTALL))
+    return html.unescape(re.sub(r"<[^>]+>", "", header[1])).replace(NO_BREAK_SPACE, " ")
+
+
+def of_json(made: Answer) -> str:
+    encoded = msgspec.json.decode(encode(made))
+    return "\n".join(line["text"] for line in encoded["headline"])
+
+
+Reader = Callable[[Answer], str]
+
+
+@pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page, of_json])
+@pytest.mark.parametrize("finished", [True, False])
+def test_every_output_begins_with_all_lines_of_the_headline(
+    first_lines: Reader, *, finished: bool
+) -> None:
+    headline = tuple(HeadlineLine(part="answer", text=line) for line in LINES)
+    shown = first_lines(built_answers.answer(headline=headline, finished=finished))
+    assert all(line in shown for line in LINES)
+    places = [shown.index(line) for line in LINES]
+    assert places == sorted(places)
+
+
+def test_texts_name_arms_by_their_titles() -> None:
+    made = built_answers.answer()
+    runner_up = builders.known(advice_of(made).runner_up)
+    flip = Flip(criterion="performance", weight=50.0, when="more", to=runner_up)
+    made = with_advice(made, flips=(flip,))
+    title = made.titles[runner_up]
+    assert title != runner_up
+    assert title in "\n".join(confidence(made))
+    (line,) = flip_lines(made)
+    assert title in line
+
+
+@pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
+def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: Reader) -> None:
+    problem = Problem(
+        name="nothing-viable", what="all failed", next_step="ask for less", exit_code=1
+    )
+    shown = first_lines(without_advice(built_answers.answer(), problem))
+    assert problem.what in shown
+    assert problem.next_step in shown
