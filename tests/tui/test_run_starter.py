@@ -131,7 +131,7 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
         results.original = dataclasses.replace(results.original, document=changed)
         builds = builders.known(results.original.run).scratch
         shutil.rmtree(builds, ignore_errors=True)
-        assert not results.offers("resume")
+        assert results.refusal_of("resume")
         builds.mkdir()
         await pilot.press("r")
         await wait_for_screen(pilot, ChoiceDialog)

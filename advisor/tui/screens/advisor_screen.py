@@ -93,23 +93,20 @@ class AdvisorScreen(Screen[None]):
             )
         self.call_after_refresh(lambda: self.draw() if self.is_attached else None)
 
-    def offers(self, action: str) -> bool:
-        """Return whether an action is possible now; the keys of others are hidden."""
-        return bool(action)
+    def refusal_of(self, action: str) -> str:  # noqa: ARG002 - of actions of other screens
+        """Return why an action is not possible now, which hides its keys; empty if it is."""
+        return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        return not self.is_mounted or self.offers(action)
-
-    def refusal_of(self, action: str) -> str:  # noqa: ARG002 - screens know more of theirs
-        """Return why an action that is not offered is not possible now."""
-        return "not possible here"
+        return not self.is_mounted or not self.refusal_of(action)
 
     def on_key(self, event: events.Key) -> None:
         """Say why a key of this screen has no effect now."""
         bindings = self._bindings.key_to_bindings.get(event.key, [])
-        if bindings and not any(self.offers(each.action) for each in bindings):
+        refusals = [self.refusal_of(each.action) for each in bindings]
+        if bindings and all(refusals):
             what = bindings[0].tooltip or bindings[0].description.lower()
-            self.notify(f"{what}: {self.refusal_of(bindings[0].action)}", timeout=3)
+            self.notify(f"{what}: {refusals[0]}", timeout=3)
 
     def action_back(self) -> None:
         self.app.pop_screen()

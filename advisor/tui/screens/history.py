@@ -65,22 +65,13 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         self.query_one(Table).focus()
         self.read_runs()
 
-    def offers(self, action: str) -> bool:
-        """Offer what has an effect on the marked runs or on the row under the cursor."""
-        if action == "compare":
-            return bool(self._find_pair())
-        if self._marked and action in {*ROW_ACTIONS, "new"} - {"mark"}:
-            return False
-        if action == "resume":
-            return self.can_resume()
-        return action not in ROW_ACTIONS or self.item_at_cursor() is not None
-
     def refusal_of(self, action: str) -> str:
         if action == "compare":
-            return "space marks a run; then choose another one"
-        if self._marked:
+            return "" if self._find_pair() else "space marks a run; then choose another one"
+        if self._marked and action in {*ROW_ACTIONS, "new"} - {"mark"}:
             return "not while a run is marked; space unmarks it"
-        return "only a stopped run can be resumed" if action == "resume" else "there is no run"
+        is_lost = action in ROW_ACTIONS and self.item_at_cursor() is None
+        return super().refusal_of(action) or ("there is no run" if is_lost else "")
 
     def draw(self) -> None:
         if self.items is None or not self.is_attached:

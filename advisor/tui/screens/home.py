@@ -115,11 +115,8 @@ run under the cursor. H lists all stored runs."""
             }
         tables.first().fill(COLUMNS, rows)
 
-    def offers(self, action: str) -> bool:
-        return self.can_resume() if action == "resume" else action != "back"
-
     def refusal_of(self, action: str) -> str:
-        return "only a stopped run can be resumed" if action == "resume" else "q quits"
+        return "q quits" if action == "back" else super().refusal_of(action)
 
     def on_data_table_row_highlighted(self) -> None:
         self.refresh_bindings()

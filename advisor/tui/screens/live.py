@@ -94,12 +94,9 @@ measurements."""
         self.query_one(Table).focus()
         self.draw()
 
-    def offers(self, action: str) -> bool:
-        """Offer to pause and to skip only while a process works on the run."""
-        return self._is_controlled or action not in {"pause", "skip"}
-
-    def refusal_of(self, action: str) -> str:  # noqa: ARG002 - the same for all
-        return NOT_CONTROLLED_MESSAGE
+    def refusal_of(self, action: str) -> str:
+        is_possible = self._is_controlled or action not in {"pause", "skip"}
+        return "" if is_possible else NOT_CONTROLLED_MESSAGE
 
     def draw(self) -> None:
         session = self.app.run_controller.session

@@ -39,6 +39,9 @@ from advisor.tui.widgets import Weights, bind
 ANSWER, RANKING = "answer", "ranking"
 #: Actions on an arm that was measured.
 OF_AN_ARM = {"detail", "code", "verify"}
+#: Actions that go on with the run.
+OF_THE_RUN = {"measure_again", "verify", "retry", "resume"}
+OF_ANOTHER_MACHINE = "possible for runs of this machine only; n asks a new question"
 EXPLORED = "With these weights: "
 #: The parts of the screen in the order of tab.
 PARTS = (ANSWER, RANKING, *PANES)
@@ -109,35 +112,21 @@ time between tokens, in milliseconds, at the first batch size."""
         """Whether the weights differ from those of the run."""
         return self.answer.priorities != self.original.priorities
 
-    def offers(self, action: str) -> bool:
-        """Offer what has an effect on this run."""
-        document, is_stored = self.original.document, self.original.run is not None
-        if action == "undo":
-            return self.is_explored
-        if action in OF_AN_ARM and not document.ranked:
-            return False
-        if action == "code":
-            return bool(self.original.source)
-        if action in {"measure_again", "verify", "retry", "resume"} and (
-            not is_stored or document.imported
-        ):
-            return False
-        if action == "retry":
-            return document.finished and bool(arms_to_retry(document))
-        run = self.original.run
-        can_go_on = keeps_builds(document) and run is not None and run.scratch.is_dir()
-        return action != "resume" or not document.finished or can_go_on
-
     def refusal_of(self, action: str) -> str:
-        if action == "undo":
+        document, run = self.original.document, self.original.run
+        if action == "undo" and not self.is_explored:
             return "they are not changed"
-        if action in OF_AN_ARM and not self.original.document.ranked:
+        if action in OF_AN_ARM and not document.ranked:
             return "nothing was measured"
-        if self.original.run is None or self.original.document.imported:
-            return "possible for runs of this machine only; n asks a new question"
-        if action == "retry":
+        is_foreign = action in OF_THE_RUN and (run is None or document.imported)
+        if is_foreign or (action == "code" and not self.original.source):
+            return OF_ANOTHER_MACHINE
+        if action == "retry" and not (document.finished and arms_to_retry(document)):
             return "every arm has a result"
-        return "the run has finished, and its answer is clear or its builds are gone"
+        can_go_on = keeps_builds(document) and run is not None and run.scratch.is_dir()
+        if action == "resume" and document.finished and not can_go_on:
+            return "the run has finished, and its answer is clear or its builds are gone"
+        return ""
 
     def describe_focus(self) -> str:
         """Return what the row under the cursor is, while the ranking has the focus."""
@@ -250,10 +239,9 @@ Markdown, CSV or JSON; the extension of the file selects the format."""
 
     lead = "Not measured here. From a stored run: "
 
-    def offers(self, action: str) -> bool:
-        if action in {"resume", "compare"}:
-            return False
-        return action == "open" or super().offers(action)
+    def refusal_of(self, action: str) -> str:
+        is_theirs = action in {"resume", "compare"}
+        return OF_ANOTHER_MACHINE if is_theirs else super().refusal_of(action)
 
     def action_open(self) -> None:
         self.app.run_controller.open(self.original.document.run_id)

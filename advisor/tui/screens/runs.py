@@ -143,9 +143,10 @@ class RunsScreen(AdvisorScreen):
         run_id = self.query_one(Table).key_at_cursor()
         return next((item for item in self.items or () if item.entry.run_id == run_id), None)
 
-    def can_resume(self) -> bool:
-        item = self.item_at_cursor()
-        return item is not None and item.state == "stopped"
+    def refusal_of(self, action: str) -> str:
+        item = self.item_at_cursor() if action == "resume" else None
+        is_possible = action != "resume" or (item is not None and item.state == "stopped")
+        return "" if is_possible else "only a stopped run can be resumed"
 
     def action_resume(self) -> None:
         self.app.run_controller.resume(self.query_one(Table).key_at_cursor() or "")
