@@ -110,7 +110,7 @@ def measure_server(seed: int, load: Load, start_rate: float | None = None) -> Go
         for rate in search.next_rates():
             # The queue is empty after the pause between two blocks.
             for block in measure_in_turn(stream, [rate], load):
-                search.record(block)
+                search.blocks.append(block)
     found = estimate_goodput(search.blocks, SHARE, seed)
     if found is None:
         return None

@@ -51,7 +51,7 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import BlockTimed, Opened, Peaks
+from probes.wire.events import Opened, Peaks
 from probes.wire.shape import Shape
 
 TERA = 1e12
@@ -75,14 +75,15 @@ def summarise_arm(
     """
     dtype, weights = question.dtype, question.shape_weights
     processes = [process for process in state.processes[arm.id] if process.ready]
-    main = _race_process(state, arm)
+    main = state.raced_process(arm.id)
+    assert main is not None  # noqa: S101 - for the type checker: only arms that raced are summarised
     imported = main.imported
     if speedup is None:
         speedup = _overall_log_speedup(series, weights).ratio
     new_shapes = compare_with_baseline(state, arm, results_of(main), speedup)
     cells = tuple(
         msgspec.structs.replace(
-            _summarise_cell(state, arm, shape, series[shape], peaks, dtype),
+            _summarise_cell(state, arm, main, shape, series[shape], peaks, dtype),
             weight=weights.get(shape, 1.0),
         )
         for shape in series
@@ -117,13 +118,6 @@ def summarise_arm(
     )
 
 
-def _race_process(state: RunState, arm: Arm) -> ProcessState:
-    """Return the arm's process that was timed in the race."""
-    raced = state.raced_process(arm.id)
-    assert raced is not None  # noqa: S101 - for the type checker: only arms that raced are summarised
-    return raced
-
-
 def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:
     """Return how many visits were made, discarded, and kept under unfit conditions."""
     recorded = [each for process in processes for each in process.visit_conditions]
@@ -153,6 +147,7 @@ def _overall_log_speedup(series: Series, weights: Mapping[Shape, float]) -> Esti
 def _summarise_cell(
     state: RunState,
     arm: Arm,
+    raced: ProcessState,
     shape: Shape,
     series: Sequence[Sequence[float]],
     peaks: Peaks | None,
@@ -163,10 +158,15 @@ def _summarise_cell(
     speedup = mean_of_samples(series).ratio
     baseline_visits = [visit for _, visit in counted_visits(state, baseline, shape)]
     visits = correct_drift(timed, baseline_visits, speedup.value)
-    seconds = _call_seconds(visits)
+    low, high = typical_interval([statistics.median(visit.seconds) for visit in visits])
+    seconds = CallSeconds(
+        median=typical_seconds(visits),
+        low=low,
+        high=high,
+        samples=sum(len(visit.seconds) for visit in visits),
+    )
     streamed = [visit.streamed_seconds for visit in timed if visit.streamed_seconds is not None]
     process, flops = last_ready_process(state, arm.id), flops_per_call(state, shape)
-    raced = _race_process(state, arm)
     built = raced.built.get(shape)
     return Cell(
         shape=shape,
@@ -186,16 +186,6 @@ def _summarise_cell(
         kept_bytes=built.kept_bytes if built else None,
         percentiles=_percentiles([seconds for visit in timed for seconds in visit.seconds]),
         generation=summarise_generation(visits, raced, workload_of(state, shape), peaks, dtype),
-    )
-
-
-def _call_seconds(visits: Sequence[BlockTimed]) -> CallSeconds:
-    low, high = typical_interval([statistics.median(visit.seconds) for visit in visits])
-    return CallSeconds(
-        median=typical_seconds(visits),
-        low=low,
-        high=high,
-        samples=sum(len(visit.seconds) for visit in visits),
     )
 
 

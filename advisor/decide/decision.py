@@ -227,14 +227,13 @@ def decide_again(
     *,
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
-    scope: str = "",
 ) -> Answer:
     """Return the answer with the scores and the advice that its results give now.
 
-    What is declared about the workflows comes from `catalogue`; `scope` follows model and device
-    in the headline. Fast enough to run while a weight is being dragged on a screen. Raise
-    `PriorityError` for constraints on figures that the run's task does not measure, and
-    `ExportFileError` for an answer without measurements, or of workflows that are not known.
+    What is declared about the workflows comes from `catalogue`. Fast enough to run while a weight
+    is being dragged on a screen. Raise `PriorityError` for constraints on figures that the run's
+    task does not measure, and `ExportFileError` for an answer without measurements, or of workflows
+    that are not known.
     """
     check_constraints(constraints or (), answer.question.task)
     _check_figures(answer, catalogue)
@@ -242,7 +241,7 @@ def decide_again(
     known = catalogue.for_question(question)
     again = msgspec.structs.replace(answer, question=question, rubric=known.rubric.name)
     again = _advise(again, known)
-    return msgspec.structs.replace(again, headline=write_headline(again, scope))
+    return msgspec.structs.replace(again, headline=write_headline(again))
 
 
 def _check_figures(answer: Answer, catalogue: Catalogue) -> None:

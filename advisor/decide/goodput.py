@@ -16,6 +16,7 @@ the limits is measured again first: a disturbance may have slowed the server dur
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -129,13 +130,14 @@ def _fit(curves: MissedCurves, met: Array, missed: Array, group: float) -> _Fit:
     bounded = np.minimum(deviance, most)
     cell, added = int(np.argmin(bounded.sum(axis=0))), np.zeros(len(met))
     for _ in range(PASSES):
-        near = curves.nearness(curves.log_goodput(cell))
+        near = nearness(curves.log_rates, curves.log_goodput(cell))
         log_variances = curves.log_missed[:, cell] + curves.log_met[:, cell]
         information = near * (met + missed) * np.exp(log_variances)
         added = ADDED_GROUPS * group * information / information.sum()
         cell = int(np.argmin(near @ bounded - (near * added) @ curves.log_missed))
     trusted = most / np.maximum(deviance[:, cell], most)
-    return _Fit(cell, curves.nearness(curves.log_goodput(cell)) * trusted, added)
+    near = nearness(curves.log_rates, curves.log_goodput(cell))
+    return _Fit(cell, near * trusted, added)
 
 
 def _resample(
@@ -201,12 +203,12 @@ def _log_goodput_at_slope(
     for _ in range(PASSES):
         likelihood = curves.log_likelihood(weights * met, weights * missed)[cells]
         found = float(curves.log_goodputs[int(np.argmax(likelihood))])
-        weights = curves.nearness(found)
+        weights = nearness(curves.log_rates, found)
     return found
 
 
 class GoodputSearch:
-    """Search of the goodput: ask for rates, measure a block at each, record them."""
+    """Search of the goodput: ask for rates, measure a block at each, append it to `blocks`."""
 
     def __init__(
         self, start_rate: float, share: float, most_blocks: int, ladder: Sequence[float] = (1.0,)
@@ -252,25 +254,19 @@ class GoodputSearch:
             rates = self._ladder[:: 2 if coarse else 1]
         return rates[: self._most_blocks - len(self.blocks)]
 
-    def record(self, block: LoadBlock) -> None:
-        """Add a block."""
-        self.blocks.append(block)
-
     def _contradicted(self, *, coarse: bool) -> tuple[float, ...]:
         """Return the rates that failed once although a higher rate met the limits.
 
         A coarse search measures none of them again.
         """
         most = max((block.rate for block in self.blocks if block.meets(self._share)), default=0.0)
+        times = collections.Counter(block.rate for block in self.blocks)
         failed = [
             block.rate
             for block in self.blocks
-            if block.rate < most and not block.meets(self._share) and self._count(block.rate) == 1
+            if block.rate < most and not block.meets(self._share) and times[block.rate] == 1
         ]
         return () if coarse else tuple(sorted(failed))
-
-    def _count(self, rate: float) -> int:
-        return sum(block.rate == rate for block in self.blocks)
 
     def _bracket(self) -> tuple[float | None, float | None]:
         """Return the highest rate below every failure, and the lowest rate that failed.

@@ -79,24 +79,15 @@ def interpolate(
 def figure_for(rule: GradeRule, grade: float) -> float | None:
     """Return the figure at which a rule with knots reaches `grade`; None where it never does."""
     if rule.between == "step":
-        return next((figure for figure, each in _by_ascending_grade(rule) if each >= grade), None)
+        enough = [figure for figure, each in rule.knots if each >= grade]
+        return None if not enough else enough[0] if is_rising(rule) else enough[-1]
     pairs = zip(rule.knots, rule.knots[1:], strict=False)
     for (x0, y0), (x1, y1) in pairs:
         if y0 != y1 and min(y0, y1) <= grade <= max(y0, y1):
             share = (grade - y0) / (y1 - y0)
-            return x0 + (x1 - x0) * share if rule.between == "linear" else _between(x0, x1, share)
+            is_linear = rule.between == "linear"
+            return x0 + (x1 - x0) * share if is_linear else float(x0 * (x1 / x0) ** share)
     return None
-
-
-def _between(low: float, high: float, share: float) -> float:
-    """Return the figure at a share of the way between two, on a logarithmic scale."""
-    return float(low * (high / low) ** share)
-
-
-def _by_ascending_grade(rule: GradeRule) -> list[tuple[float, float]]:
-    """Return the knots in ascending order of their grades."""
-    rising = rule.knots[-1][1] >= rule.knots[0][1]
-    return list(rule.knots) if rising else list(reversed(rule.knots))
 
 
 def is_rising(rule: GradeRule) -> bool:
@@ -116,13 +107,9 @@ def describe_threshold(rule: GradeRule, grade: float) -> str:
     if is_rising(rule):
         return f">= {figure:g}"
     if rule.between == "step":
-        return f"< {_next_figure(rule, figure):g}"
+        # A falling step keeps its grade until the next knot.
+        return f"< {next((each for each, _ in rule.knots if each > figure), math.inf):g}"
     return f"<= {figure:g}"
-
-
-def _next_figure(rule: GradeRule, figure: float) -> float:
-    """Return the knot after `figure`: a falling step keeps its grade until there."""
-    return next((each for each, _ in rule.knots if each > figure), math.inf)
 
 
 def describe_rule(rule: GradeRule) -> str:
@@ -170,19 +157,15 @@ def _gaps(tier: int, rules: Sequence[GradeRule], facts: Mapping[str, FactValue])
     if start is None:
         return []
     return [
-        _gap(tier, rule, facts[rule.fact], start)
+        TierGap(
+            tier=tier,
+            fact=rule.fact,
+            value=facts[rule.fact],
+            threshold=describe_threshold(rule, start),
+        )
         for rule in rules
         if round(grade_of(rule, facts[rule.fact]), DIGITS) < start
     ]
-
-
-def _gap(tier: int, rule: GradeRule, value: FactValue, start: float) -> TierGap:
-    return TierGap(
-        tier=tier,
-        fact=rule.fact,
-        value=value,
-        threshold=describe_threshold(rule, start),
-    )
 
 
 #: Behaviours for new shapes, the best first.

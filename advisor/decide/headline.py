@@ -56,13 +56,12 @@ ALMOST_ALL = 0.99
 MOST_NAMED = 3
 
 
-def write_headline(answer: Answer, scope: str = "") -> tuple[HeadlineLine, ...]:
-    """Return the lines of an answer; `scope` follows model and device."""
+def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
     facts = AdvisedAnswer.of(answer)
     if facts is None:
         return (HeadlineLine(part="answer", text=_without_recommendation(answer)),)
     lines: list[tuple[HeadlinePart, str]] = [
-        ("answer", _instruction(facts, scope)),
+        ("answer", _instruction(facts)),
         ("certainty", _why_alone(facts) if facts.decision.word is None else _certainty(facts)),
         ("change", _how_to_compare(facts) if _is_alone(facts) else _change(facts)),
     ]
@@ -89,12 +88,12 @@ def _without_recommendation(answer: Answer) -> str:
     return f"No recommendation: {reason}" if has_answer else f"No answer: {reason}"
 
 
-def _instruction(facts: AdvisedAnswer, scope: str) -> str:
+def _instruction(facts: AdvisedAnswer) -> str:
     if _is_alone(facts):
         only = f"only {facts.scored.title} has a result"
-        return f"Nothing was compared for {facts.subject}{scope}: {only}."
+        return f"Nothing was compared for {facts.subject}: {only}."
     meanwhile = " for now" if facts.decision.word == "OPEN" else ""
-    return f"Use {facts.scored.title} for {facts.subject}{scope}{meanwhile}."
+    return f"Use {facts.scored.title} for {facts.subject}{meanwhile}."
 
 
 def _is_alone(facts: AdvisedAnswer) -> bool:

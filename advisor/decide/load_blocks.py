@@ -105,13 +105,6 @@ class MissedCurves:
         nearest = int(np.argmin(np.abs(np.log(self.slopes) - math.log(slope))))
         return slice(nearest, None, SLOPE_POINTS)
 
-    def nearness(self, log_goodput: float) -> Array:
-        """Return `(blocks,)`: how much blocks count by the distance of their rates from a goodput.
-
-        The missed share of a queue is not a logistic curve over all rates.
-        """
-        return nearness(self.log_rates, log_goodput)
-
     def log_likelihood(self, met: Array, missed: Array) -> Array:
         """Return `(..., cells)` for numbers of requests `(..., blocks)`."""
         return met @ self.log_met + missed @ self.log_missed
@@ -153,7 +146,10 @@ def missed_share(rate: float, log_goodput: float, slope: float, share: float) ->
 
 
 def nearness(log_rates: Array, log_goodput: float) -> Array:
-    """Return `(blocks,)`: the weights of blocks with these logarithms of rates, `(blocks,)`."""
+    """Return `(blocks,)`: how much blocks with these rates count in a fit at a goodput.
+
+    The missed share of a queue is not a logistic curve over all rates.
+    """
     import numpy as np  # noqa: PLC0415 - as above
 
     return np.exp(-(((log_rates - log_goodput) / NEAR_DEVIATION) ** 2) / 2)

@@ -120,14 +120,13 @@ def _compare(
 ) -> ApplicationPortability:
     found = [platform.efficiencies.get(application) for platform in platforms]
     blank = [0.0 if application in platform.refused else None for platform in platforms]
-    values = [
-        entry.application_efficiency if entry else nothing
-        for entry, nothing in zip(found, blank, strict=True)
-    ]
-    architectural = [
-        entry.architectural_efficiency if entry else nothing
-        for entry, nothing in zip(found, blank, strict=True)
-    ]
+    values, architectural = (
+        [
+            getattr(entry, name) if entry else nothing
+            for entry, nothing in zip(found, blank, strict=True)
+        ]
+        for name in ("application_efficiency", "architectural_efficiency")
+    )
     return ApplicationPortability(
         application=application,
         efficiencies={
@@ -135,9 +134,9 @@ def _compare(
         },
         performance_portability=harmonic_mean(values),
         architectural_portability=harmonic_mean(architectural),
-        code_convergence=_converge([entry.workflow for entry in found if entry], workflows)
-        if None not in found
-        else None,
+        code_convergence=None
+        if None in found
+        else _converge([entry.workflow for entry in found if entry], workflows),
     )
 
 
@@ -150,28 +149,20 @@ def harmonic_mean(efficiencies: Sequence[float | None]) -> float | None:
 
 
 def _converge(ids: Sequence[str], workflows: Mapping[str, Workflow]) -> float | None:
-    integrations = [workflows[id_].integration if id_ in workflows else None for id_ in ids]
-    sources = [integration.source for integration in integrations if integration is not None]
-    return code_convergence(sources) if len(sources) == len(ids) else None
-
-
-def code_convergence(sources: Sequence[str]) -> float:
     """Return 1 less the mean Jaccard distance between the lines of each pair of sources."""
-    lines = [{line.strip() for line in source.splitlines() if line.strip()} for source in sources]
+    integrations = [workflows[id_].integration if id_ in workflows else None for id_ in ids]
+    if None in integrations:
+        return None
+    sources = [each.source.splitlines() for each in integrations if each is not None]
+    lines = [{line.strip() for line in source if line.strip()} for source in sources]
     return statistics.fmean(
         len(one & two) / len(one | two) for one, two in itertools.combinations(lines, 2)
     )
 
 
-def portability_of(portability: Portability | None, workflow: Workflow) -> float | None:
-    """Return the performance portability of the workflow's application; None if unknown."""
-    entry = _entry(portability, workflow)
-    return entry.performance_portability if entry else None
-
-
 def describe_portability(portability: Portability | None, workflow: Workflow) -> str:
     """Return the performance portability in a sentence with its set of platforms."""
-    entry = _entry(portability, workflow)
+    entry = entry_of(portability, workflow)
     if portability is None or entry is None:
         return "this model was measured on no other platform"
     names = " and ".join(
@@ -184,17 +175,9 @@ def describe_portability(portability: Portability | None, workflow: Workflow) ->
     return f"performance portability {rounded:.2f} over {names}"
 
 
-def _entry(portability: Portability | None, workflow: Workflow) -> ApplicationPortability | None:
-    if portability is None:
-        return None
-    return next(
-        (
-            entry
-            for entry in portability.applications
-            if entry.application == application_of(workflow)
-        ),
-        None,
-    )
+def entry_of(portability: Portability | None, workflow: Workflow) -> ApplicationPortability | None:
+    application, entries = application_of(workflow), portability.applications if portability else ()
+    return next((entry for entry in entries if entry.application == application), None)
 
 
 def is_same_work(one: Question, two: Question) -> bool:

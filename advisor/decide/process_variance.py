@@ -59,14 +59,14 @@ def estimate_process_variances(
             if of_shape == shape
             for each in all_
         ]
-        common = process_variance(*_split(found), prior_variance, prior.weight)
+        common = process_variance(found, prior_variance, prior.weight)
         usable = [rounds for rounds in series[arm][shape] if len(rounds) > 1]
         if len(usable) >= MIN_PROCESSES:
             variances[arm][shape] = Variance(pooled_variance(usable, common), len(usable))
             continue
         own = [] if arm == duplicate else own_differences
         variances[arm][shape] = Variance(
-            process_variance(*_split(own), common, prior.weight), prior.weight + len(found)
+            process_variance(own, common, prior.weight), prior.weight + len(found)
         )
     return variances
 
@@ -91,27 +91,18 @@ def _process_differences(
     ]
 
 
-def _split(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    return [first for first, _ in pairs], [second for _, second in pairs]
-
-
 def widen_by_variances(
     measurement: Measurement, variances: Mapping[Shape, Variance], baseline: str
 ) -> Measurement:
     """Return the measurement with intervals that hold what a fresh process would show."""
     if measurement.arm == baseline or not measurement.cells or not variances:
         return measurement
-    errors = {
-        cell.shape: _error_between(variances[cell.shape], cell.processes)
-        for cell in measurement.cells
-    }
+    errors = {}
+    for cell in measurement.cells:
+        variance = variances[cell.shape]
+        quantile = t_quantile(1 - TAIL, variance.degrees_of_freedom)
+        errors[cell.shape] = quantile * math.sqrt(variance.value / cell.processes)
     return widen_by_errors(measurement, errors)
-
-
-def _error_between(variance: Variance, processes: int) -> float:
-    """Return half of the 95 % interval of the mean over this number of processes."""
-    quantile = t_quantile(1 - TAIL, variance.degrees_of_freedom)
-    return quantile * math.sqrt(variance.value / processes)
 
 
 def widen_by_errors(measurement: Measurement, errors: Mapping[Shape, float]) -> Measurement:
@@ -168,16 +159,14 @@ def pooled_variance(processes: Sequence[Sequence[float]], common: float) -> floa
 
 
 def process_variance(
-    differences: Sequence[float], within: Sequence[float], prior: float, prior_weight: float
+    differences: Sequence[tuple[float, float]], prior: float, prior_weight: float
 ) -> float:
     """Return the variance of the log ratio of two equal processes.
 
-    Each difference is between equal processes; `within` are the variances that the rounds within
-    them cause. Noise of the rounds makes some squared differences smaller than these variances and
+    Each difference is between equal processes, with the variance that the rounds within them cause.
+    Noise of the rounds makes some squared differences smaller than these variances and
     others larger, so only their sum is kept from falling below 0. A few differences may be small by
     chance, so a prior variance counts as `prior_weight` further differences.
     """
-    excess = sum(
-        difference**2 - rounds for difference, rounds in zip(differences, within, strict=True)
-    )
+    excess = sum(difference**2 - within for difference, within in differences)
     return (prior_weight * prior + max(excess, 0.0)) / (prior_weight + len(differences))

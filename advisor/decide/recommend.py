@@ -302,20 +302,18 @@ def price(
     if price_per_hour is None:
         return ()
     return tuple(
-        _running_cost(measurement.arm, cell, price_per_hour)
+        RunningCost(
+            arm=measurement.arm,
+            shape=cell.shape,
+            value=price_per_hour
+            / SECONDS_PER_HOUR
+            * (1_000_000 if makes_tokens else 1_000)
+            / cell.throughput.value,
+            unit="million tokens" if makes_tokens else "thousand requests",
+        )
         for measurement in measurements
         for cell in measurement.cells
-    )
-
-
-def _running_cost(arm: str, cell: Cell, price_per_hour: float) -> RunningCost:
-    makes_tokens = cell.throughput.unit == "tokens/s"
-    units = 1_000_000 if makes_tokens else 1_000
-    return RunningCost(
-        arm=arm,
-        shape=cell.shape,
-        value=price_per_hour / SECONDS_PER_HOUR * units / cell.throughput.value,
-        unit="million tokens" if makes_tokens else "thousand requests",
+        for makes_tokens in [cell.throughput.unit == "tokens/s"]
     )
 
 

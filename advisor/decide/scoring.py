@@ -37,10 +37,11 @@ def score_arms(
     new_shapes = infer_new_shapes(arms)
     scored = []
     for entry, workflow in arms:
+        portable = performance_portability.entry_of(results.portability, workflow)
         facts = facts_of(
             entry,
             workflow,
-            portability=performance_portability.portability_of(results.portability, workflow),
+            portability=portable.performance_portability if portable else None,
             inferred_new_shapes=new_shapes.get(entry.arm),
         )
         scored.append(_score_arm(entry, workflow, facts, results, catalogue, question, evidence))

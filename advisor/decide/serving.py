@@ -99,8 +99,8 @@ def _measurement(
     deviation: float,
 ) -> Measurement:
     """Return the measurement of an arm without cells, whose speed-up is a ratio of goodputs."""
-    counts = (count_measured_processes(state.processes[each]) for each in (arm.id, baseline))
-    process_error = standard_error(deviation, *counts)
+    both = state.processes[arm.id], state.processes[baseline]
+    process_error = standard_error(deviation, *both)
     speedup = speedup_of(found[arm.id], found[baseline], process_error)
     if arm.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
@@ -121,14 +121,13 @@ def speedup_of(one: Goodput, other: Goodput, process_error: float) -> Interval:
     return msgspec.structs.replace(ratio, process_error=process_error)
 
 
-def standard_error(deviation: float, *process_counts: int) -> float:
-    """Return the error between processes of a mean, or of the ratio of two means."""
-    return deviation * math.sqrt(sum(1 / max(count, 1) for count in process_counts))
+def standard_error(deviation: float, *arms: Sequence[ProcessState]) -> float:
+    """Return the error between processes of a mean, or of the ratio of two means.
 
-
-def count_measured_processes(processes: Sequence[ProcessState]) -> int:
-    """Return the number of processes with blocks that count."""
-    return sum(bool(valid_blocks([process])) for process in processes)
+    Processes of an arm count that have blocks which count.
+    """
+    counts = (sum(bool(valid_blocks([process])) for process in each) for each in arms)
+    return deviation * math.sqrt(sum(1 / max(count, 1) for count in counts))
 
 
 def estimate_deviation(
@@ -138,7 +137,7 @@ def estimate_deviation(
 
     It is that of the arms' two processes, with what is known before the run.
     """
-    differences, within = [], []
+    differences = []
     for arm, goodput in found.items():
         processes = [
             [load_block(block, load) for block in valid_blocks([process])]
@@ -148,11 +147,9 @@ def estimate_deviation(
         if len(usable) != 2:  # noqa: PLR2004 - the search and its repetition
             continue
         first, second = usable
-        difference, variance = compare_processes(first, second, load.share, goodput.slope)
-        differences.append(difference)
-        within.append(variance)
+        differences.append(compare_processes(first, second, load.share, goodput.slope))
     prior = 2 * noise.process_deviation**2
-    return math.sqrt(process_variance(differences, within, prior, noise.weight) / 2)
+    return math.sqrt(process_variance(differences, prior, noise.weight) / 2)
 
 
 def summarise_server(
@@ -168,7 +165,7 @@ def summarise_server(
     mean_tokens = sum(answered) / len(answered) if answered else 0.0
     rate = goodput.value * mean_tokens if goodput else None
     price = question.price_of_all_devices
-    process_error = standard_error(deviation, count_measured_processes(processes))
+    process_error = standard_error(deviation, processes)
     interval = widen(goodput.interval, process_error * HALF_INTERVAL) if goodput else None
     return ServedArm(
         arm=arm,
@@ -304,13 +301,15 @@ def compare_with_asked_rate(
     if rate is None or goodput is None or goodput.low is None or goodput.high is None:
         return None
     servers = servers_for(rate, goodput.value)
+    own = rate / servers
+    near = [level for level in levels if LEAST_RATE <= level.rate / own <= MOST_RATE]
     return AskedRate(
         rate=rate,
         verdict=_verdict(rate, goodput.low, goodput.high),
         servers=servers,
         fewest_servers=servers_for(rate, goodput.high),
         most_servers=servers_for(rate, goodput.low),
-        level=_nearest_level(levels, rate / servers),
+        level=min(near, key=lambda level: abs(math.log(level.rate / own)), default=None),
         price_per_hour=servers * price_per_hour if price_per_hour else None,
     )
 
@@ -319,8 +318,3 @@ def _verdict(rate: float, low: float, high: float) -> Literal["met", "not-met", 
     if rate <= low:
         return "met"
     return "not-met" if rate > high else "open"
-
-
-def _nearest_level(levels: Sequence[RateLevel], rate: float) -> RateLevel | None:
-    near = [level for level in levels if LEAST_RATE <= level.rate / rate <= MOST_RATE]
-    return min(near, key=lambda level: abs(math.log(level.rate / rate)), default=None)

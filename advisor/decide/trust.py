@@ -52,7 +52,7 @@ def grade(
     """
     faults = (
         _find_unchecked(results),
-        _missing_repetitions(results),
+        () if results.repeats else ("no arm was repeated in a fresh process",),
         _missing_process_intervals(results),
         _find_noise_beside(results, gain),
         _find_unsteadiness(results),
@@ -124,12 +124,6 @@ def _missing_shapes(missing: Sequence[Shape]) -> list[str]:
         return [f"{missing[0].description} was not measured"]
     kind = "shapes" if missing[0].lengths else "batch sizes"
     return [f"{kind} {', '.join(map(str, missing))} were not measured"]
-
-
-def _missing_repetitions(results: Results) -> list[str]:
-    if results.repeats:
-        return []
-    return ["no arm was repeated in a fresh process"]
 
 
 def _missing_process_intervals(results: Results) -> list[str]:

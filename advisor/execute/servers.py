@@ -226,7 +226,7 @@ class ServerLoad:
             discarded += sum(block.discarded for block in measured)
             for block in measured:
                 if not block.discarded:
-                    search.record(load_block(block, self._load))
+                    search.blocks.append(load_block(block, self._load))
 
     def _run_closed_loops(self, arm: Arm) -> Iterator[RunEvent]:
         """Run closed loops with more and more requests at once, until that is no faster.

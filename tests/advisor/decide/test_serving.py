@@ -382,7 +382,7 @@ def test_a_server_that_never_meets_the_limits_has_no_goodput() -> None:
     search = GoodputSearch(8.0, SHARE, most_blocks=10)
     while not search.is_finished():
         for rate in search.next_rates():
-            search.record(LoadBlock(rate, 0, 50))
+            search.blocks.append(LoadBlock(rate, 0, 50))
     assert estimate_goodput(search.blocks, SHARE, 0) is None
     assert min(block.rate for block in search.blocks) < 1
 
@@ -391,11 +391,11 @@ def test_a_server_that_never_meets_the_limits_has_no_goodput() -> None:
 def test_rates_below_a_ladder_that_failed_are_tried(coarse: bool, descents: int) -> None:
     search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.4, 0.6, 0.8, 1.0))
     for rate in search.next_rates():
-        search.record(LoadBlock(rate, 10, 50))
+        search.blocks.append(LoadBlock(rate, 10, 50))
     assert not search.is_finished(coarse=coarse)
     while not search.is_finished(coarse=coarse):
         for rate in search.next_rates(coarse=coarse):
-            search.record(LoadBlock(rate, 10, 50))
+            search.blocks.append(LoadBlock(rate, 10, 50))
     assert sum(block.rate < 4 for block in search.blocks) == descents
     assert search.blocks[-1].rate < 4 / 4
 
@@ -404,12 +404,12 @@ def test_a_rate_that_failed_below_one_that_met_the_limits_is_measured_again() ->
     # The bracket from 5 to 6 is narrow enough, so only the contradiction keeps the search going.
     search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.5, 0.6, 0.8))
     for rate, met in zip(search.next_rates(), (50, 20, 50), strict=True):
-        search.record(LoadBlock(rate, met, 50))
+        search.blocks.append(LoadBlock(rate, met, 50))
     assert search.is_finished(coarse=True)
     assert not search.is_finished()
     assert search.next_rates(coarse=True) != (6.0,)
     assert search.next_rates() == (6.0,)
-    search.record(LoadBlock(6.0, 50, 50))
+    search.blocks.append(LoadBlock(6.0, 50, 50))
     # The rate has not failed: higher ones are tried.
     assert min(search.next_rates()) > 8
 
@@ -417,7 +417,7 @@ def test_a_rate_that_failed_below_one_that_met_the_limits_is_measured_again() ->
 def test_a_rate_that_failed_twice_has_failed_although_a_higher_one_met_the_limits() -> None:
     search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.4, 0.6, 0.8))
     for rate, met in zip((*search.next_rates(), 6.0), (50, 20, 50, 10), strict=True):
-        search.record(LoadBlock(rate, met, 50))
+        search.blocks.append(LoadBlock(rate, met, 50))
     assert all(4 < rate < 6 for rate in search.next_rates())
 
 
@@ -425,7 +425,7 @@ def test_the_search_ends_where_every_rate_meets_the_limits() -> None:
     search = GoodputSearch(1.0, SHARE, most_blocks=4)
     while not search.is_finished():
         for rate in search.next_rates():
-            search.record(LoadBlock(rate, 50, 50))
+            search.blocks.append(LoadBlock(rate, 50, 50))
     assert [block.rate for block in search.blocks] == [1, 1.5, 2.5, 3.75]
     found = builders.known(estimate_goodput(search.blocks, SHARE, 0))
     assert found.value >= 3.75
