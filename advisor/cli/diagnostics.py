@@ -237,19 +237,12 @@ def create(
     )
     chosen = registry.select(catalogue.workflows, names)
     for name, environment in chosen.items():
-        footprint = environment.footprint
-        size = (
-            f"{footprint.disk_mib} MiB and {footprint.seconds} seconds when last measured"
-            f" ({footprint.where})"
-            if footprint
-            else "size not measured yet"
-        )
         lock = (
             ""
             if registry.lock_file(settings.rubric, name).is_file()
             else "; no lock file for this platform, so the newest versions are installed"
         )
-        print_status(f"{name}: {size}; licence {environment.licence}{lock}")
+        print_status(f"{name}: {environment.terms}{lock}")
         for device, other in registry.device_alternatives(catalogue.workflows, name).items():
             print_status(
                 f"{name} does not serve {device}; for {device}: p3-advisor env create {other}"

@@ -297,3 +297,14 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: tuple[str, ...] = ()
     licence: str = ""
     footprint: InstallFootprint | None = None
+
+    @property
+    def terms(self) -> str:
+        """What its creation takes, and its licence."""
+        found = self.footprint
+        size = (
+            f"{found.disk_mib} MiB on disk, created in {found.seconds} s ({found.where})"
+            if found
+            else "its size is not known yet"
+        )
+        return f"{size}; licence {self.licence}" if self.licence else size

@@ -145,23 +145,25 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
     """Compare `after` with `before`; speeds within the share `threshold` count as the same."""
     differences = find_differences(before, after)
     is_comparable = not any(difference.decisive for difference in differences)
+    is_same = _is_same_run(before, after)
+    is_compared = is_comparable and not is_same
     entries, later_entries = _measured_arms(before), _measured_arms(after)
     comparison = Comparison(
         schema=SCHEMA,
         before=before.run_id,
         after=after.run_id,
         headlines=(_headline(before), _headline(after)),
-        outcome="not-comparable",
+        outcome="same-run",
         threshold=threshold,
         differences=differences,
         comparable=is_comparable,
-        drift=tuple(_drift(before, after, threshold)) if is_comparable else (),
+        drift=tuple(_drift(before, after, threshold)) if is_compared else (),
         baseline_changed=software_of(BASELINE, before) != software_of(BASELINE, after),
         changes=(
             *_arm_changes(before, after, threshold),
             *_server_changes(before, after, threshold),
         )
-        if is_comparable
+        if is_compared
         else (),
         failed=tuple(
             entry for entry in after.unmeasured if entry.arm in entries and entry.status in FAILURES
@@ -169,12 +171,10 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
         unfit=tuple(each.run_id for each in (before, after) if is_unfit(each.results)),
         only_before=tuple(sorted(entries - later_entries)),
         only_after=tuple(sorted(later_entries - entries)),
-        costs=tuple(_costs(before, after)) if is_comparable else (),
+        costs=tuple(_costs(before, after)) if is_compared else (),
     )
-    if _is_same_run(before, after):
-        nothing: dict[str, tuple[()]] = {"drift": (), "changes": (), "costs": ()}
-        return msgspec.structs.replace(comparison, outcome="same-run", **nothing)
-    return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
+    outcome = comparison.outcome if is_same else _outcome(comparison)
+    return msgspec.structs.replace(comparison, outcome=outcome)
 
 
 def _is_same_run(before: Answer, after: Answer) -> bool:

@@ -49,7 +49,10 @@ def render(answer: Answer, workflow: str, criterion: str) -> str:
             f"there is no criterion {criterion!r}", choose_among(criterion, CRITERIA)
         )
     blocks = [
-        explain_unmeasured(found)
+        [
+            f"{found.title}, arm {found.arm}: {found.status}, {found.reason}",
+            *([f"  next: {found.fix}"] if found.fix else []),
+        ]
         if isinstance(found, UnmeasuredArm)
         else explain_arm(answer, found, [wanted] if wanted else CRITERIA)
         for found in find_arms(answer, workflow)
@@ -183,13 +186,6 @@ def _gains_at(answer: Answer, shape: Shape) -> dict[str, Interval]:
         for cell in each.cells
         if each.arm != answer.results.baseline and cell.shape == shape and each.is_exact
     }
-
-
-def explain_unmeasured(arm: UnmeasuredArm) -> list[str]:
-    return [
-        f"{arm.title}, arm {arm.arm}: {arm.status}, {arm.reason}",
-        *([f"  next: {arm.fix}"] if arm.fix else []),
-    ]
 
 
 def explain_arm(answer: Answer, arm: RankedArm, criteria: Sequence[str]) -> list[str]:

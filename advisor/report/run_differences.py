@@ -111,12 +111,13 @@ def _context_facts(answer: Answer) -> dict[str, str]:
     """Return the facts that may explain a difference in speed."""
     question, machine = answer.question, answer.machine
     gpu, races = machine.find_gpu(question.gpu), answer.results.races
+    weights = msgspec.structs.asdict(question.priorities)
     return {
         "run": "finished" if answer.finished else "not finished",
         "measured batch sizes": ", ".join(str(race.shape) for race in races) or "none",
         "p3-advisor": answer.advisor_version,
         "rubric": answer.rubric,
-        "priorities": _join_fields(question.priorities),
+        "priorities": ", ".join(f"{name} {weight}" for name, weight in weights.items()),
         "budget": question.budget.name,
         "seed": str(question.seed),
         "driver": gpu.driver if gpu else "",
@@ -136,8 +137,3 @@ def _arm_facts(answer: Answer, other: Answer) -> dict[str, str]:
         else:
             facts |= {f"{arm.arm}: {name}": value for name, value in software.items()}
     return facts
-
-
-def _join_fields(struct: msgspec.Struct) -> str:
-    fields: dict[str, Any] = msgspec.to_builtins(struct)
-    return ", ".join(f"{name} {value}" for name, value in fields.items())

@@ -20,7 +20,7 @@ from advisor.report.answer import (
     short_answer_lines,
 )
 from advisor.report.explanation import short_reasons
-from advisor.report.formatting import LEGEND, ReportTable, plain_table
+from advisor.report.formatting import LEGEND, plain_table
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import (
     describe_inputs,
@@ -184,7 +184,10 @@ def render(answer: Answer) -> str:
         [*answer_lines(answer), *measured_line(answer)],
         [f"    {line}" for line in code_lines(answer)],
         ranking(answer),
-        *(_table_lines(table) for table in parts.tables(answer)),
+        *(
+            _indented(each.title, [*plain_table(each.rows, each.text_columns), *each.notes])
+            for each in parts.tables(answer)
+        ),
         [
             *(
                 line
@@ -239,10 +242,6 @@ def ranking(answer: Answer) -> list[str]:
     if answer.results.serving is not None:
         return [*table, SERVED_COLUMNS]
     return [*table, COLUMNS[speed_unit(answer)], LEGEND]
-
-
-def _table_lines(table: ReportTable) -> list[str]:
-    return _indented(table.title, [*plain_table(table.rows, table.text_columns), *table.notes])
 
 
 def _indented(title: str, lines: Sequence[str]) -> list[str]:

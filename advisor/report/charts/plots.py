@@ -70,7 +70,7 @@ def plot(
     xs = across.scale([*(p.x for p in points), *(x for x, _ in lines)], LEFT, RIGHT)
     ys = upward.scale([*heights, *(y for _, y in lines)], BOTTOM, TOP)
     parts = [
-        *horizontal_axis(xs, TOP, BOTTOM, across.caption),
+        *horizontal_axis(xs, TOP, BOTTOM),
         *vertical_axis(ys, LEFT, RIGHT),
         text(4, 14, upward.caption),
     ]
@@ -127,37 +127,37 @@ class Axis(NamedTuple):
     high: float | None = None
 
     def scale(self, values: Sequence[float], start: float, end: float) -> Scale:
-        around = scale_around(values, start, end, is_logarithmic=self.is_logarithmic)
-        return msgspec.structs.replace(
-            around,
-            low=around.low if self.low is None else self.low,
-            high=around.high if self.high is None else self.high,
-            fixed_ticks=self.ticks,
-        )
+        """Return the scale between two places, which holds the values."""
+        low, high = min(values), max(values)
+        margin = (high - low) * MARGIN_SHARE or 0.1
+        if self.is_logarithmic:
+            low, high = low / MARGIN_FACTOR, high * MARGIN_FACTOR
+        else:
+            low, high = low - margin, high + margin
+        low = low if self.low is None else self.low
+        return Scale(self, low, high if self.high is None else self.high, start, end)
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """A linear or logarithmic map from the values `low` to `high` to pixels `start` to `end`."""
+    """A map from the values `low` to `high` of an axis to pixels `start` to `end`."""
 
+    axis: Axis
     low: float
     high: float
     start: float
     end: float
-    is_logarithmic: bool = False
-    #: Values of the ticks; empty for round ones.
-    fixed_ticks: tuple[float, ...] = ()
 
     def to_pixels(self, value: float) -> float:
         """Return the place of a value; one outside the range is at the nearer end."""
         places = (self.low, self.high, min(max(value, self.low), self.high))
-        low, high, at = map(math.log10, places) if self.is_logarithmic else places
+        low, high, at = map(math.log10, places) if self.axis.is_logarithmic else places
         return round(self.start + (self.end - self.start) * (at - low) / (high - low), 1)
 
     def ticks(self) -> tuple[float, ...]:
         """Return round values between the ends."""
-        if self.fixed_ticks:
-            return self.fixed_ticks
-        found = self._logarithmic_ticks() if self.is_logarithmic else ()
+        if self.axis.ticks:
+            return self.axis.ticks
+        found = self._logarithmic_ticks() if self.axis.is_logarithmic else ()
         return found if len(found) >= FEWEST_TICKS else self._linear_ticks()
 
     def _logarithmic_ticks(self) -> tuple[float, ...]:
@@ -179,18 +179,7 @@ class Scale(msgspec.Struct, frozen=True):
         return tuple(round(number * step, 10) for number in range(first, last + 1))
 
 
-def scale_around(
-    values: Sequence[float], start: float, end: float, *, is_logarithmic: bool = False
-) -> Scale:
-    """Return a scale that holds the values with a margin on both sides."""
-    low, high = min(values), max(values)
-    if is_logarithmic:
-        return Scale(low / MARGIN_FACTOR, high * MARGIN_FACTOR, start, end, is_logarithmic=True)
-    margin = (high - low) * MARGIN_SHARE or 0.1
-    return Scale(low - margin, high + margin, start, end)
-
-
-def horizontal_axis(scale: Scale, top: float, bottom: float, caption: str) -> list[Markup]:
+def horizontal_axis(scale: Scale, top: float, bottom: float) -> list[Markup]:
     """Return vertical grid lines with the caption below them, and values where they fit."""
     parts = []
     free_from = -math.inf
@@ -201,7 +190,7 @@ def horizontal_axis(scale: Scale, top: float, bottom: float, caption: str) -> li
         if x - half_width >= free_from:
             parts.append(text(x, bottom + 16, label, "tick"))
             free_from = x + half_width + LABEL_SPACE
-    return [*parts, text((scale.start + scale.end) / 2, bottom + 34, caption, "tick")]
+    return [*parts, text((scale.start + scale.end) / 2, bottom + 34, scale.axis.caption, "tick")]
 
 
 def vertical_axis(scale: Scale, left: float, right: float) -> list[Markup]:

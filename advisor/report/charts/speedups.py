@@ -19,7 +19,6 @@ from advisor.report.charts.plots import (
     Series,
     horizontal_axis,
     plot,
-    scale_around,
 )
 from advisor.report.charts.svg import Mark, Picture, circle, element, line, picture, text
 from advisor.report.ranking import speed_or_range
@@ -57,14 +56,14 @@ def speedup_rows(
     caption = "times the baseline; 95 % intervals"
     if noise_floor:
         caption += f"; noise floor {format_share(noise_floor, 1)}"
-    scale = _scale([speedup for _, speedup in speedups])
+    scale = _scale([speedup for _, speedup in speedups], caption)
     bottom, band = 10 + len(speedups) * ROW_HEIGHT, []
     if noise_floor:
         low, high = map(scale.to_pixels, (1 / (1 + noise_floor), 1 + noise_floor))
         band = [element("rect", "noise", x=low, y=4, width=high - low, height=bottom - 4)]
     parts = [
         *band,
-        *horizontal_axis(scale, 4, bottom, caption),
+        *horizontal_axis(scale, 4, bottom),
         line(scale.to_pixels(1), 4, scale.to_pixels(1), bottom, "baseline"),
     ]
     for row, (arm, speedup) in enumerate(speedups):
@@ -74,7 +73,7 @@ def speedup_rows(
     return picture(title, WIDTH, bottom + CAPTION_HEIGHT, parts)
 
 
-def _scale(speedups: Sequence[Interval]) -> Scale:
+def _scale(speedups: Sequence[Interval], caption: str) -> Scale:
     """Return a scale for all values; a very wide interval is cut off, as it would squeeze them."""
     values = [1.0, *(speedup.value for speedup in speedups)]
     least, most = min(values) / ROW_CUTOFF, max(values) * ROW_CUTOFF
@@ -84,7 +83,8 @@ def _scale(speedups: Sequence[Interval]) -> Scale:
         for bound in (speedup.low, speedup.high)
         if bound is not None
     ]
-    return scale_around([*bounds, *values], ROWS_LEFT, WIDTH - 60)
+    axis = Axis(caption, is_logarithmic=False)
+    return axis.scale([*bounds, *values], ROWS_LEFT, WIDTH - 60)
 
 
 def _row(

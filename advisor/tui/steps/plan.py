@@ -225,12 +225,5 @@ def describe_row(draft: DraftRun, row: str) -> Text:
 
 
 def describe_environment(environment: Environment) -> str:
-    footprint = environment.footprint
-    size = (
-        f"{footprint.disk_mib} MiB on disk, created in {footprint.seconds} s ({footprint.where})"
-        if footprint
-        else "its size is not known yet"
-    )
-    licence = f"; licence {environment.licence}" if environment.licence else ""
     packages = ", ".join(environment.requirements)
-    return f"a separate environment with {packages}: {size}{licence}"
+    return f"a separate environment with {packages}: {environment.terms}"
