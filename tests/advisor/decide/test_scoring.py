@@ -114,13 +114,6 @@ def scored(
     return {arm.arm: (arm.rank, arm.score) for arm in ranked}
 
 
-def test_a_score_is_the_weighted_mean_of_the_grades() -> None:
-    # Performance, with 40 % of 80 %, is half a letter below the other criteria.
-    assert scored(builders.measurement("one", speedup=1.5))["one"] == pytest.approx(
-        (1, 3 - 0.4 * 0.8 * 0.5)
-    )
-
-
 def test_equal_scores_are_ranked_by_measured_speed_and_then_by_name() -> None:
     arms = [
         builders.measurement(name, speedup=speed)

@@ -19,7 +19,6 @@ import pytest
 from built_answers import with_measurement, without_advice
 from packaging.requirements import Requirement
 
-from advisor.ask import rubric_files
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.plan import Plan
@@ -35,7 +34,7 @@ from probes.wire.facts import EACH_CALL, InputFacts, InterpreterFacts, StartLine
 from probes.wire.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
-RECIPE = found_recipe.FoundRecipe(
+RECIPE = FoundRecipe(
     requirements=("numpy==2.4.6", "torch==2.13.0"),
     python="==3.11.*",
     integration=LINES,
@@ -44,10 +43,14 @@ RECIPE = found_recipe.FoundRecipe(
 )
 
 
+def found(**changes: Any) -> FoundRecipe:
+    return dataclasses.replace(RECIPE, **changes)
+
+
 def render(document: Answer | None = None, arm: str = "compiled", **changes: Any) -> str:
     document = document or built_answers.answer()
     entry = next(each for each in document.ranked if each.arm == arm)
-    return recipe_text.render_snippet(document, entry, dataclasses.replace(RECIPE, **changes))
+    return recipe_text.render_snippet(document, entry, found(**changes))
 
 
 def header_of(script: str) -> dict[str, object]:
@@ -72,9 +75,9 @@ def test_a_file_that_the_snippet_writes_at_each_start_can_be_written_once() -> N
     """Also where no start was timed."""
     document = built_answers.answer()
     entry = next(each for each in document.ranked if each.arm == "compiled")
-    found = dataclasses.replace(RECIPE, integration=ONNX + OPEN, starts=FROM_FILE)
+    recipe = found(integration=ONNX + OPEN, starts=FROM_FILE)
     snippet, write, start = (
-        style(document, entry, found)
+        style(document, entry, recipe)
         for style in (
             recipe_text.render_snippet,
             recipe_text.render_write,
@@ -91,18 +94,11 @@ def test_a_file_that_the_snippet_writes_at_each_start_can_be_written_once() -> N
             style(document, entry, RECIPE)
 
 
-def test_the_header_pins_what_was_measured() -> None:
-    assert header_of(render()) == {
-        "requires-python": "==3.11.*",
-        "dependencies": ["numpy==2.4.6", "torch==2.13.0"],
-    }
-
-
 def test_a_requirement_may_have_extras() -> None:
     asked = ("jax[cuda13,k8s]==0.10.2", "max[serve]==26.7.0")
     assert header_of(render(requirements=asked))["dependencies"] == [*asked]
-    found = dataclasses.replace(RECIPE, requirements=asked)
-    assert recipe_text.shadows_import("max.py", "", found)
+    recipe = found(requirements=asked)
+    assert recipe_text.shadows_import("max.py", "", recipe)
 
 
 @pytest.mark.parametrize(
@@ -240,14 +236,14 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
     problem = Problem(name="machine-unfit", what="unsteady", next_step="measure again", exit_code=4)
     unanswered = without_advice(answered, problem)
     command = "vllm serve net" if style == "command" else None
-    found = dataclasses.replace(RECIPE, serving_command=command)
+    recipe = found(serving_command=command)
 
     def render_style(document: Answer) -> str:
         entry = document.ranked[0]
         text = (
-            recipe_text.render_snippet(document, entry, found)
+            recipe_text.render_snippet(document, entry, recipe)
             if style == "snippet"
-            else recipe_text.render_server(document, entry, found)
+            else recipe_text.render_server(document, entry, recipe)
         )
         return " ".join(text.replace("\n# ", " ").split())
 
@@ -328,25 +324,10 @@ def test_of_several_providers_the_first_is_pinned_and_a_broken_one_is_not() -> N
     assert pin({"onnxruntime", "broken"}, {}, found, {}) == ["onnxruntime==1.0"]
 
 
-PROBES = rubric_files.probes_directory()
-INTEGRATION = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
-
-
 def answer_to(model: Model | None = None, **changes: Any) -> Answer:
     chosen: dict[str, Any] = {"model": model} if model else {}
     question = builders.question(**chosen, **changes)
     return built_answers.answer(question=question)
-
-
-def found(**changes: Any) -> FoundRecipe:
-    fields: dict[str, Any] = {
-        "requirements": ("numpy==2.4.6", "torch==2.13.0"),
-        "python": "==3.11.*",
-        "integration": INTEGRATION,
-        "serving_command": None,
-        "allowances": {},
-    }
-    return FoundRecipe(**{**fields, **changes})
 
 
 def server(answer: Answer, recipe: FoundRecipe) -> str:
@@ -372,7 +353,7 @@ def test_only_requests_for_independent_rows_share_a_call(coupled: bool | None) -
     fast = msgspec.structs.replace(slow, shape=Shape(8), throughput=throughput)
     answer = with_measurement(answer, cells=(slow, fast))
     inputs = (InputFacts(name="", shape=(4,), dtype="float32"),)
-    recipe = dataclasses.replace(found(), coupled_rows=coupled, inputs=inputs)
+    recipe = found(coupled_rows=coupled, inputs=inputs)
     script = server(answer, recipe)
     limits = [
         ast.literal_eval(each.value)
