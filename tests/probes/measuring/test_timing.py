@@ -1,9 +1,12 @@
-"""The size of a block, its inputs, and its durations."""
+"""The size of a block, its inputs and durations, and when a program is warm."""
 
 from __future__ import annotations
 
 import gc
 import itertools
+import math
+import random
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -226,3 +229,97 @@ def test_a_model_that_replaces_the_clock_does_not_change_the_times(
     for name in ("perf_counter", "perf_counter_ns", "time"):
         monkeypatch.setattr(time, name, lambda: 0)
     assert min(time_block(lambda _: sum(range(10_000))).seconds) > 0
+
+
+Trace = Callable[[int], float]
+NANOSECONDS_PER_SECOND = 1e9
+MIN_SECONDS = 0.2
+TRACES: dict[str, Trace] = {
+    "first call only": lambda number: 1000.0 if number == 0 else 1.0,
+    "three calls to record a graph": lambda number: (
+        (3000.0, 50.0, 20.0)[number] if number < 3 else 1.0
+    ),
+    "exponential over 20 calls": lambda number: (
+        (500 if number == 0 else 1) * (1 + math.exp(-number / 20))
+    ),
+    "step at call 100": lambda number: (
+        (500 if number == 0 else 1) * (1.25 if number < 100 else 1.0)
+    ),
+}
+
+
+def slow_exponential(number: int) -> float:
+    return (500 if number == 0 else 1) * (1 + 0.5 * math.exp(-number / 60))
+
+
+def ever_slower(number: int) -> float:
+    return 1 + number / 200
+
+
+class Stack:
+    """Replaces a stack and the module `time`; calls take the duration of the trace, with noise."""
+
+    def __init__(self, trace: Trace, seconds: float, seed: int) -> None:
+        self.trace, self.seconds, self.random = trace, seconds, random.Random(seed)
+        self.nanoseconds = self.number = 0
+
+    def __call__(self, _: object) -> None:
+        outlier = 1 + self.random.expovariate(1 / 0.3) if self.random.random() < 0.01 else 1.0
+        factor = math.exp(self.random.gauss(0, 0.02)) * outlier * self.trace(self.number)
+        self.nanoseconds += round(self.seconds * factor * NANOSECONDS_PER_SECOND)
+        self.number += 1
+
+    def perf_counter_ns(self) -> int:
+        return self.nanoseconds
+
+    def perf_counter(self) -> float:
+        return self.nanoseconds / NANOSECONDS_PER_SECOND
+
+
+def warm_up_trace(
+    monkeypatch: pytest.MonkeyPatch, trace: Trace, seconds: float, traces: int
+) -> list[tuple[float, bool]]:
+    """Return, by trace, the relative error of the typical duration and whether it is steady."""
+    found = []
+    for seed in range(traces):
+        stack = Stack(trace, seconds, seed)
+        replace_clocks(monkeypatch, timing, stack)
+        calls = timing.Calls(stack, ["input"], lambda: None)
+        result = timing.warm_up(calls, MIN_SECONDS, Shape(1))
+        found.append((abs(result.typical_seconds / seconds - 1), result.steady))
+    return found
+
+
+def test_the_error_is_within_one_percent_or_unsteady(monkeypatch: pytest.MonkeyPatch) -> None:
+    traces = 40
+    for name, trace in TRACES.items():
+        found = warm_up_trace(monkeypatch, trace, 0.001, traces)
+        bias = sorted(bias for bias, _ in found)[math.ceil(0.95 * traces) - 1]
+        assert bias <= 0.01, f"{name}: off by {bias:.1%}"
+    slow = warm_up_trace(monkeypatch, slow_exponential, 0.001, traces)
+    assert statistics.fmean(not steady or bias <= 0.02 for bias, steady in slow) >= 0.9
+    never = warm_up_trace(monkeypatch, ever_slower, 0.001, traces)
+    assert statistics.fmean(not steady for _, steady in never) >= 0.9
+
+
+def test_calls_with_noise_alone_are_steady_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = warm_up_trace(monkeypatch, lambda _: 1.0, 0.001, 200)
+    assert all(steady for _, steady in found), "a false alarm in 200 clean warm-ups"
+
+
+@pytest.mark.parametrize(("count", "enough"), [(4, False), (5, False), (11, False), (12, True)])
+def test_few_calls_are_not_enough(count: int, enough: bool) -> None:
+    assert timing.find_cut([0.1] * count).enough is enough
+
+
+def test_the_variances_agree_with_their_definition() -> None:
+    generator = random.Random(5)
+    values = [1000 + generator.gauss(0, 1) for _ in range(50)]
+    expected = [
+        statistics.pvariance(values[cut:]) / (len(values) - cut) for cut in range(len(values))
+    ]
+    assert timing.variances_of_means(values) == pytest.approx(expected)
+
+
+def test_thousands_of_batches_take_one_pass() -> None:
+    assert timing.find_cut([2e-5] * 1000 + [1e-5] * 200_000).calls == 1000
