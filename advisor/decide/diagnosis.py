@@ -86,24 +86,17 @@ def _find_bound(memory: float | None, compute: float | None, busy: float | None)
 
 def flops_per_call(state: RunState, shape: Shape) -> int | None:
     """Return the floating-point operations of one call, or None if they are not known."""
-    counts = [
-        process.workloads[shape].flops
-        for process in state.processes.get(REFERENCE, ())
-        if shape in process.workloads
-    ]
-    return next((count for count in reversed(counts) if count), None)
+    return next((each.flops for each in reversed(_workloads(state, shape)) if each.flops), None)
 
 
 def workload_of(state: RunState, shape: Shape) -> Workload | None:
     """Return the workload of one call."""
-    return next(
-        (
-            process.workloads[shape]
-            for process in state.processes.get(REFERENCE, ())
-            if shape in process.workloads
-        ),
-        None,
-    )
+    return next(iter(_workloads(state, shape)), None)
+
+
+def _workloads(state: RunState, shape: Shape) -> list[Workload]:
+    references = state.processes.get(REFERENCE, ())
+    return [each.workloads[shape] for each in references if shape in each.workloads]
 
 
 def read_inputs(state: RunState) -> MeasuredInputs | None:
