@@ -58,7 +58,7 @@ EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 
 
 @pytest.fixture
-def context(tui_context: Context) -> Context:
+def shipped(tui_context: Context) -> Context:
     """A context with the shipped catalogue, which knows the workflows of the kept runs."""
     return Context(environment=tui_context.environment, store=tui_context.store)
 
@@ -175,8 +175,8 @@ def test_an_axis_is_drawn_for_every_speed_up(value: float) -> None:
 
 
 @async_test
-async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(context: Context) -> None:
-    async with running_app(AdvisorApp(LaunchOptions(), context), SMALLEST) as pilot:
+async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(shipped: Context) -> None:
+    async with running_app(AdvisorApp(LaunchOptions(), shipped), SMALLEST) as pilot:
         screen = await open_document(pilot, EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json")
         assert (screen.answer.document.rerun_command or "").startswith("p3-advisor show")
         panel = screen.query_one(AnswerPanel)
@@ -278,9 +278,8 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
 
 @async_test
 async def test_c_prints_the_code_of_a_file_and_keys_of_stored_runs_say_why_they_do_nothing(
-    tui_context: Context, capfd: pytest.CaptureFixture[str]
+    shipped: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    shipped = Context(environment=tui_context.environment, store=tui_context.store)
     (example,) = list_examples()
     app = AdvisorApp(LaunchOptions(open=str(example)), shipped)
     async with running_app(app) as pilot:
