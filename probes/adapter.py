@@ -80,6 +80,8 @@ class Findings:
     unseen: tuple[str, ...] = ()
     #: Whether a call draws random numbers.
     draws: bool = False
+    #: Names of what each call changes without an effect on the outputs of later ones.
+    changed_states: tuple[str, ...] = ()
 
 
 class Subject:

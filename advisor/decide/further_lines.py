@@ -29,6 +29,8 @@ LEAST_PERCENT = 1e-3
 EAGER_TITLE = "eager PyTorch"
 #: Two estimates of a speed that differ by a smaller share count as one.
 LARGEST_SPREAD = 0.1
+#: States that a line names.
+MOST_STATES = 3
 
 
 def describe_start(facts: AdvisedAnswer) -> list[str]:
@@ -89,6 +91,18 @@ def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
     }
     told = "; ".join(f"{name} {done}" for name, done in adjusted.items())
     return [f"For equal arms: {told}."] if told else []
+
+
+def describe_changed_states(facts: AdvisedAnswer) -> list[str]:
+    """Return what each call of the module changes beside its outputs."""
+    checks = facts.measured.correctness
+    names = dict.fromkeys(name for each in checks for name in each.accuracy.changed_states)
+    if not names:
+        return []
+    further = ["others"] if len(names) > MOST_STATES else []
+    named = join_names([*list(names)[:MOST_STATES], *further])
+    changed = f"Each call of the module changes {named}, which no later call reads."
+    return [f"{changed} Compiled and exported programs may leave that out, and be faster for it."]
 
 
 def describe_constraints(facts: AdvisedAnswer) -> list[str]:

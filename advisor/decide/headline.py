@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from advisor.decide.further_lines import (
     describe_accuracy,
     describe_adjustments,
+    describe_changed_states,
     describe_constraints,
     describe_load,
     describe_precision,
@@ -75,6 +76,7 @@ def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
         ("accuracy", describe_accuracy(facts)),
         ("accuracy", describe_precision(facts, find_faster_arm(facts))),
         ("accuracy", describe_adjustments(facts)),
+        ("accuracy", describe_changed_states(facts)),
         ("batch-sizes", describe_batch_sizes(facts)),
     )
     lines += [(part, line) for part, found in further for line in found]

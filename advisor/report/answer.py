@@ -25,6 +25,7 @@ from advisor.text_format import (
     join_names,
     shorten_text,
 )
+from probes.wire.facts import TRAINING_MODE
 
 #: Stands next to figures of a machine that was not fit to measure on.
 UNFIT_NOTICE = (
@@ -169,7 +170,10 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
         return serving_lines(answer, advised.arm)
     model = answer.question.model
     known = "" if isinstance(model, OnnxModel) else IMPORT_TORCH
-    return shorten(lines_for(model, advised.measured.integration), most, known)
+    lines = lines_for(model, advised.measured.integration)
+    if TRAINING_MODE in advised.measured.adjusted:
+        lines = f"model.eval()  # it was returned in training mode\n{lines}"
+    return shorten(lines, most, known)
 
 
 def confidence(answer: Answer) -> list[str]:

@@ -68,7 +68,14 @@ def create_reference(
         raise ModelError(f"the model returns no tensor{types}", fix)
     # Without a seed of the model's, the outputs that depend on the numbers differ.
     draws = findings.draws and not findings.random
-    reference = Reference(name, inputs, outputs, unseen=findings.unseen, draws=draws)
+    reference = Reference(
+        name,
+        inputs,
+        outputs,
+        unseen=findings.unseen,
+        draws=draws,
+        changed_states=findings.changed_states,
+    )
     found = {
         index: reason
         for index, of_sets in enumerate(zip(*outputs, strict=True))

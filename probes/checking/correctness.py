@@ -57,6 +57,7 @@ def check_outputs(
             uncompared=dict(collections.Counter(whole.uncompared.values())),
             outputs=len(whole.outputs[0]),
             unseen=whole.unseen,
+            changed_states=whole.changed_states,
             left_out_elements=sum(int(each.sum()) for each in left_out if each is not None),
         )
         return dataclasses.replace(found, accuracy=accuracy)

@@ -174,6 +174,8 @@ class Reference:
     unseen: tuple[str, ...] = ()
     #: Whether a call of the model draws the same random numbers each time.
     draws: bool = False
+    #: Names of what each call changes without an effect on the outputs.
+    changed_states: tuple[str, ...] = ()
     #: How many perturbations the envelope has.
     perturbations: int = 0
 

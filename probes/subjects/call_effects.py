@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from probes.adapter import ModelError
+from probes.adapter import Findings, ModelError
 from probes.subjects.module_state import Generator, State, restored
 from probes.subjects.row_parts import is_near
 
@@ -35,11 +35,11 @@ Call = Callable[[Tensors], list[Any]]
 
 def find_random_outputs(
     module: torch.nn.Module, make_tensors: Sequence[Callable[[], Tensors]], call: Call
-) -> tuple[dict[int, Any], bool]:
-    """Return what is random by number of output, and whether a call draws any numbers.
+) -> Findings:
+    """Return which outputs are random, whether a call draws any numbers, and what it changes.
 
-    It is the elements that differ in each pair of calls, as booleans, if all others never differ;
-    None for the whole output. Raise `ModelError` if a later call differs because one changed an
+    Random are the elements that differ in each pair of calls, if all others never differ, else the
+    whole output. Raise `ModelError` if a later call differs because one changed an
     input or a state: the calls of a race use the same tensors and the same module again and again,
     and exporters drop the changes of states. `make_tensors` has a function for each input set, and
     `call` returns copies. Attributes and buffers are as before in the end.
@@ -63,14 +63,19 @@ def find_random_outputs(
         if is_changed and not _are_equal(first, call_seeded(tensors)):
             reason = "the model changes its inputs in place, so a second call with them differs"
             raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
-        changed = before.changed(State(module))
+        settled = State(module)
+        changed = before.changed(settled)
         *_, other = [call_seeded(make()) for make in make_tensors]
+        # What only the first call fills, such as a table, is nothing that later ones have to do.
+        going_on = settled.changed(State(module)) if changed else []
         start, again = perf_counter(), first
         for _ in range(LATER_CALLS if changed else 1):
             again = call_seeded(make_tensors[0]())
             if not _are_equal(first, again) or perf_counter() - start > LATER_SECONDS:
                 break
-        changed += [name for name in before.changed(State(module)) if name not in changed]
+        last = State(module)
+        changed += [name for name in before.changed(last) if name not in changed]
+        going_on += [name for name in settled.changed(last) if name not in going_on]
     for cached in before.caches:
         cached.cache_clear()
     with restored(module):
@@ -89,11 +94,12 @@ def find_random_outputs(
                 " training mode only (if self.training:)",
             )
     if is_same and not draws:
-        return {}, draws
+        return Findings(draws=draws, changed_states=tuple(going_on))
     with restored(module):
         pairs = list(_call_in_pairs(call, make_tensors))
     found = {index for pair in pairs for index in _differing(*pair, is_exact=is_same)}
-    return {index: _random_elements(pairs, index) for index in sorted(found)}, draws
+    random_parts = {index: _random_elements(pairs, index) for index in sorted(found)}
+    return Findings(random_parts, draws=draws, changed_states=tuple(going_on))
 
 
 def _call_in_pairs(

@@ -26,6 +26,7 @@ from probes.protocol import Request
 from probes.subjects import adjustments, higher_precision
 from probes.subjects.call_inputs import ExampleLike, are_different_tensors, flatten
 from probes.subjects.loaded_model import LoadedModel
+from probes.wire.facts import TRAINING_MODE
 
 CONTRACT = (
     "the factory must return (module, inputs) or (module, inputs, example_kwargs): inputs are a"
@@ -42,7 +43,7 @@ def create(request: Request) -> LoadedModel:
     if given:
         made = (made[0] if isinstance(made, tuple) and made else made, *read_given(given))
     returned = check_returned(made, target)
-    adjusted: dict[str, str] = {}
+    adjusted = {TRAINING_MODE: "left by model.eval()"} if returned[0].training else {}
     module, examples = flatten(adjustments.uncompile(returned[0], adjusted), *returned[1:])
     if not examples:
         raise ModelError(f"{target!r} returned example inputs without a tensor", CONTRACT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import dataclasses
 import functools
 import math
 import time
@@ -219,7 +220,7 @@ class TorchSubject(Subject):
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
         """Return what the calls of the module show; see `call_effects.find_random_outputs`."""
-        found, draws = call_effects.find_random_outputs(
+        found = call_effects.find_random_outputs(
             self.module,
             [functools.partial(self.tensors, inputs) for inputs in input_sets],
             lambda tensors: collect(self.module(*tensors)),
@@ -229,9 +230,9 @@ class TorchSubject(Subject):
             # Some compiled code takes no such mode.
             with contextlib.suppress(*higher_precision.REFUSALS), self._observed:
                 self.module(*self.tensors(input_sets[0]))
-        self._random = found
+        self._random = found.random
         adjustments.refuse_changed_settings(self._settings)
-        return Findings(found, tuple(sorted(unseen_types(output))), draws)
+        return dataclasses.replace(found, unseen=tuple(sorted(unseen_types(output))))
 
     def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:
         if not self._observed.orders:

@@ -106,6 +106,9 @@ class Accuracy:
     outputs: Count = 0
     #: Types of values among the outputs that cannot be compared, such as classes of the user's.
     unseen: tuple[str, ...] = ()
+    #: Buffers, attributes and variables that each call of the module changes without an effect on
+    #: the outputs. Compiled and exported programs may leave them as they are.
+    changed_states: tuple[str, ...] = ()
     #: Elements of compared outputs that were left out, because they depend on the order of equal
     #: values or on random numbers.
     left_out_elements: Count = 0

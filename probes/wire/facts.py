@@ -9,6 +9,8 @@ from probes.wire.shape import Count
 
 #: The comment above the lines of each call in the lines of a workflow; those above it run once.
 EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
+#: The name in `Opened.adjusted` of the mode in which a factory returned a module.
+TRAINING_MODE = "training mode"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -87,6 +87,13 @@ def test_the_batch_size_of_the_examples_is_named_if_it_was_not_measured() -> Non
         assert any(f"--batch-sizes {rows}" in line for line in lines) == is_named
 
 
+def test_states_that_a_program_may_drop_are_named(expect: Expect) -> None:
+    names = ("n", "mean", "log", "hidden")
+    checked = builders.checked(accuracy=Accuracy(changed_states=names))
+    arm = msgspec.structs.replace(measured("compiled", 1.5), correctness=(checked,))
+    expect("headline-changed-states", built_answers.headline(advise(arm).answer))
+
+
 @pytest.mark.parametrize("other", ["onnxruntime-cpu/io-binding", "openvino"])
 def test_arms_of_a_file_that_differ_in_settings_alone_are_called_so(other: str) -> None:
     baseline = msgspec.structs.replace(

@@ -42,6 +42,7 @@ from advisor.report.answer import (
 from advisor.report.ranking import ranking_rows
 from advisor.report.shortcomings import partly_used, unranked
 from advisor.text_format import MISSING, NO_BREAK_SPACE
+from probes.wire.facts import TRAINING_MODE
 
 NONE = without_advice(
     built_answers.answer(),
@@ -308,6 +309,9 @@ def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
     assert lines[head + 1].split()[1] == made.ranked[0].arm
     assert f"p3-advisor recipe {made.run_id}" in lines[-2]
     assert f"p3-advisor show {made.run_id} --full" in lines[-1]
+    trained = with_measurement(made, "compiled", adjusted={TRAINING_MODE: "left"})
+    assert [each.partition("  #")[0] for each in code_lines(trained)][1:] == code
+    assert code_lines(trained)[0].startswith("model.eval()")
 
 
 @pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.json")), ids=lambda file: file.stem)

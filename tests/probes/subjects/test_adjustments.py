@@ -11,6 +11,7 @@ from lazy import lazy
 from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
+from probes.wire.facts import TRAINING_MODE
 
 torch = lazy("torch")
 factory = lazy("probes.subjects.factory")
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.stack
 
 MODELS = """
 def parts():
-    return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    layers = torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)
+    return torch.nn.Sequential(*layers).eval()
 
 
 def compiled():
@@ -46,13 +48,17 @@ def with_a_compiled_forward():
         def forward(self, x):
             return super().forward(x)
 
-    return CompiledForward(16, 4), torch.randn(2, 16)
+    return CompiledForward(16, 4).eval(), torch.randn(2, 16)
 
 
 def with_a_compiled_attribute():
     module = parts()
     module.forward = torch.compile(module.forward)
     return module, torch.randn(2, 16)
+
+
+def in_training():
+    return parts().train(), torch.randn(2, 16)
 
 
 def with_settings():
@@ -76,7 +82,7 @@ class Tools:
 
 def calling(function):
     return lambda: (
-        Model(lambda layers, x: function(layers["a"](x)), a=torch.nn.Linear(16, 4)),
+        Model(lambda layers, x: function(layers["a"](x)), a=torch.nn.Linear(16, 4)).eval(),
         torch.randn(2, 16),
     )
 
@@ -211,6 +217,12 @@ def test_settings_of_the_process_are_put_back_or_kept_and_stated(tmp_path: pathl
         "mkldnn",
         "default_dtype",
     }
+
+
+def test_training_mode_is_left_and_stated(tmp_path: pathlib.Path) -> None:
+    subject = open_subject("in_training", tmp_path)
+    assert not any(part.training for part in subject.module.modules())
+    assert [*subject.adjusted] == [TRAINING_MODE]
 
 
 def test_gradients_are_off_for_the_whole_process(tmp_path: pathlib.Path) -> None:
