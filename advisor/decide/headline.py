@@ -103,7 +103,7 @@ def _is_alone(facts: AdvisedAnswer) -> bool:
 
 
 def _certainty(facts: AdvisedAnswer) -> str:
-    word, as_good = facts.decision.word, _as_good(facts)
+    word, as_good = facts.decision.word, describe_equals(facts, facts.scored.arm)
     # A clear answer may have equals, and its word must not hide them.
     is_first = word == "CLEAR" and bool(as_good)
     sentences = [
@@ -220,11 +220,15 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
     return f"{first.title} scores {first.score - facts.scored.score:.2f} points more, but {reason}."
 
 
-def _as_good(facts: AdvisedAnswer) -> str:
-    """Name the arms that are about as good, or may be, with their speed-ups and shares."""
+def describe_equals(facts: AdvisedAnswer, shown: str) -> str:
+    """Name the arms that are about as good, or may be, with their speed-ups and shares.
+
+    The advised arm is one of them if another one is `shown` in its place.
+    """
     shares = facts.decision.contenders
     named: dict[str, list[str]] = {}
-    for arm in (facts.arms[each] for each in facts.decision.as_good):
+    equals = (each for each in (facts.scored.arm, *facts.decision.as_good) if each != shown)
+    for arm in (facts.arms[each] for each in equals):
         share = shares[arm.arm]
         how = "about as good" if share >= MOSTLY else "perhaps as good"
         shown = f"{describe_gain(facts, arm)}, certainty {format_share_of_draws(share)}"

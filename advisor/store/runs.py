@@ -184,6 +184,13 @@ class Run:
             raise self._unreadable(problem) from problem
         return events, offset + size
 
+    def written_at(self) -> float:
+        """Return when the last event was stored, in seconds since the epoch."""
+        try:
+            return self._events.stat().st_mtime
+        except OSError as problem:
+            raise self._unreadable(problem) from problem
+
     def _decode_events(self, content: bytes) -> tuple[list[LoggedEvent], int]:
         """Return the complete events in the rest of the file and their size in bytes."""
         # A line without a line break is still being written, or the writer was killed.

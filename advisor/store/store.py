@@ -112,13 +112,13 @@ class Store:
             with contextlib.suppress(RunFileError):
                 yield run, run.state()
 
-    def active_ids(self, own: Run) -> list[str]:
-        """Return the other runs that processes work on."""
+    def active_ids(self, own: Run | None = None) -> list[str]:
+        """Return the runs, or those beside `own`, that processes work on."""
         runs = [Run(self.run_directory(run_id)) for run_id in self._ids()]
         return [
             run.directory.name
             for run in runs
-            if run.directory.name != own.directory.name and run.is_active()
+            if (own is None or run.directory.name != own.directory.name) and run.is_active()
         ]
 
     def is_empty(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 import msgspec
@@ -21,9 +21,11 @@ from probes.wire.shape import Shape
 
 RowStatus = Literal["waiting", "working", "done", "failed"]
 #: A phase of the worker, or what it waits for: its start ("queued"), the other arms ("imported",
-#: "ready"), or what follows its races ("measured"); or "serving": its server is under load; or
-#: "final-check": of its outputs.
-RowPhase = Phase | Literal["queued", "imported", "ready", "measured", "serving", "final-check"]
+#: "ready"), or what follows its races ("measured"); or "serving": its server is under load;
+#: "final-check": of its outputs; or "skipping": the user has asked for its end.
+RowPhase = (
+    Phase | Literal["queued", "imported", "ready", "measured", "serving", "final-check", "skipping"]
+)
 
 GLYPHS: dict[RowStatus, str] = {
     "waiting": "\N{MIDDLE DOT}",
@@ -94,8 +96,17 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.status != "failed" and self.phase in built
 
 
-def progress_rows(state: RunState, question: Question, active_arm: str | None) -> list[ProcessRow]:
-    return [_row(arm, state, question, is_active=arm.id == active_arm) for arm in state.plan.arms]
+def progress_rows(
+    state: RunState, question: Question, active_arm: str | None, skipped: Collection[str] = ()
+) -> list[ProcessRow]:
+    """Return a row for each arm; `skipped` are those whose end the user has asked for."""
+    rows = [_row(arm, state, question, is_active=arm.id == active_arm) for arm in state.plan.arms]
+    return [
+        msgspec.structs.replace(row, phase="skipping")
+        if row.arm in skipped and row.status in {"waiting", "working"}
+        else row
+        for row in rows
+    ]
 
 
 def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> ProcessRow:
@@ -231,15 +242,15 @@ def latest_round(state: RunState, shape: Shape) -> int:
 
 
 def remaining_seconds(state: RunState, question: Question, now: float) -> float | None:
-    """Return the seconds until the time limit; None without one, before it counts, or after it.
+    """Return the seconds until the time limit, negative after it; None before it counts.
 
-    A resumed run has all of its time limit again.
+    A resumed run has all of its time limit again. None without a limit, too.
     """
     if waits_for_quiet(state):
         return None
     waited = state.quiet_check.waited_seconds if state.quiet_check else 0.0
     left = state.resumed_at + waited + question.seconds - now
-    return left if 0 < left < math.inf else None
+    return left if left < math.inf else None
 
 
 STYLES: dict[RowStatus, str] = {"done": "", "working": "bold", "waiting": "dim", "failed": "red"}

@@ -12,7 +12,6 @@ from advisor.errors import UserError
 from advisor.execute import execution
 from advisor.report.answer import headline
 from advisor.report.answer_files import is_file, open_answer
-from advisor.report.progress_lines import describe_other_runs
 from advisor.store.runs import Run
 from advisor.tui import actions, text
 from advisor.tui.answer import RunAnswer
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 #: Characters of an answer in the shell.
 MAX_ANSWER = 300
-BUSY_MESSAGE = "a run is in progress; cancel it or wait until it ends"
+BUSY_MESSAGE = "a run is in progress ({}); cancel it or wait until it ends"
 
 
 class RunController:
@@ -64,10 +63,14 @@ class RunController:
         return f" run {self.session.run.directory.name[-4:]} {state}: ^g "
 
     def refuse_if_busy(self) -> bool:
-        """Return whether this program runs a run already, after notifying the user."""
-        if self.owned_host is not None:
-            self._app.notify(BUSY_MESSAGE, severity="warning")
-        return self.owned_host is not None
+        """Return whether a run goes on, here or in another program, after notifying the user."""
+        active = self._app.context.store.active_ids()
+        if self.owned_host is not None and self.session is not None:
+            # A host that has just been started does not hold the run yet.
+            active = active or [self.session.run.directory.name]
+        if active:
+            self._app.notify(BUSY_MESSAGE.format(" and ".join(active)), severity="warning")
+        return bool(active)
 
     def open(self, name: str) -> None:
         """Show the results of a stored run or document, or the progress of a run."""
@@ -92,7 +95,7 @@ class RunController:
             self._app.background.start(
                 "results", lambda: RunAnswer(decide(run), catalogue, run), self.show_answer
             )
-        elif not self.refuse_if_busy():
+        elif self.owned_host is None or not self.refuse_if_busy():
             self.show(RunSession(run))
 
     def resume(self, name: str) -> None:
@@ -113,8 +116,6 @@ class RunController:
 
     def run(self, run: Run, wait_seconds: float | None = None) -> None:
         """Start the host process of a run, and show it."""
-        if others := describe_other_runs(self._app.context.store.active_ids(run)):
-            self._app.notify(others, severity="warning", timeout=20)
         self.show(RunSession(run, self._start_host(run, wait_seconds)))
 
     def replay(self, run: Run, speed: float) -> None:

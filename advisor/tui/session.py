@@ -50,6 +50,8 @@ class RunSession:
         self.host = host
         self.is_replay = isinstance(source, RecordingPlayback)
         self.is_pause_requested = False
+        #: Arms that the user has skipped from here.
+        self.skipped: set[str] = set()
         #: By arm, the run time in seconds at which its current phase began.
         self.phase_entered_at: dict[str, float] = {}
         #: The arm of the last event.
@@ -99,8 +101,8 @@ class RunSession:
             self.is_pause_requested = False
 
     def now(self) -> float:
-        """Return the current run time in seconds; it stops when the run finishes."""
-        if self.is_finished:
+        """Return the current run time in seconds; it stands still in a run that has ended."""
+        if not self.is_running:
             return self.state.at
         return max(self.source.now(self.state.at), self.state.at)
 
@@ -135,6 +137,7 @@ class RunSession:
     def skip(self, arm: str) -> None:
         """Request that the worker of an arm is ended."""
         self.run.control.send(f"skip {arm}")
+        self.skipped.add(arm)
 
     def ranking_job(self, now: float) -> Callable[[], Answer] | None:
         """Return a function that decides as if the run ended now, to be called in a thread.
@@ -182,18 +185,21 @@ class EventFileTail:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._offset = 0
-        self._read_at = time.monotonic()
+        self._written_at = time.time()
 
     def poll(self) -> list[LoggedEvent]:
         """Return the events since the previous call."""
         events, self._offset = self._run.read_events_after(self._offset)
         if events:
-            self._read_at = time.monotonic()
+            self._written_at = self._run.written_at()
         return events
 
     def now(self, last: float) -> float:
-        """Return the current run time in seconds, given the time of the last event."""
-        return last + time.monotonic() - self._read_at
+        """Return the current run time in seconds, given the time of the last event.
+
+        It is the same in all programs that show the run, whenever they opened it.
+        """
+        return last + max(time.time() - self._written_at, 0.0)
 
 
 class RecordingPlayback:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import time
 
@@ -24,7 +25,8 @@ from advisor.ask.run_options import RunOptions
 from advisor.cli import run_host as hosting
 from advisor.cli.run_host import Gate
 from advisor.context import Context
-from advisor.domain.answer import Answer, Problem
+from advisor.decide.headline import describe_equals, write_headline
+from advisor.domain.answer import AdvisedAnswer, Answer, Problem
 from advisor.domain.event_folding import fold
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval, VisitCounts
@@ -86,7 +88,7 @@ def test_a_resumed_run_has_its_time_limit_again() -> None:
     again = fold([LoggedEvent(seq=7, at=80.0, run_event=Resumed())], state)
     assert remaining_seconds(again, LIMITED, 90.0) == pytest.approx(90)
     assert remaining_seconds(state, LIMITED, 90.0) == pytest.approx(10)
-    assert remaining_seconds(state, LIMITED, 140.0) is None, "it goes on after its limit"
+    assert remaining_seconds(state, LIMITED, 140.0) == pytest.approx(-40), "it is over its limit"
     unlimited = msgspec.structs.replace(LIMITED, all_arms=True)
     assert remaining_seconds(state, unlimited, 90.0) is None
 
@@ -129,16 +131,24 @@ def test_times_and_speeds_so_far_are_of_the_same_rounds_and_none_are_of_a_busy_m
 
 def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None:
     made = built_answers.answer()
-    decision = msgspec.structs.replace(advice_of(made).decision, as_good=("exported",))
+    decision = msgspec.structs.replace(
+        advice_of(made).decision,
+        contenders={advice_of(made).arm: 0.9, builders.BASELINE: 0.26},
+        as_good=(builders.BASELINE,),
+    )
     disturbed = with_advice(made, decision=decision)
     disturbed = with_results(disturbed, visits=VisitCounts(made=10, discarded=0, unfit=3))
     shown = describe_leader(disturbed, disturbed.advised).plain
-    assert all(each in shown for each in (str(decision.word), "exported", "3 of 10 visits"))
+    equals = describe_equals(builders.known(AdvisedAnswer.of(disturbed)), advice_of(made).arm)
+    assert all(each in shown for each in (str(decision.word), equals, "3 of 10 visits"))
+    assert equals.startswith("perhaps as good: ")
+    assert equals[1:] in write_headline(disturbed)[1].text
+    baseline = next(each for each in made.ranked if each.arm == builders.BASELINE)
+    assert "about as good: Compiled" in describe_leader(disturbed, baseline).plain
     busy = Problem(name=MachineUnfitError.name, what="too busy", next_step="wait", exit_code=4)
     unknown = without_advice(disturbed, busy)
     shown = describe_leader(unknown, choose_leader(unknown, "")).plain
     assert all(each in shown for each in ("OPEN", unknown.ranked[0].arm, "between", "3 of 10"))
-    baseline = next(each for each in unknown.ranked if each.arm == builders.BASELINE)
     assert f"{builders.BASELINE}  the baseline" in describe_leader(unknown, baseline).plain
     none = Problem(name="nothing-viable", what="nothing is viable", next_step="", exit_code=1)
     assert none.what in describe_leader(without_advice(made, none), None).plain
@@ -281,6 +291,20 @@ def test_a_recording_is_played_back_at_its_own_times(run: Run) -> None:
         clock[0] = now
         session.refresh()
         assert session.state == fold([event for event in events if event.at <= 2 * now])
+
+
+def test_programs_that_open_a_run_at_different_times_show_one_clock(run: Run) -> None:
+    file = run.directory / "events.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    first = RunSession(run)
+    first.refresh()
+    with run.writer():
+        age = 30.0
+        os.utime(file, (time.time() - age,) * 2)
+        second = RunSession(run)
+        second.refresh()
+        assert second.now() == pytest.approx(second.state.at + age, abs=5)
+    assert second.now() == first.now() == first.state.at, "it stands still in a stopped run"
 
 
 def test_the_answer_so_far_is_that_of_a_run_that_stops_now(

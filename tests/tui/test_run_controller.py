@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
-from unittest import mock
+import time
 
 import builders
 import built_answers
+import msgspec
 import psutil
 import pytest
 from built_answers import without_advice
 from onscreen import (
     async_test,
+    key_hints,
     running_app,
     screen_text,
+    settle,
     start_run,
     wait_for,
     wait_for_screen,
@@ -35,8 +40,8 @@ from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.launch import LaunchOptions
-from advisor.tui.run_controller import RunController
 from advisor.tui.screens import live
+from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen, Timeline
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
@@ -158,14 +163,47 @@ async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason
     assert app.exit_message() == ""
 
 
-def test_a_run_next_to_another_warns(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, other = (make_run(context.store, finished=each) for each in (True, False))
-    app = mock.MagicMock(context=context)
-    controller = RunController(app, mock.MagicMock())
-    monkeypatch.setattr(controller, "show", lambda _: None)
-    with other.writer():
-        controller.run(own)
-    assert other.directory.name in str(app.notify.call_args)
+@async_test
+async def test_no_run_starts_beside_one_of_another_program(context: Context) -> None:
+    other = make_run(context.store, finished=False)
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, HomeScreen)
+        with other.writer():
+            await pilot.press("ctrl+r")
+            await wait_for_text(pilot, "a run is in progress")
+            await settle(pilot)
+            assert isinstance(app.screen, HomeScreen), "it asks nothing"
+
+
+@async_test
+async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
+    context: Context,
+) -> None:
+    limited = msgspec.structs.replace(builders.question().budget, seconds={"forward": 20.0})
+    question = builders.question(budget=limited)
+    run = make_run(context.store, finished=False, question=question)
+    os.utime(run.directory / "events.jsonl", (time.time() - 10,) * 2)
+    app = AdvisorApp(LaunchOptions(open=run.directory.name), context)
+    with contextlib.ExitStack() as writing:
+        writing.enter_context(run.writer())
+        async with running_app(app) as pilot:
+            live = await wait_for_screen(pilot, LiveScreen)
+            await wait_for_text(pilot, "over its limit by 0")
+            await wait_for_text(pilot, "within the limit")
+            assert "cancel" in key_hints(pilot)
+            builders.known(app.run_controller.session).skipped.add("compiled")
+            live.draw()
+            await wait_for_text(pilot, "skipping")
+            writing.close()
+            await wait_for(pilot, lambda: "close" in key_hints(pilot))
+            assert "cancel" not in key_hints(pilot)
+            await wait_for_text(pilot, "So far")
+            builders.known(app.run_controller.session).provisional = None
+            live.draw()
+            await wait_for_text(pilot, "No answer: the run stopped")
+            await pilot.press("x")
+            await wait_for_screen(pilot, ResultsScreen)
 
 
 @async_test

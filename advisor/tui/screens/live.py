@@ -11,10 +11,11 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
+from advisor.decide.headline import describe_equals
 from advisor.decide.load_blocks import levels_of, valid_blocks
 from advisor.decide.other_arms import describe_range
 from advisor.decide.trust import find_disturbances, find_unfitness, is_unfit
-from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
@@ -74,6 +75,7 @@ measurements."""
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "pause", "Pause", "pause after the current timed section"),
         bind("x", "cancel", "Cancel", "end the run; its measurements are kept"),
+        bind("x", "close", "Close", "show the results so far", name="cancel"),
         bind("s", "skip", "Skip", "end the process under the cursor, after a confirmation"),
         bind("l", "log", "Log", "show the output of the stack"),
         bind("escape", "back", "Home", "the run continues, and ctrl+g shows it again"),
@@ -89,25 +91,27 @@ measurements."""
 
     def on_mount(self) -> None:
         self._log = LogTail()
-        self._drawn_lines, self._is_controlled = 0, True
+        self._drawn_lines, self._is_controlled, self._has_stopped = 0, True, False
         self._leader = Text()
         self.query_one(Table).focus()
         self.draw()
 
     def refusal_of(self, action: str) -> str:
-        is_possible = self._is_controlled or action not in {"pause", "skip"}
-        return "" if is_possible else NOT_CONTROLLED_MESSAGE
+        possible = dict.fromkeys(("pause", "skip", "cancel"), self._is_controlled)
+        possible["close"] = self._has_stopped
+        return "" if possible.get(action, True) else NOT_CONTROLLED_MESSAGE
 
     def draw(self) -> None:
         session = self.app.run_controller.session
         # A closed screen has no widgets, but a drawing may still be scheduled.
         if session is None or not self.query(Table):
             return
-        if session.is_controlled != self._is_controlled:
-            self._is_controlled = session.is_controlled
+        control = (session.is_controlled, not session.is_running)
+        if control != (self._is_controlled, self._has_stopped):
+            self._is_controlled, self._has_stopped = control
             self.refresh_bindings()
         active_arm = session.active_arm if session.is_running else None
-        rows = progress_rows(session.state, session.header.question, active_arm)
+        rows = progress_rows(session.state, session.header.question, active_arm, session.skipped)
         self._draw_title(session)
         self._draw_stage(session, rows)
         self._draw_table(session, rows)
@@ -133,17 +137,17 @@ measurements."""
         now = session.now()
         times = f"{text.format_duration(now)} elapsed"
         left = remaining_seconds(session.state, session.header.question, now)
-        if left is not None and session.is_running and not session.is_replay:
-            times += f", {text.format_duration(left)} left"
+        if left is not None and session.is_controlled and not session.is_paused:
+            shown = text.format_duration(abs(left))
+            times += f", {shown} left" if left >= 0 else f", over its limit by {shown}"
         # A line that wraps would hide the note, and the end of a title is missed least.
         line = Text.assemble(times, "   ", (stage, "bold"), no_wrap=True, overflow="ellipsis")
-        has_stopped = not session.is_running
+        has_stopped = self._has_stopped
         self.set_class(has_stopped, "-stopped")
-        self.query_one("#stage", Static).update(
-            Group(line, self._stage_note(session)), layout=has_stopped
-        )
+        note = self._stage_note(session, is_late=left is not None and left < 0)
+        self.query_one("#stage", Static).update(Group(line, note), layout=has_stopped)
 
-    def _stage_note(self, session: RunSession) -> Text:
+    def _stage_note(self, session: RunSession, *, is_late: bool) -> Text:
         if session.is_pause_requested:
             return Text("Pausing after this section ...", "bold")
         if not session.is_running and not session.is_finished:
@@ -160,6 +164,8 @@ measurements."""
                 f"{arm}: nothing new for {text.format_duration(silence)}; a build may take minutes",
                 "dim",
             )
+        if is_late and session.is_controlled:
+            return Text("What was begun within the limit, and the last checks, end first", "dim")
         return Text()
 
     def _draw_table(self, session: RunSession, rows: list[ProcessRow]) -> None:
@@ -185,7 +191,7 @@ measurements."""
 
     def _draw_leader(self, session: RunSession) -> None:
         """Show the answer so far if it is another one: new lines lay out the whole screen."""
-        lines = describe_leader(session.provisional, session.leader)
+        lines = describe_leader(session.provisional, session.leader, has_stopped=self._has_stopped)
         if lines != self._leader:
             self._leader = lines
             self.query_one("#leader", Static).update(lines)
@@ -213,6 +219,9 @@ measurements."""
     def action_cancel(self) -> None:
         self.app.run_controller.ask_to_cancel()
 
+    def action_close(self) -> None:
+        self.app.run_controller.show_results()
+
     def action_skip(self) -> None:
         arm = self.query_one(Table).key_at_cursor()
         session = self.app.run_controller.session
@@ -221,7 +230,8 @@ measurements."""
 
         def skip() -> None:
             session.skip(arm)
-            self.notify(f"{arm} is skipped")
+            self.notify(f"{arm} is skipped as soon as its present step ends")
+            self.draw()
 
         if refusal := session.why_not_skipped(arm):
             self.notify(refusal)
@@ -232,13 +242,16 @@ measurements."""
         self.toggle_class("-log")
 
 
-def describe_leader(answer: Answer | None, leader: RankedArm | None) -> Text:
+def describe_leader(
+    answer: Answer | None, leader: RankedArm | None, *, has_stopped: bool = False
+) -> Text:
     """Return the answer that the run would have now, and what makes it unsure.
 
     `leader` is the arm to show, the advised one or one that is about as good.
     """
     if answer is None or not answer.scores:
-        return Text("No answer before the second round.", "dim")
+        why = ": the run stopped" if has_stopped else ""
+        return Text(f"No answer{why} before the second round.", "dim")
     advice = answer.recommendation
     if leader is None or (advice is None and not has_unfit_problem(answer)):
         return Text(text.printable(headline(answer)))
@@ -255,10 +268,10 @@ def describe_leader(answer: Answer | None, leader: RankedArm | None) -> Text:
         (text.printable(leader.arm, 60), "bold"),
         f"  {speed}",
     )
-    as_good = dict.fromkeys((advice.arm, *advice.decision.as_good) if advice else ())
-    equals = ", ".join(text.printable(each, 60) for each in as_good if each != leader.arm)
+    facts = AdvisedAnswer.of(answer)
+    equals = describe_equals(facts, leader.arm) if facts else ""
     disturbances = find_unfitness(answer.results) or find_disturbances(answer.results)
-    doubts = [*([f"about as good: {equals}"] if equals else []), *disturbances[:1]]
+    doubts = [*([text.printable(equals, 300)] if equals else []), *disturbances[:1]]
     return line + Text(f"\n{'; '.join(doubts)}" if doubts else "", "dim")
 
 
