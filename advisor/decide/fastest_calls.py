@@ -17,8 +17,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.intervals import HALF_INTERVAL, Estimate, weighted_mean
+from advisor.decide.intervals import HALF_INTERVAL, Estimate, mean_of_samples, weighted_mean
 from advisor.decide.rounds import counted_visits
+from advisor.domain.machine import Doubt
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import ConditionsRecorded
@@ -188,8 +189,7 @@ def _reconcile(
     paired, (low, ratio, high) = cell.speedup, found
     if paired.low is None or paired.high is None:
         return cell
-    is_near = max(ratio / paired.value, paired.value / ratio) <= 1 + margin
-    if share is None and (is_near or (low <= paired.high and paired.low <= high)):
+    if share is None and not _contradict(paired, found, margin):
         return cell
     # A program whose undisturbed calls were missed is faster than its fastest call, never slower.
     # Of what no undisturbed call was seen, every share from the least one on is as likely.
@@ -201,11 +201,48 @@ def _reconcile(
     )
     speedup = second
     if share is None:
-        speedup = msgspec.structs.replace(
-            paired, value=ratio, low=min(paired.low, low), high=max(paired.high, high)
-        )
+        speedup = _spanning(paired, found)
     changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
     return _with_seconds(changed, paired.value / speedup.value)
+
+
+def _contradict(paired: Interval, fastest: Estimate, margin: float) -> bool:
+    low, ratio, high = fastest
+    if paired.low is None or paired.high is None:
+        return False
+    is_near = max(ratio / paired.value, paired.value / ratio) <= 1 + margin
+    return not (is_near or (low <= paired.high and paired.low <= high))
+
+
+def _spanning(paired: Interval, fastest: Estimate) -> Interval:
+    """Return the ratio of the fastest calls with the interval that holds both estimates."""
+    low, ratio, high = fastest
+    return msgspec.structs.replace(
+        paired,
+        value=ratio,
+        low=None if paired.low is None else min(paired.low, low),
+        high=None if paired.high is None else max(paired.high, high),
+    )
+
+
+def compare_in_turns(
+    rounds: Sequence[tuple[Sequence[float], Sequence[float]]], margin: float, *, busy: bool
+) -> tuple[Interval, Doubt | None]:
+    """Return the speed of the first of two programs over the second, by the seconds of their calls.
+
+    Where the two estimates contradict each other, or the machine was `busy`, the speed-up is that
+    of the fastest calls, and its interval spans both. The reason comes with it.
+    """
+    logs = [math.log(statistics.median(other) / statistics.median(own)) for own, other in rounds]
+    paired = mean_of_samples([logs]).ratio
+    ours, theirs = zip(*rounds, strict=True)
+    found = _ratio_of_fastest(ours, theirs, margin)
+    doubt: Doubt | None = "busy" if busy else None
+    if found is None:
+        return paired, doubt
+    if doubt is None and _contradict(paired, found, margin):
+        doubt = "contradictory"
+    return (_spanning(paired, found) if doubt else paired), doubt
 
 
 def _with_cells(measurement: Measurement, cells: tuple[Cell, ...]) -> Measurement:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from advisor.ask.rubric_files import read_improvements
 from advisor.decide.diagnosis import find_lower_precision
+from advisor.decide.other_arms import describe_range
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.constraints import UNITS
+from advisor.domain.machine import Doubt
 from advisor.domain.measurement import COLD, Variant
 from advisor.domain.model import has_random_weights
 from advisor.domain.results import ScoredArm
@@ -27,10 +29,12 @@ from probes.wire.checks import Checked
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
 EAGER_TITLE = "eager PyTorch"
-#: Two estimates of a speed that differ by a smaller share count as one.
-LARGEST_SPREAD = 0.1
 #: States that a line names.
 MOST_STATES = 3
+DOUBTS: dict[Doubt, str] = {
+    "busy": "the machine was busy",
+    "contradictory": "typical and fastest calls contradict each other",
+}
 
 
 def describe_start(facts: AdvisedAnswer) -> list[str]:
@@ -68,16 +72,17 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     speed, baseline = variant.speedup, answer.titles[answer.results.baseline]
     if speed is None or speed.low is None or speed.high is None:
         return f"{code} fails: {variant.failure}."
-    # Typical and fastest calls differ where the machine is busy.
-    is_same = speed.high <= speed.low * (1 + LARGEST_SPREAD)
-    gain = f"{speed.value:.2f}x" if is_same else f"{speed.low:.2f}x to {speed.high:.2f}x"
+    is_range = bool(variant.doubt) or speed.is_wide
+    gain = describe_range(speed) if is_range else format_interval(speed, unit="x")
+    doubt = f"; {DOUBTS[variant.doubt]}" if variant.doubt else ""
     if variant.graph_breaks is not None:
         before = len(answer.measurements[arm].facts.get("graph_breaks", {}))
         left = len(variant.graph_breaks)
         breaks = f"{left} graph break{'' if left == 1 else 's'} instead of {before}"
-        return f"{code} has {breaks}, and is {gain} as fast as with them, outputs as before."
+        speed_is = f"Its speed is {gain} of that without these settings{doubt}"
+        return f"{code} has {breaks}. {speed_is}; outputs as before."
     error = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
-    return f"{code} is {gain} as fast as {baseline} in float32, {error}."
+    return f"{code} is {gain} as fast as {baseline} in float32{doubt}, {error}."
 
 
 def describe_adjustments(facts: AdvisedAnswer) -> list[str]:

@@ -131,6 +131,11 @@ QuietProblem = Literal[
 ]
 
 
+#: Why the speed-up of code that ran in turns with other code is only a range: the machine was unfit
+#: during most visits, or typical and fastest calls contradict each other.
+Doubt = Literal["busy", "contradictory"]
+
+
 class QuietCheck(msgspec.Struct, frozen=True, kw_only=True):
     """What else ran before the first measurement; without problems the machine was quiet."""
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from advisor.domain.accuracy import TrainedLoss
+from advisor.domain.machine import Doubt
 from probes.wire.checks import Checked
 from probes.wire.events import NewShapeResult
 from probes.wire.shape import Shape
@@ -276,9 +277,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     lines: str
     #: Over eager PyTorch in float32; with settings against graph breaks over the code without them.
-    #: The value is that of the typical calls; the bounds hold that of the fastest calls. Null where
-    #: it failed.
+    #: Null where it failed.
     speedup: Interval | None = None
+    doubt: Doubt | None = None
     #: Of its outputs against those of that code, relative to their size; null if not compared.
     error: float | None = None
     #: Those that are left, by place and reason; null in another precision.

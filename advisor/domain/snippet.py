@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from advisor.domain.machine import QuietCheck
+from advisor.domain.machine import Doubt, QuietCheck
 from advisor.domain.measurement import Cell, Interval, Variant
 from advisor.domain.plan import Arm
 from probes.wire.shape import Shape
@@ -61,9 +61,9 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     #: Whether the outputs were compared: some differ from call to call.
     compared: bool
     speedup: Interval
-    #: Null with wrong outputs, which are not timed. The value is that of the typical calls; the
-    #: bounds hold that of the fastest calls, which other work on the machine hardly slows.
+    #: Null with wrong outputs, which are not timed.
     speedup_reached: Interval | None
+    doubt: Doubt | None
     #: Seconds of a call, by the measurement, of the snippet and of the baseline's snippet.
     seconds: float
     seconds_reached: float | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -16,8 +17,10 @@ from packaging.utils import canonicalize_name
 from advisor.ask.detection import detect_cpu_flags, detect_gpus
 from advisor.ask.rubric_files import read_improvements
 from advisor.context import Context
+from advisor.decide.fastest_calls import compare_in_turns
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import BreakCause, Improvements
+from advisor.domain.machine import Doubt
 from advisor.domain.measurement import AGAINST_BREAKS, Interval, Variant
 from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
@@ -36,7 +39,7 @@ from advisor.execute.execution import refuse_imported, run_config_of
 from advisor.execute.quiet import activity_reader, check_now
 from advisor.execute.run_in_progress import Recorder
 from advisor.probing.run_config import RunConfig
-from advisor.probing.snippets import run_pair
+from advisor.probing.snippets import PairedCalls, run_pair
 from advisor.store.runs import Run
 from advisor.text_format import join_names
 
@@ -65,8 +68,11 @@ def verify(
     read = activity_reader(header.machine, header.question.gpus, context)
     check = check_now(read, header.catalogue.presets.quiet)
     calls = run_pair(pair, config, seconds, tell)
-    typical, reached = calls.seconds, calls.speedup
-    result = classify(cell.speedup, reached, tolerance, busy=bool(check.problems))
+    reached, doubt = compare(calls, config)
+    is_busy = bool(check.problems)
+    result = classify(cell.speedup, reached, tolerance, busy=is_busy, doubt=doubt is not None)
+    baseline = [statistics.median(other) for _, other in calls.rounds]
+    baseline_seconds = statistics.median(baseline) if baseline else None
     return Verification(
         schema=SCHEMA,
         run_id=header.run_id,
@@ -80,9 +86,10 @@ def verify(
         compared=pair.allowed is not None,
         speedup=cell.speedup,
         speedup_reached=reached,
+        doubt=doubt,
         seconds=cell.seconds.median,
-        seconds_reached=typical[0] if typical else None,
-        baseline_seconds=typical[1] if typical else None,
+        seconds_reached=baseline_seconds / reached.value if baseline_seconds and reached else None,
+        baseline_seconds=baseline_seconds,
         changed_versions=changed_versions(pair.requirements, calls.versions),
         quiet_check=check,
     )
@@ -102,23 +109,37 @@ def config_for_snippets(run: Run, context: Context) -> RunConfig:
     return run_config_of(run, header, context)
 
 
+def compare(calls: PairedCalls, config: RunConfig) -> tuple[Interval | None, Doubt | None]:
+    """Return the speed of the first code over the second, and why it is only a range."""
+    if not calls.rounds:
+        return None, None
+    margin = config.header.catalogue.presets.noise.fastest_margin
+    return compare_in_turns(calls.rounds, margin, busy=calls.busy)
+
+
 def classify(
-    measured: Interval, reached: Interval | None, tolerance: float, *, busy: bool = False
+    measured: Interval,
+    reached: Interval | None,
+    tolerance: float,
+    *,
+    busy: bool = False,
+    doubt: bool = False,
 ) -> Result:
     """Return the result; a speed-up may be lower by the share `tolerance`.
 
-    Wrong outputs have reached none. It is slower or faster if typical and fastest calls say so. It
-    is undecided where it is as measured and may still be no gain, and on a `busy` machine where it
-    is smaller.
+    Wrong outputs have reached none. It is undecided where it is as measured and may still be no
+    gain, on a `busy` machine where it is smaller, and where a range in `doubt` says too little.
     """
     if reached is None:
         return "wrong"
     low, high = bounds(reached)
     least, most = bounds(measured)
     if high < least * (1 - tolerance):
-        return "undecided" if busy else "slower"
+        return "undecided" if busy or doubt else "slower"
     if low > most * (1 + tolerance):
         return "faster"
+    if doubt and (reached.is_wide or low < least * (1 - tolerance)):
+        return "undecided"
     may_be_none = low <= 1 < measured.value * (1 - tolerance)
     return "undecided" if may_be_none or shows_nothing(measured, tolerance) else "holds"
 
@@ -195,9 +216,11 @@ def measure(
         reason = problem.what.removeprefix("the snippet failed: ")
         return msgspec.structs.replace(variant, failure=reason)
     turned = tuple((own, first) for first, own in calls.rounds)
+    speedup, doubt = compare(msgspec.structs.replace(calls, rounds=turned), config)
     return msgspec.structs.replace(
         variant,
-        speedup=msgspec.structs.replace(calls, rounds=turned).speedup,
+        speedup=speedup,
+        doubt=doubt,
         error=calls.error,
         graph_breaks=None if is_precision else calls.graph_breaks,
         failure=calls.problem,

@@ -18,7 +18,6 @@ from advisor.decide.rounds import failed_arms, log_median_seconds, raced_arms
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import (
-    Conditions,
     ConditionsRecorded,
     LoggedEvent,
     RaceClosed,
@@ -28,6 +27,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState, varying_sibling
 from advisor.execute.remaining import oom_beside_others
 from advisor.execute.run_in_progress import RunInProgress
+from advisor.probing.conditions import find_disturbance
 from advisor.probing.session import WorkerSession
 from probes.wire.shape import Shape
 
@@ -235,33 +235,6 @@ def _run_rounds(
                 race.withdraw(arm)
     reason = f"ended after {race.rounds} rounds"
     return RaceClosed(shape=shape, reason=reason, cause="decided")
-
-
-def find_disturbance(conditions: Conditions, limits: VisitQualityLimits) -> str | None:
-    """Return why a visit under these conditions should not count; None if it should.
-
-    A power limit alone is no disturbance: heavy kernels reach it in production too.
-    """
-    if conditions.thermal_throttled_share:
-        return "the GPU's clocks were held down by heat or a fault"
-    if (
-        conditions.sm_clock_share is not None
-        and conditions.sm_clock_share < limits.least_clock_share
-    ):
-        return f"the GPU ran at {conditions.sm_clock_share:.0%} of its default clock"
-    if (
-        conditions.throttled_seconds is not None
-        and conditions.throttled_seconds > limits.most_throttled_seconds
-    ):
-        return f"the cgroup was throttled for {conditions.throttled_seconds * 1000:.0f} ms"
-    if conditions.stolen_share > limits.most_stolen_share:
-        return f"the hypervisor took {conditions.stolen_share:.0%} of the processors' time"
-    if conditions.queued_share is not None and conditions.queued_share > limits.most_queued_share:
-        return (
-            "other processes made it wait for a processor during "
-            f"{conditions.queued_share:.0%} of the time"
-        )
-    return None
 
 
 def may_discard(discarded: int, visits: int, attempt: int, limits: VisitQualityLimits) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from advisor.cgroups import PROC, Cgroups
+from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.machine import THROTTLE_BITS
 from advisor.domain.run_events import Conditions
 from advisor.nvml import MILLI, Device
@@ -189,3 +190,30 @@ def run_queue_delay_seconds(
         return None
     threads = now.keys() & before.keys()
     return sum(max(now[thread] - before[thread], 0) for thread in threads) * NANOSECONDS
+
+
+def find_disturbance(conditions: Conditions, limits: VisitQualityLimits) -> str | None:
+    """Return why a visit under these conditions should not count; None if it should.
+
+    A power limit alone is no disturbance: heavy kernels reach it in production too.
+    """
+    if conditions.thermal_throttled_share:
+        return "the GPU's clocks were held down by heat or a fault"
+    if (
+        conditions.sm_clock_share is not None
+        and conditions.sm_clock_share < limits.least_clock_share
+    ):
+        return f"the GPU ran at {conditions.sm_clock_share:.0%} of its default clock"
+    if (
+        conditions.throttled_seconds is not None
+        and conditions.throttled_seconds > limits.most_throttled_seconds
+    ):
+        return f"the cgroup was throttled for {conditions.throttled_seconds * 1000:.0f} ms"
+    if conditions.stolen_share > limits.most_stolen_share:
+        return f"the hypervisor took {conditions.stolen_share:.0%} of the processors' time"
+    if conditions.queued_share is not None and conditions.queued_share > limits.most_queued_share:
+        return (
+            "other processes made it wait for a processor during "
+            f"{conditions.queued_share:.0%} of the time"
+        )
+    return None

@@ -9,19 +9,19 @@ import itertools
 import pathlib
 import re
 import shutil
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from advisor.domain.measurement import Interval
 from advisor.domain.model import FactoryModel, Model
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported
 from advisor.domain.snippet import Snippet, SnippetPair
 from advisor.errors import VerificationError
+from advisor.probing.conditions import find_disturbance
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from probes.wire.events import Compared, Event, FirstReply, Imported
@@ -44,29 +44,10 @@ class PairedCalls(msgspec.Struct, frozen=True, kw_only=True):
     graph_breaks: dict[str, int] = {}
     #: Seconds of the calls of both, by round; none with a problem.
     rounds: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
+    #: Whether the machine was unfit during most of them.
+    busy: bool = False
     #: Installed versions in the first one's interpreter, by distribution.
     versions: dict[str, str]
-
-    @property
-    def seconds(self) -> tuple[float, float] | None:
-        """Seconds of a typical call of both; None for calls that were not timed."""
-        if not self.rounds:
-            return None
-        own, other = (
-            statistics.median(map(statistics.median, calls))
-            for calls in zip(*self.rounds, strict=True)
-        )
-        return own, other
-
-    @property
-    def speedup(self) -> Interval | None:
-        """Speed of the first over that of the second, of typical and of the fastest calls."""
-        if self.seconds is None:
-            return None
-        typical = self.seconds[1] / self.seconds[0]
-        own, other = (min(map(min, calls)) for calls in zip(*self.rounds, strict=True))
-        fastest = other / own
-        return Interval(value=typical, low=min(typical, fastest), high=max(typical, fastest))
 
 
 def run_pair(
@@ -86,7 +67,7 @@ def run_pair(
         tell(f"running the snippet of {pair.arm.id}: load, build, first call")
         imported = next(each for each in start(session, own) if isinstance(each, Imported))
         versions = imported.environment.distributions if imported.environment else {}
-        alone: Iterable[tuple[Sequence[float], ...]] = itertools.repeat(())
+        alone: Iterable[tuple[TimedCalls, ...]] = itertools.repeat(())
         running = [own.id]
         if pair.one_by_one:
             alone = time_in_turns(session, running, seconds)
@@ -109,9 +90,11 @@ def run_pair(
         tell(f"timing both in turns, {seconds:g} s each")
         timed = time_in_turns(session, [*running, baseline.id], seconds)
     rounds = [(*one, *other) for one, other in zip(alone, timed, strict=False)]
+    unfit = [each.is_unfit for visits in rounds for each in visits]
     return msgspec.structs.replace(
         calls,
-        rounds=msgspec.convert(rounds, tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]),
+        rounds=tuple((own.seconds, other.seconds) for own, other in rounds),
+        busy=2 * sum(unfit) > len(unfit),
     )
 
 
@@ -173,17 +156,28 @@ def follow(run_events: Iterable[RunEvent]) -> list[RunEvent]:
     return found
 
 
+class TimedCalls(NamedTuple):
+    """Seconds of the calls of a process in one round, and whether the machine was unfit then."""
+
+    seconds: tuple[float, ...]
+    is_unfit: bool
+
+
 def time_in_turns(
     session: WorkerSession, names: Sequence[str], seconds: float
-) -> list[tuple[Sequence[float], ...]]:
-    """Return the seconds of the calls of each process, by round."""
-    rounds: list[tuple[Sequence[float], ...]] = []
+) -> list[tuple[TimedCalls, ...]]:
+    """Return the calls of each process, by round."""
+    rounds: list[tuple[TimedCalls, ...]] = []
+    limits = session.config.header.catalogue.presets.guard
     end = time.monotonic() + seconds * len(names)
     while len(rounds) < MIN_ROUNDS or time.monotonic() < end:
+        timed = []
         for name in names:
             follow(session.visit(name, Shape(1), len(rounds)))
-        visits = [session.last_visit(name) for name in names]
-        rounds.append(tuple(each.seconds for each in visits if each))
+            is_unfit = find_disturbance(session.last_conditions(name), limits) is not None
+            if visit := session.last_visit(name):
+                timed.append(TimedCalls(visit.seconds, is_unfit))
+        rounds.append(tuple(timed))
     return rounds
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from advisor.decide.further_lines import describe_variant
+from advisor.decide.further_lines import DOUBTS, describe_variant
+from advisor.decide.other_arms import describe_range
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import BreakCause
 from advisor.domain.model import TransformersModel
@@ -20,7 +21,6 @@ from advisor.domain.snippet import (
     SnippetPair,
     Tried,
     Verification,
-    bounds,
     shows_nothing,
 )
 from advisor.errors import VerificationError
@@ -110,22 +110,19 @@ def render_verification(found: Verification) -> str:
     lines = [f"{found.arm}, run {found.run_id}, {found.shape.description}: {result}."]
     if found.speedup_reached is not None:
         own, other = map(format_milliseconds, (found.seconds_reached, found.baseline_seconds))
-        lines.append(
-            f"  {found.speedup_reached.value:.2f}x as fast as {baseline}: {own} ms a call instead "
-            f"of {other} ms; the run measured {format_interval(found.speedup)}"
-        )
+        reached = f"{format_interval(found.speedup_reached)} as fast as {baseline}"
+        times = f"{own} ms a call instead of {other} ms"
+        if found.doubt:
+            reached = f"{describe_range(found.speedup_reached)} as fast as {baseline}"
+            times = DOUBTS[found.doubt]
+        lines.append(f"  {reached}: {times}; the run measured {format_interval(found.speedup)}")
     agree = f"agree with those of {baseline}"
     compared = agree if found.compared else "not compared: they differ from call to call"
     lines.append(f"  outputs: {found.problem or compared}")
     changed = ", ".join(f"{name} is now {now}" for name, now in found.changed_versions.items())
-    check, unsteady = found.quiet_check, ""
-    if found.speedup_reached is not None:
-        low, high = bounds(found.speedup_reached)
-        fastest = low if high == found.speedup_reached.value else high
-        unsteady = f"{fastest:.2f}x" if high > low * (1 + found.tolerance) else ""
+    check = found.quiet_check
     busy = "; ".join(describe_problem(each, check.activity) for each in check.problems)
     further = {
-        "the times of the calls vary; the fastest ones of both give ": unsteady,
         "changed since: ": changed,
         "the machine was busy before, so the speed is uncertain: ": busy,
     }
@@ -147,7 +144,7 @@ def _next_step(found: Verification) -> str:
     if shows_nothing(found.speedup, found.tolerance):
         resume = f"p3-advisor resume {found.run_id} --wait-for-quiet 5min"
         return f"measure the speed-up itself again: {resume}"
-    if found.quiet_check.problems:
+    if found.quiet_check.problems or found.doubt == "busy":
         return f"stop the other work on this machine, then {again}"
     stays = "undecided" if found.result == "undecided" else "slower"
     return f"time it for longer: {again} --seconds 30; if it stays {stays}, p3-advisor recommend"

@@ -43,7 +43,7 @@ from advisor.errors import MachineUnfitError
 from advisor.execute import execution, racing, remaining
 from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
 from advisor.execute.run_in_progress import Recorder
-from advisor.probing.conditions import CpuReading
+from advisor.probing.conditions import CpuReading, find_disturbance
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
@@ -175,7 +175,7 @@ BUSY_GPU = msgspec.structs.replace(
 def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(
     conditions: Conditions,
 ) -> None:
-    assert racing.find_disturbance(conditions, LIMITS) is None
+    assert find_disturbance(conditions, LIMITS) is None
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(
 )
 def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str) -> None:
     disturbance = builders.known(
-        racing.find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS)
+        find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS)
     )
     assert words in disturbance
 

@@ -18,10 +18,9 @@ from nvml import UUID, FakeNvml
 from sessions import QUICK, outcomes_by_arm, start_workers
 
 from advisor.domain.run_events import Conditions
-from advisor.execute import racing
 from advisor.probing import conditions as conditions_module
 from advisor.probing import processes
-from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
+from advisor.probing.conditions import ConditionsMonitor, GpuMonitor, find_disturbance
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import ClockComparison
@@ -180,7 +179,7 @@ def test_throttling_disturbs_a_visit_and_the_power_limit_does_not(
     conditions = conditions_of(
         kernel, gpu=GpuMonitor(UUID, FakeNvml(nvmlDeviceGetCurrentClocksThrottleReasons=bits))
     )
-    assert (racing.find_disturbance(conditions, RULES) is None) is is_undisturbed
+    assert (find_disturbance(conditions, RULES) is None) is is_undisturbed
 
 
 @pytest.mark.parametrize(
@@ -195,7 +194,7 @@ def test_throttling_disturbs_a_visit_and_the_power_limit_does_not(
 def test_a_value_that_the_gpu_lacks_is_none_and_no_disturbance(kernel: Kernel, absent: str) -> None:
     gpu_monitor = GpuMonitor(UUID, FakeNvml(absent=[absent]))
     conditions = conditions_of(kernel, gpu=gpu_monitor)
-    assert racing.find_disturbance(conditions, RULES) is None
+    assert find_disturbance(conditions, RULES) is None
     clocks = {"nvmlDeviceGetDefaultApplicationsClock", "nvmlDeviceGetClockInfo"}
     assert (conditions.sm_clock_share is None) == (absent in clocks)
     has_energy = gpu_monitor.energy_joules() is not None
