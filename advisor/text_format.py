@@ -91,6 +91,12 @@ def _format_factor(value: float, decimals: int | None) -> str:
     return format_number(value, digits=1) if is_rounded_away else format_number(value, decimals)
 
 
+def format_apart(one: float, other: float) -> tuple[str, str]:
+    """Format two values with two decimal places, or as many more as tell them apart."""
+    pairs = [(f"{one:.{places}f}", f"{other:.{places}f}") for places in range(2, 10)]
+    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
+
+
 def format_count(value: int, low: int, high: int) -> str:
     """Format a number of things with its bounds, such as `3 (2 to 4)`, or `3` where all agree."""
     return str(value) if low == value == high else f"{value} ({low} to {high})"

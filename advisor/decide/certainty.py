@@ -21,6 +21,8 @@ from advisor.domain.rubric import DecisionRule, Rubric
 
 #: The fact that the draws are about, and its criterion.
 SPEEDUP, PERFORMANCE = "speedup", "performance"
+#: From this share of the draws on an arm is about as good.
+MOSTLY = 0.5
 #: Digits of a figure of the draws; further ones mean nothing.
 DIGITS = 4
 #: Numbers of further repetitions of which the least that is enough is named.
@@ -103,6 +105,15 @@ class Contest:
         ]
         return {arm.arm: near for arm, near, _ in ordered}, as_good
 
+    def options_as_good(self, siblings: Sequence[ScoredArm]) -> list[str]:
+        """Return the other arms of the advised workflow that lose nothing to it in most draws."""
+        rule, found = self.rubric.decision, []
+        for each in filter(lambda arm: _is_alternative(arm, self.advised), siblings):
+            two = dataclasses.replace(self, candidates=[self.advised, each])
+            if (two.lost_scores()[:, 1] <= rule.near).mean() >= MOSTLY:
+                found.append(each.arm)
+        return found
+
     def needed_repetitions(self, processes: int) -> int | None:
         """Return the further repetitions in fresh processes after which the word would be CLEAR.
 
@@ -120,7 +131,8 @@ class Contest:
         """Return as which share of its speed the advised arm's lost score counts.
 
         An arm that is faster by this share would make up for it. None where performance has no
-        weight, or where another fact than the speed-up limits its grade.
+        weight, where another fact than the speed-up limits its grade, and where no rival can be so
+        much faster: then more than speed is lost.
         """
         import numpy as np  # noqa: PLC0415 - as above
 
@@ -135,8 +147,18 @@ class Contest:
             logs = self.log_speedups([self.advised], exact=exact)[:, 0]
             grades = interpolate(logs, figures, heights) + lost / weight
             factors = np.exp(interpolate(grades, heights, figures) - logs)
-            found.append(_quantile(factors, self.rubric.decision.certain) - 1)
-        return round(max(found), DIGITS)
+            found.append(_quantile(factors, self.rubric.decision.certain))
+        lost = round(max(found) - 1, DIGITS)
+        return None if 1 + lost > self._most_gain(self.candidates) + 10**-DIGITS else lost
+
+    def _most_gain(self, rivals: Sequence[ScoredArm]) -> float:
+        """Return how many times as fast as the advised arm a rival is by their intervals."""
+        bounds = {each.arm: each.speedup for each in self.results.measurements}
+        own = bounds[self.advised.arm].low
+        highs = [bounds[arm.arm].high for arm in rivals if arm is not self.advised]
+        if own is None:
+            return math.inf
+        return max([1.0, *(math.inf if high is None else high / own for high in highs)])
 
     def speed_regret(self) -> SpeedRegret:
         """Return how much faster than the advised arm the fastest one is, and may be."""
@@ -144,7 +166,8 @@ class Contest:
         gains = (logs - self.log_speedups([self.advised])).max(axis=1)
         fastest = max(self.measured, key=lambda arm: (arm.speedup, -arm.rank))
         value = fastest.speedup / self.advised.speedup
-        high = max(math.exp(_quantile(gains, self.rubric.decision.certain)), value)
+        drawn = math.exp(_quantile(gains, self.rubric.decision.certain))
+        high = max(min(drawn, self._most_gain(self.measured)), value)
         return SpeedRegret(
             arm=fastest.arm if fastest.arm != self.advised.arm else None,
             value=round(value, DIGITS),
@@ -188,6 +211,11 @@ def assess(
         for checked in entry.correctness
     )
     is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked
+    siblings = [
+        arm
+        for arm in viable
+        if arm.workflow == advised.workflow and not arm.unproven and arm not in candidates
+    ]
     drawn_word = _word(share, high, rule)
     word: DecisionWord | None = drawn_word if len(candidates) > 1 or leaders else None
     if word == "CLEAR" and is_limited:
@@ -208,6 +236,7 @@ def assess(
             if arm == advised.arm or each > rule.contending
         },
         as_good=tuple(as_good[: rule.most_named]),
+        options_as_good=tuple(contest.options_as_good(siblings)[: rule.most_named]),
         lost_score=round(high, DIGITS),
         lost_speed=contest.lost_speed(own),
         speed_regret=contest.speed_regret(),

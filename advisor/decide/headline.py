@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.decide.certainty import MOSTLY
 from advisor.decide.further_lines import (
     describe_accuracy,
     describe_adjustments,
@@ -24,6 +25,7 @@ from advisor.decide.other_arms import (
     describe_batch_sizes,
     describe_faster,
     describe_gain,
+    describe_points,
     describe_range,
     describe_requests,
     find_faster_arm,
@@ -34,22 +36,22 @@ from advisor.decide.trust import describe_unfitness, is_unfit
 from advisor.domain.answer import AdvisedAnswer, Answer, HeadlineLine, HeadlinePart
 from advisor.domain.model import OnnxModel
 from advisor.domain.recommendation import ChosenFor
+from advisor.domain.results import ScoredArm
 from advisor.errors import MachineUnfitError
 from advisor.text_format import (
+    format_apart,
     format_share,
     format_share_of_draws,
     join_names,
 )
 
-#: Why an arm is advised that has not the highest score.
+#: What decides for an arm that has not the highest score.
 CHOSEN_FOR: dict[ChosenFor, str] = {
-    "speed": "is slower",
-    "exactness": "is less exact",
-    "no-change": "needs a change of the code",
+    "speed": "speed decides",
+    "exactness": "exact outputs decide",
+    "no-change": "it decides that this one needs no change of the code",
 }
-#: From this certainty on another arm is called about as good.
-MOSTLY = 0.5
-#: A loss of speed that is less than this share counts as nothing.
+#: A loss of less than this share of speed, or of these points of score, counts as nothing.
 NOTHING = 0.005
 #: A larger share of the draws speaks for the choice, and says nothing of what was not measured.
 ALMOST_ALL = 0.99
@@ -113,6 +115,7 @@ def _certainty(facts: AdvisedAnswer) -> str:
         _speed(facts),
         _chosen_for(facts),
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good and not is_first else "",
+        _options_as_good(facts),
         _wrong_choice(facts),
         describe_faster(facts),
         _not_reached(facts),
@@ -212,12 +215,27 @@ def _timed_once(facts: AdvisedAnswer) -> str:
 
 
 def _chosen_for(facts: AdvisedAnswer) -> str:
-    """Return why an arm is advised that has not the highest score."""
-    reason = CHOSEN_FOR.get(facts.decision.chosen_for)
-    first = next(arm for arm in facts.answer.scores if not arm.failures)
-    if reason is None or find_faster_arm(facts) == first:
+    """Return why an arm is advised that has not the highest score: the points of the choice."""
+    reason, own = CHOSEN_FOR.get(facts.decision.chosen_for), facts.scored
+    if reason is None:
         return ""
-    return f"{first.title} scores {first.score - facts.scored.score:.2f} points more, but {reason}."
+    first = _first(facts)
+    scores, points = (
+        format_apart(*pair)
+        for pair in (
+            (first.score, own.score),
+            (first.score + first.bonus, own.score + own.bonus),
+        )
+    )
+    compared = f"{first.title} scores {scores[0]}, this one {scores[1]}"
+    if first.unproven:
+        return f"{compared}, but it is less exact, and its gain is not shown."
+    decides = f"among such close scores {reason}"
+    return f"{compared}; {decides}: {points[0]} against {points[1]} with the points for it."
+
+
+def _first(facts: AdvisedAnswer) -> ScoredArm:
+    return next(arm for arm in facts.answer.scores if not arm.failures)
 
 
 def describe_equals(facts: AdvisedAnswer, shown: str) -> str:
@@ -231,16 +249,34 @@ def describe_equals(facts: AdvisedAnswer, shown: str) -> str:
     for arm in (facts.arms[each] for each in equals):
         share = shares[arm.arm]
         how = "about as good" if share >= MOSTLY else "perhaps as good"
-        shown = f"{describe_gain(facts, arm)}, certainty {format_share_of_draws(share)}"
+        shown = (
+            f"{describe_gain(facts, arm)}, {describe_points(facts, arm)}, "
+            f"certainty {format_share_of_draws(share)}"
+        )
         named.setdefault(how, []).append(f"{arm.title} ({shown})")
     return "; ".join(f"{how}: {join_names(each, 'or')}" for how, each in named.items())
 
 
+def _options_as_good(facts: AdvisedAnswer) -> str:
+    """Name the arms of the advised workflow that are about as good and not named elsewhere."""
+    named = {arm.arm for arm in (find_faster_arm(facts), _first(facts)) if arm is not None}
+    options = [
+        f"{arm.title} ({describe_gain(facts, arm)}, {describe_points(facts, arm)})"
+        for arm in (facts.arms[each] for each in facts.decision.options_as_good)
+        if arm.arm not in named
+    ]
+    return f"About as good with other options: {join_names(options, 'or')}." if options else ""
+
+
 def _wrong_choice(facts: AdvisedAnswer) -> str:
-    """Return what being wrong costs at these weights."""
-    lost = facts.decision.lost_speed
-    if lost is None or lost < NOTHING or facts.decision.outstanding:
+    """Return what being wrong costs at these weights: speed, or more than that."""
+    lost, points = facts.decision.lost_speed, facts.decision.lost_score
+    if facts.decision.outstanding or (lost is not None and lost < NOTHING):
         return ""
+    if lost is None and (facts.decision.word == "CLEAR" or points < NOTHING):
+        return ""
+    if lost is None:
+        return f"If the choice is wrong, that costs as much as {points:.2f} points of score."
     size = f"{format_share(lost)} of speed" if lost <= 1 else f"a factor of {1 + lost:.1f} in speed"
     return f"If the choice is wrong, that costs as much as {size} at your weights."
 

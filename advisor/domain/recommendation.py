@@ -126,10 +126,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     contenders: dict[str, float]
     #: Those of them that are about as good as the advised one, the likeliest first.
     as_good: tuple[str, ...]
+    #: Other arms of the advised workflow that are about as good.
+    options_as_good: tuple[str, ...] = ()
     #: Points of score that are lost if another arm is really the best; few draws exceed them.
     lost_score: float
     #: The same as a share of speed: a wrong choice costs as much as this loss of speed. Null where
-    #: performance has no weight.
+    #: performance has no weight, and where no rival can be so much faster.
     lost_speed: float | None
     speed_regret: SpeedRegret
     #: Further repetitions in fresh processes after which the decision would be clear, from the

@@ -121,6 +121,18 @@ def test_the_lost_speed_is_the_gain_that_makes_up_for_the_lost_score() -> None:
     assert without.lost_speed is None
 
 
+def test_no_more_speed_can_be_lost_than_the_intervals_allow() -> None:
+    longer = builders.workflow("longer", declared=builders.declared(lines_changed=6))
+    arms = (measured("short", 1.0, spread=0.002), measured("longer", 1.5, spread=0.002))
+    advised, found = assess(results(*arms), builders.priorities(38, 62, 0), longer)
+    assert (advised.arm, found.lost_speed) == ("longer", None)
+    assert found.lost_score > 0.03
+    close = [measured(f"arm{place}", 1.02, spread=0.05) for place in range(12)]
+    advised, found = assess(results(*close), builders.priorities(10, 80, 10))
+    assert advised.arm == BASELINE
+    assert found.speed_regret.high == pytest.approx(close[0].speedup.high, abs=1e-3)
+
+
 def test_several_arms_that_differ_by_chance_are_not_better_than_one_of_them() -> None:
     arms = [measured(f"same/{place}", 2.2, spread=0.9) for place in range(4)]
     same = [msgspec.structs.replace(each, workflow="same") for each in arms]

@@ -29,7 +29,7 @@ from advisor.domain.recommendation import SpeedRegret
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.serving import RateLevel
 from advisor.domain.workflow import Workflow
-from advisor.text_format import format_share_of_draws, join_names
+from advisor.text_format import format_apart, format_share_of_draws, join_names
 from probes.wire.checks import Accuracy, AccuracyClass
 
 #: By how much a measured arm has to be faster to be named in every output.
@@ -128,6 +128,37 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
     assert found.answer.scores[0].arm != "longer"
     assert builders.known(found.advice.margin) < 0
     expect("headline-chosen-for-speed", built_answers.headline(found.answer))
+
+
+def test_options_of_the_advised_workflow_that_are_about_as_good_are_named() -> None:
+    options = (measured("same/a", 2.0, spread=0.05), measured("same/b", 1.97, spread=0.05))
+    found = advise(
+        *(msgspec.structs.replace(arm, workflow="same") for arm in options),
+        workflows=(builders.workflow("same"),),
+    )
+    assert (found.advice.arm, found.decision.options_as_good) == ("same/a", ("same/b",))
+    told = built_answers.headline(found.answer)[1]
+    assert "About as good with other options: " in told
+    assert "(1.97x, 0.01 points less)" in told
+
+
+def test_the_points_of_the_choice_are_those_of_the_table() -> None:
+    longer = builders.workflow("longer", declared=builders.declared(lines_changed=6))
+    arms = (measured("short", 1.0, spread=0.002), measured("longer", 1.5, spread=0.002))
+    found = advise(*arms, workflows=(longer,), priorities=builders.priorities(38, 62, 0))
+    first, own = found.answer.scores[0], found.scored
+    told = built_answers.headline(found.answer)[1]
+    assert f"scores {first.score:.2f}, this one {own.score:.2f}; " in told
+    assert (
+        f"speed decides: {first.score + first.bonus:.2f} against {own.score + own.bonus:.2f}"
+        in told
+    )
+    unproven = msgspec.structs.replace(first, unproven=True)
+    others = (unproven, *found.answer.scores[1:])
+    lines = write_headline(msgspec.structs.replace(found.answer, scores=others))
+    assert "less exact, and its gain is not shown" in lines[1].text
+    assert format_apart(2.2312, 2.2309) == ("2.2312", "2.2309")
+    assert format_apart(2.23, 2.22) == ("2.23", "2.22")
 
 
 def test_beside_the_baseline_the_best_other_workflow_is_named(expect: Expect) -> None:
