@@ -33,7 +33,13 @@ from advisor.decide.other_arms import (
 )
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import describe_unfitness, is_unfit
-from advisor.domain.answer import AdvisedAnswer, Answer, HeadlineLine, HeadlinePart
+from advisor.domain.answer import (
+    AdvisedAnswer,
+    Answer,
+    HeadlineLine,
+    HeadlinePart,
+    UnmeasuredArm,
+)
 from advisor.domain.model import OnnxModel
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
@@ -152,8 +158,7 @@ def _why_alone(facts: AdvisedAnswer) -> str:
         return " ".join(filter(None, [only, _speed(facts), _not_reached(facts)]))
     failed = {
         arm.workflow: f"{facts.titles.get(arm.workflow, arm.title)} ({arm.status})"
-        for arm in reversed(facts.answer.unmeasured)
-        if arm.option is not None
+        for arm in reversed(_planned_arms(facts))
     }
     if failed:
         return f"Without a result: {join_names(list(failed.values())[:MOST_NAMED])}."
@@ -162,10 +167,16 @@ def _why_alone(facts: AdvisedAnswer) -> str:
     return "No other workflow of the model can be measured here."
 
 
+def _planned_arms(facts: AdvisedAnswer) -> list[UnmeasuredArm]:
+    """Return the arms that were planned and have no result: workflows before their variants."""
+    planned = [arm for arm in facts.answer.unmeasured if arm.option is not None]
+    return sorted(planned, key=lambda arm: arm.option != "default")
+
+
 def _how_to_compare(facts: AdvisedAnswer) -> str:
     """Return the next step: what mends a planned arm, a wider question, or a missing workflow."""
     unmeasured = facts.answer.unmeasured
-    planned = [arm.fix for arm in unmeasured if arm.option is not None and arm.fix]
+    planned = [arm.fix for arm in _planned_arms(facts) if arm.fix]
     missing = [arm.fix for arm in unmeasured if arm.status == "not-installed" and arm.fix]
     wider = "ask without --workflows, which compares it with all that this machine has"
     if any(arm.status == "incorrect" for arm in unmeasured):

@@ -33,6 +33,8 @@ MAX_OUTER_LENGTH = 150
 MISSING_KERNEL = "not implemented for"
 #: How CUDA reports an index that is out of range; no later call of the process succeeds.
 DEVICE_ASSERT = "device-side assert"
+#: How PyTorch reports operands of which some are on the CPU and some on the GPU.
+OTHER_DEVICE = "on the same device"
 STANDARD_LIBRARY = pathlib.Path(sysconfig.get_path("stdlib"))
 PROBES = pathlib.Path(__file__).resolve().parents[1]
 #: Folders of `torch.nn` and ONNX Runtime, whose code stands between this package and a model.
@@ -211,6 +213,8 @@ def model_failed(
         " a third value": isinstance(problem, TypeError),
         "give examples with several different rows: integers are then drawn from the values at the"
         " same position, so that each index stays in its range": DEVICE_ASSERT in reason,
+        "create the tensors of forward on the device of an input, such as device=x.device, or"
+        " register them as buffers": OTHER_DEVICE in reason,
         "call the model with the example inputs in the same interpreter, and fix the error": True,
     }
     fix = next(fix for fix, applies in fixes.items() if applies)

@@ -122,6 +122,7 @@ def test_a_model_that_cannot_be_opened_has_a_place() -> None:
         (TypeError("forward() missing 1 required positional argument: 'mask'"), "third value"),
         (RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'"), "--dtype"),
         (RuntimeError("CUDA error: device-side assert triggered"), "different rows"),
+        (RuntimeError("Expected all tensors to be on the same device, but got"), "device=x.device"),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "fix the error"),
     ],
 )
