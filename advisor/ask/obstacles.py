@@ -10,7 +10,7 @@ from packaging.version import Version
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine, describe_gpus
 from advisor.domain.model import OnnxModel, SyntheticModel, TransformersModel
-from advisor.domain.plan import Excluded, ExclusionStatus
+from advisor.domain.plan import Excluded
 from advisor.domain.question import Question
 from advisor.domain.workflow import Workflow
 from advisor.text_format import GIBIBYTE
@@ -24,20 +24,16 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
         why = workflow.not_measured
         reason = str(why.value) if why else "p3-advisor has no probe for it"
         instead = f"to use it without p3-advisor: {workflow.how_to_get}"
-        return exclude(workflow.id, "not-covered", reason, instead)
+        return Excluded(workflow.id, "not-covered", reason, instead)
     gpu = machine.find_gpu(question.gpu)
     limit = _find_limit(workflow, question, gpu)
     if limit is not None:
-        return exclude(workflow.id, "unsupported", limit)
+        return Excluded(workflow.id, "unsupported", limit)
     if gpu and (shortage := find_shortage(workflow, question, gpu)):
-        return exclude(workflow.id, "unsupported", shortage, advise_more_gpus(question, gpu))
+        return Excluded(workflow.id, "unsupported", shortage, advise_more_gpus(question, gpu))
     if workflow.environment.kind == "shared":
         return _missing_requirements(workflow, machine)
     return _missing_environment(workflow, machine)
-
-
-def exclude(name: str, status: ExclusionStatus, reason: str, fix: str | None = None) -> Excluded:
-    return Excluded(workflow=name, status=status, reason=reason, fix=fix)
 
 
 def _find_limit(workflow: Workflow, question: Question, gpu: Gpu | None) -> str | None:
@@ -83,7 +79,7 @@ def _missing_requirements(workflow: Workflow, machine: Machine) -> Excluded | No
     python = machine.software.executable
     quoted = " ".join(f"'{requirement}'" for requirement in missing)
     reason = f"{python} does not have {', '.join(missing)}"
-    return exclude(workflow.id, "not-installed", reason, f"{python} -m pip install {quoted}")
+    return Excluded(workflow.id, "not-installed", reason, f"{python} -m pip install {quoted}")
 
 
 def _missing_environment(workflow: Workflow, machine: Machine) -> Excluded | None:
@@ -94,7 +90,7 @@ def _missing_environment(workflow: Workflow, machine: Machine) -> Excluded | Non
         return None
     mismatch = "" if name in machine.environments else version_mismatch(workflow, machine)
     reason = f"its environment {problem}{mismatch}"
-    return exclude(workflow.id, "not-installed", reason, f"p3-advisor env create {name}")
+    return Excluded(workflow.id, "not-installed", reason, f"p3-advisor env create {name}")
 
 
 def environment_problem(name: str, machine: Machine) -> str | None:

@@ -10,7 +10,6 @@ from packaging.requirements import Requirement
 from advisor.ask.obstacles import (
     environment_interpreter,
     environment_problem,
-    exclude,
     find_obstacle,
     missing_packages,
 )
@@ -70,7 +69,7 @@ def _choose_arms(
         and (arm.id in question.workflows or not is_on_request(workflow, arm, question))
     ]
     if not requested:
-        return [], [exclude(workflow.id, "excluded", "not named in --workflows")]
+        return [], [Excluded(workflow.id, "excluded", "not named in --workflows")]
     with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
     if not with_weights:
         return [], [_quantised_only(workflow, requested)]
@@ -78,7 +77,7 @@ def _choose_arms(
     if not usable:
         use = unsupported_use(workflow, with_weights[0], question)
         reason = f"{with_weights[0].id} does not support {use}"
-        return [], [exclude(workflow.id, "unsupported", reason)]
+        return [], [Excluded(workflow.id, "unsupported", reason)]
     found = [_with_quantiser(workflow, arm, machine) for arm in usable]
     return (
         [each for each in found if isinstance(each, Arm)],
@@ -117,7 +116,7 @@ def _quantised_only(workflow: Workflow, arms: list[Arm]) -> Excluded:
     """Return why none of the named arms is measured: all have quantised weights."""
     formats = ",".join(sorted({arm.weights for arm in arms if arm.weights}))
     reason = f"{arms[0].id} has quantised weights, for which the question did not ask"
-    return exclude(workflow.id, "excluded", reason, f"add --quantised {formats}")
+    return Excluded(workflow.id, "excluded", reason, f"add --quantised {formats}")
 
 
 def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:
@@ -152,7 +151,7 @@ def _with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | Exc
     if problem is None:
         return msgspec.structs.replace(arm, quantiser=machine.environments[name].python)
     reason = f"the environment {name}, which writes its checkpoint, {problem}"
-    return exclude(arm.id, "not-installed", reason, f"p3-advisor env create {name}")
+    return Excluded(arm.id, "not-installed", reason, f"p3-advisor env create {name}")
 
 
 def list_arms(workflow: Workflow, device: Literal["cpu", "cuda"], python: str = "") -> list[Arm]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from advisor.decide.intervals import adjust, trimmed_mean
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import RaceResult
-from advisor.domain.run_state import ProcessState, RunState, varying_sibling
+from advisor.domain.run_state import ProcessState, RunState
 from advisor.errors import NotWritableError, UserError, error_of
 from probes.wire.events import BlockTimed
 from probes.wire.shape import Shape
@@ -61,7 +61,7 @@ def is_valid(state: RunState, arm: str) -> bool:
     return (
         last_ready_process(state, arm) is not None
         and not any(invalidates(process) for process in state.processes.get(arm, ()))
-        and varying_sibling(state, arm) is None
+        and state.varying_sibling(arm) is None
     )
 
 
@@ -144,7 +144,7 @@ def failed_arms(state: RunState) -> set[str]:
         arm
         for arm in state.processes
         if (any(process.outcome for process in state.processes[arm]) and not is_valid(state, arm))
-        or varying_sibling(state, arm) is not None
+        or state.varying_sibling(arm) is not None
     }
 
 

@@ -19,7 +19,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, ArmName, Plan
 from advisor.domain.question import Budget
 from advisor.domain.results import Results, ScoredArm
-from advisor.domain.run_state import Header, RunState, varying_sibling
+from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.errors import MachineUnfitError, NothingViableError
@@ -101,7 +101,7 @@ def _planned(
             skip_cause=failure.skip_cause,
             checks=tuple(checked for _, checked in sorted(processes[-1].checked.items())),
         )
-    sibling = varying_sibling(state, arm.id)
+    sibling = state.varying_sibling(arm.id)
     if sibling is not None:
         return msgspec.structs.replace(
             entry,

@@ -74,14 +74,14 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
         return ArmName(self.workflow, self.option)
 
 
-class Excluded(msgspec.Struct, frozen=True, kw_only=True):
+class Excluded(msgspec.Struct, frozen=True):
     """A workflow, or one arm of a measured workflow, that is not measured, with the reason."""
 
     #: The id of the workflow or of the arm.
     workflow: str
     status: ExclusionStatus
     reason: str
-    fix: str | None
+    fix: str | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -161,26 +161,24 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         raced = [each for each in self.processes.get(arm, ()) if each.ready and each.repeat == 0]
         return raced[-1] if raced else None
 
+    def varies(self, arm: str) -> bool:
+        """Return whether the outputs of the arm vary from call to call."""
+        return any(each.failed_with("nondeterministic") for each in self.processes.get(arm, ()))
 
-def varying_sibling(state: RunState, arm: str) -> str | None:
-    """Return another arm that runs the same artefact and whose outputs vary; None without one."""
-    arms = {each.id: each for each in state.plan.arms}
-    own = arms.get(arm)
-    if own is None or not own.artefact:
-        return None
-    return next(
-        (
-            other.id
-            for other in arms.values()
-            if other.id != arm
-            and (other.workflow, other.artefact) == (own.workflow, own.artefact)
-            and any(
-                process.failed_with("nondeterministic")
-                for process in state.processes.get(other.id, ())
-            )
-        ),
-        None,
-    )
+    def varying_sibling(self, arm: str) -> str | None:
+        """Return another arm with the same artefact whose outputs vary; None without one."""
+        own = next((each for each in self.plan.arms if each.id == arm and each.artefact), None)
+        alike = (own.workflow, own.artefact) if own else None
+        return next(
+            (
+                each.id
+                for each in self.plan.arms
+                if each.id != arm
+                and (each.workflow, each.artefact) == alike
+                and self.varies(each.id)
+            ),
+            None,
+        )
 
 
 #: Of `run.json` and of its events.

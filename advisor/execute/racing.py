@@ -24,7 +24,7 @@ from advisor.domain.run_events import (
     RaceOpened,
     RunEvent,
 )
-from advisor.domain.run_state import RunState, varying_sibling
+from advisor.domain.run_state import RunState
 from advisor.execute.remaining import oom_beside_others
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.conditions import find_disturbance
@@ -175,7 +175,7 @@ def warmed_up_arms(session: WorkerSession, state: RunState) -> list[Arm]:
         for arm in state.plan.arms
         if session.is_running(arm.id)
         and session.is_warmed_up(arm.id)
-        and varying_sibling(state, arm.id) is None
+        and state.varying_sibling(arm.id) is None
     ]
 
 

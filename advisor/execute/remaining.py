@@ -124,20 +124,12 @@ def arms_to_add(state: RunState, header: Header, store: Store) -> list[ArmsAdded
 
 def _findings(state: RunState, workflow: Workflow) -> dict[str, str]:
     """Return what was found of those for which the workflow has arms, with the words for it."""
-    found, varying = {}, _varying_arm(state, workflow)
-    if varying is not None:
+    found = {}
+    arms = (arm.id for arm in state.plan.arms if arm.workflow == workflow.id)
+    if varying := next(filter(state.varies, arms), None):
         found["nondeterministic"] = f"the outputs of {varying} vary"
     references = state.processes.get(REFERENCE, ())
     loaded = references[-1].opened if references else None
     if loaded is not None and loaded.convolutions >= LEAST_CONVOLUTIONS:
         found["convolutions"] = f"the model has {loaded.convolutions} layers that convolve images"
     return found
-
-
-def _varying_arm(state: RunState, workflow: Workflow) -> str | None:
-    """Return the first arm of the workflow whose outputs vary."""
-    for arm in state.plan.arms:
-        processes = state.processes.get(arm.id, ()) if arm.workflow == workflow.id else ()
-        if any(process.failed_with("nondeterministic") for process in processes):
-            return arm.id
-    return None

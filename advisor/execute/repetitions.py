@@ -12,7 +12,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, RunEvent
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import ProcessState, RunState
 from advisor.execute import racing
 from advisor.execute.run_in_progress import RunInProgress
 
@@ -111,13 +111,14 @@ def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iter
         seconds = clock() - started
 
 
+def _processes_of(state: RunState, number: int, arm: str) -> list[ProcessState]:
+    return [each for each in state.processes.get(arm, ()) if each.repeat == number]
+
+
 def _has_new_processes(state: RunState, number: int) -> bool:
     """Return whether every arm of a repetition completed it; else the next one would not help."""
-    return number in state.repeats and all(
-        any(
-            process.repeat == number and process.completed
-            for process in state.processes.get(arm, ())
-        )
+    return all(
+        any(process.completed for process in _processes_of(state, number, arm))
         for arm in state.repeats[number]
     )
 
@@ -242,9 +243,7 @@ def is_repetition_complete(state: RunState, number: int, question: Question) -> 
     if number not in state.repeats:
         return False
     for arm in state.repeats[number]:
-        processes = [
-            process for process in state.processes.get(arm, ()) if process.repeat == number
-        ]
+        processes = _processes_of(state, number, arm)
         if not processes or processes[-1].outcome is None:
             return False
         if processes[-1].completed and len(processes[-1].visits) < REPEAT_ROUNDS * len(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from advisor.decide.race import LOOKS, Race, race_result
 from advisor.decide.rounds import baseline_error, failed_arms, find_failure, is_valid
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_state import RaceGroup, RunState, varying_sibling
+from advisor.domain.run_state import RaceGroup, RunState
 from probes.wire.events import BlockTimed
 from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
 from probes.wire.shape import Shape
@@ -253,7 +253,7 @@ def test_arms_with_the_same_artefact_are_invalid(
     outcome: Outcome, artefacts: tuple[str, str], sibling: str | None
 ) -> None:
     state = state_with(outcome, artefacts)
-    assert varying_sibling(state, "runtime/bound") == sibling
+    assert state.varying_sibling("runtime/bound") == sibling
     assert is_valid(state, "runtime/bound") == (sibling is None)
     assert ("runtime/bound" in failed_arms(state)) == (sibling is not None)
     assert not is_valid(state, "runtime/host")
