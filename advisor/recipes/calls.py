@@ -148,12 +148,6 @@ def cast_lines(question: Question) -> list[str]:
     ]
 
 
-def in_dtype(shape: tuple[int, ...], question: Question) -> str:
-    device = ', device="cuda"' if question.device == "cuda" else ""
-    sizes = ", ".join(map(str, shape))
-    return f"({sizes}, dtype=torch.{question.dtype}{device})"
-
-
 def to_device(question: Question) -> str:
     return '.to("cuda")' if question.device == "cuda" else ""
 
@@ -206,19 +200,12 @@ WRITTEN_CHECKPOINT = "checkpoint"
 
 
 def language_model_lines(model: TransformersModel, question: Question) -> list[str]:
-    dtype = f"dtype=torch.{question.dtype}{trust_argument(question)}"
-    if model.weights != "random":
-        source = f"transformers.AutoModelForCausalLM.from_pretrained(CHECKPOINT, {dtype})"
-        return [
-            checkpoint_line(model),
-            f"model = {source}{to_device(question)}.eval().requires_grad_(False)",
-        ]
-    source = f"transformers.AutoModelForCausalLM.from_config(config, {dtype})"
-    return [
-        config_line(model, trust_argument(question)),
-        SEED,
-        f"model = {source}{to_device(question)}.eval().requires_grad_(False)",
-    ]
+    trusted = trust_argument(question)
+    lines, opened = [checkpoint_line(model)], "from_pretrained(CHECKPOINT"
+    if model.weights == "random":
+        lines, opened = [config_line(model, trusted), SEED], "from_config(config"
+    source = f"transformers.AutoModelForCausalLM.{opened}, dtype=torch.{question.dtype}{trusted})"
+    return [*lines, f"model = {source}{to_device(question)}.eval().requires_grad_(False)"]
 
 
 def checkpoint_prompt_lines(

@@ -29,7 +29,6 @@ from advisor.recipes.calls import (
     config_line,
     file_name,
     in_comment,
-    in_dtype,
     language_model_lines,
     model_name,
     nested_call,
@@ -64,9 +63,15 @@ def loading_lines(
     """
     match question.model:
         case SyntheticModel() as model:
-            lines = [*_synthetic_lines(model), *cast_lines(question)]
-            shape = (batch_size, question.input_tokens, model.hidden)
-            return [*lines, f"inputs = (torch.randn{in_dtype(shape, question)},)"]
+            device = ', device="cuda"' if question.device == "cuda" else ""
+            sizes = f"{batch_size}, {question.input_tokens}, {model.hidden}"
+            values = f"torch.randn({sizes}, dtype=torch.{question.dtype}{device})"
+            return [
+                SEED,
+                *_synthetic_lines(model),
+                *cast_lines(question),
+                f"inputs = ({values},)",
+            ]
         case ExportedModel() as model:
             return _exported_lines(model, question, batch_size, inputs)
         case FactoryModel() as model:
@@ -88,26 +93,20 @@ def loading_lines(
 def _synthetic_lines(model: SyntheticModel) -> list[str]:
     up = f"torch.nn.Linear({model.hidden}, {model.intermediate})"
     down = f"torch.nn.Linear({model.intermediate}, {model.hidden})"
-    lines = [SEED]
+    block = f"torch.nn.Sequential({up}, torch.nn.ReLU(), {down})"
     match model.block:
         case "matmul":
-            return [*lines, f"model = {up}"]
+            return [f"model = {up}"]
         case "matmul-relu":
-            return [*lines, f"model = torch.nn.Sequential({up}, torch.nn.ReLU())"]
+            return [f"model = torch.nn.Sequential({up}, torch.nn.ReLU())"]
         case "ffn":
-            return [*lines, f"model = torch.nn.Sequential({up}, torch.nn.ReLU(), {down})"]
+            return [f"model = {block}"]
         case "ffn-multilayer":
-            layer = f"torch.nn.Sequential({up}, torch.nn.ReLU(), {down})"
-            return [
-                *lines,
-                "model = torch.nn.Sequential(",
-                f"    *({layer} for _ in range({model.layers}))",
-                ")",
-            ]
+            layers = f"    *({block} for _ in range({model.layers}))"
+            return ["model = torch.nn.Sequential(", layers, ")"]
         case "encoder":
             no_nesting = "enable_nested_tensor=False"
             return [
-                *lines,
                 "# The measured attention is the plain one, without the fast path of the layer.",
                 "torch.backends.mha.set_fastpath_enabled(False)",
                 "layer = torch.nn.TransformerEncoderLayer(",
@@ -186,40 +185,31 @@ def _factory_lines(
     if model.inputs:
         imported += [*_given_lines(model.inputs), f"made = {made}"]
         made = "made[0] if isinstance(made, tuple) else made, given"
+    classes, wrapped = list[str](), list[str]()
+    opened = f"model, examples, *_ = {made}"
+    given = ["examples = (examples,) if isinstance(examples, torch.Tensor) else examples"]
+    examples = "examples"
     if inputs and any(each.nested for each in inputs):
-        return [
-            *nested_call(len(inputs or ())),
-            *imported,
-            SEED,
-            f"model, arguments, *more = {made}",
+        classes, opened = nested_call(len(inputs)), f"model, arguments, *more = {made}"
+        wrapped = [
             "keywords = dict(*more)",
             'if hasattr(arguments, "items"):',
             "    arguments, keywords = (), arguments",
             "elif isinstance(arguments, torch.Tensor):",
             "    arguments = (arguments,)",
             "model = Call(model, (tuple(arguments), keywords))",
-            *cast_lines(question),
-            *_example_lines("model.tensors", question, batch_size, inputs),
         ]
-    if inputs and all(each.name for each in inputs):
-        return [
-            *call_class("Call", inputs, ("return output",)),
-            *imported,
-            SEED,
+        given, examples = [], "model.tensors"
+    elif inputs and all(each.name for each in inputs):
+        classes, opened = (
+            call_class("Call", inputs, ("return output",)),
             f"model, *examples = {made}",
-            "model = Call(model)",
-            *cast_lines(question),
-            f"examples = [examples[-1][name] for name in {[each.name for each in inputs]}]",
-            *_example_lines("examples", question, batch_size, inputs),
-        ]
-    return [
-        *imported,
-        SEED,
-        f"model, examples, *_ = {made}",
-        *cast_lines(question),
-        "examples = (examples,) if isinstance(examples, torch.Tensor) else examples",
-        *_example_lines("examples", question, batch_size, inputs),
-    ]
+        )
+        wrapped = ["model = Call(model)"]
+        names = [each.name for each in inputs]
+        given = [f"examples = [examples[-1][name] for name in {names}]"]
+    lines = [*classes, *imported, SEED, opened, *wrapped, *cast_lines(question), *given]
+    return [*lines, *_example_lines(examples, question, batch_size, inputs)]
 
 
 def _example_lines(
