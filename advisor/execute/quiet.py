@@ -10,7 +10,7 @@ import itertools
 import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import psutil
@@ -56,69 +56,50 @@ def read_cpu_seconds() -> CpuSeconds:
     )
 
 
-class ActivityReader:
-    """Reads how busy the processors and the GPUs that are measured are."""
+def read_activity(
+    usable_processors: int,
+    gpus: Sequence[Device],
+    seconds: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    cpu_seconds: Callable[[], CpuSeconds] = read_cpu_seconds,
+) -> MachineActivity:
+    """Return how busy the processors and the GPUs that are measured are over the next `seconds`."""
+    start, before, busy = clock(), cpu_seconds(), list[float]()
+    while (left := start + seconds - clock()) > 0:
+        sleep(min(left, GPU_SAMPLE_SECONDS))
+        rates = [gpu.call("nvmlDeviceGetUtilizationRates") for gpu in gpus]
+        busiest = max((rate.gpu for rate in rates if rate is not None), default=None)
+        busy += [] if busiest is None else [busiest * PERCENT]
+    elapsed, after = clock() - start, cpu_seconds()
+    total = after.total - before.total
+    counted = elapsed > 0 and total > 0
+    activity = MachineActivity(
+        seconds=elapsed,
+        usable_processors=usable_processors,
+        idle_processors=(after.idle - before.idle) / elapsed if counted else None,
+        stolen_share=(after.stolen - before.stolen) / total if counted else None,
+    )
+    if not gpus:
+        return activity
+    bits = _numbers(gpus, "nvmlDeviceGetCurrentClocksThrottleReasons")
+    clocks = _numbers(gpus, "nvmlDeviceGetClockInfo", "NVML_CLOCK_SM")
+    temperatures = _numbers(gpus, "nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU")
+    processes = [gpu.processes("nvmlDeviceGetComputeRunningProcesses") for gpu in gpus]
+    return msgspec.structs.replace(
+        activity,
+        gpu_processes=tuple(itertools.chain.from_iterable(processes)),
+        gpu_busy_share=statistics.fmean(busy) if busy else None,
+        sm_clock_mhz=min(clocks, default=None),
+        temperature_c=max(temperatures, default=None),
+        clocks_held_down=any(each & THROTTLE_BITS for each in bits) if bits else None,
+    )
 
-    def __init__(
-        self,
-        usable_processors: int,
-        gpus: Sequence[str],
-        *,
-        nvml: Any | None = None,  # noqa: ANN401 - the module pynvml, or a fake
-        cpu_seconds: Callable[[], CpuSeconds] = read_cpu_seconds,
-    ) -> None:
-        """Open the GPUs with these UUIDs."""
-        self._usable, self._cpu_seconds = usable_processors, cpu_seconds
-        self._gpus = [Device.of(gpu, nvml) for gpu in gpus]
 
-    def read(
-        self, seconds: float, clock: Callable[[], float], sleep: Callable[[float], None]
-    ) -> MachineActivity:
-        """Return the activity over the next `seconds`."""
-        start, before, busy = clock(), self._cpu_seconds(), []
-        while (left := start + seconds - clock()) > 0:
-            sleep(min(left, GPU_SAMPLE_SECONDS))
-            share = self._gpu_busy_share()
-            busy += [share] if share is not None else []
-        elapsed, after = clock() - start, self._cpu_seconds()
-        total = after.total - before.total
-        counted = elapsed > 0 and total > 0
-        activity = MachineActivity(
-            seconds=elapsed,
-            usable_processors=self._usable,
-            idle_processors=(after.idle - before.idle) / elapsed if counted else None,
-            stolen_share=(after.stolen - before.stolen) / total if counted else None,
-        )
-        return self._with_gpus(activity, statistics.fmean(busy) if busy else None)
-
-    def _gpu_busy_share(self) -> float | None:
-        """Return the busy share of the busiest GPU."""
-        rates = [gpu.call("nvmlDeviceGetUtilizationRates") for gpu in self._gpus]
-        return max((rate.gpu * PERCENT for rate in rates if rate is not None), default=None)
-
-    def _with_gpus(self, activity: MachineActivity, busy_share: float | None) -> MachineActivity:
-        """Add the processes of all GPUs, the lowest clock and the highest temperature."""
-        if not self._gpus:
-            return activity
-        bits = self._numbers("nvmlDeviceGetCurrentClocksThrottleReasons")
-        processes = [gpu.processes("nvmlDeviceGetComputeRunningProcesses") for gpu in self._gpus]
-        return msgspec.structs.replace(
-            activity,
-            gpu_processes=tuple(itertools.chain.from_iterable(processes)),
-            gpu_busy_share=busy_share,
-            sm_clock_mhz=min(
-                self._numbers("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"), default=None
-            ),
-            temperature_c=max(
-                self._numbers("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"), default=None
-            ),
-            clocks_held_down=any(each & THROTTLE_BITS for each in bits) if bits else None,
-        )
-
-    def _numbers(self, function: str, *constants: str) -> list[int]:
-        """Return what NVML reports of each GPU that reports it."""
-        found = [gpu.number(function, *constants) for gpu in self._gpus]
-        return [each for each in found if each is not None]
+def _numbers(gpus: Sequence[Device], function: str, *constants: str) -> list[int]:
+    """Return what NVML reports of each GPU that reports it."""
+    found = [gpu.number(function, *constants) for gpu in gpus]
+    return [each for each in found if each is not None]
 
 
 #: Observes the machine for some seconds.
@@ -127,8 +108,8 @@ ReadActivity: TypeAlias = Callable[[float], MachineActivity]
 
 def activity_reader(machine: Machine, gpus: Sequence[str], context: Context) -> ReadActivity:
     """Return a function that observes the processors, and the GPUs with these UUIDs."""
-    reader = ActivityReader(machine.cpu.usable_processors, gpus)
-    return lambda seconds: reader.read(seconds, context.clock, context.sleep)
+    devices, usable = [Device.of(gpu) for gpu in gpus], machine.cpu.usable_processors
+    return lambda seconds: read_activity(usable, devices, seconds, context.clock, context.sleep)
 
 
 def check_now(read: ReadActivity, limits: QuietLimits, seconds: float | None = None) -> QuietCheck:

@@ -17,7 +17,8 @@ from nvml import UUID, FakeNvml, NVMLError
 from advisor.ask import detection
 from advisor.domain.machine import Gpu, MachineActivity
 from advisor.errors import InterpreterError
-from advisor.execute.quiet import ActivityReader, CpuSeconds, read_cpu_seconds
+from advisor.execute.quiet import CpuSeconds, read_activity, read_cpu_seconds
+from advisor.nvml import Device
 
 
 @pytest.fixture
@@ -295,9 +296,8 @@ def read(
         total = clock.perf_counter() * processors
         return CpuSeconds(idle=total * idle_share, stolen=total * 0.1, total=total)
 
-    gpu = UUID if nvml else None
-    reader = ActivityReader(2, [gpu] if gpu else (), nvml=nvml, cpu_seconds=cpu_seconds)
-    return reader.read(1.0, clock.perf_counter, clock.sleep)
+    gpus = [Device.of(UUID, nvml)] if nvml else []
+    return read_activity(2, gpus, 1.0, clock.perf_counter, clock.sleep, cpu_seconds)
 
 
 def test_idle_processors_are_counted_over_the_interval() -> None:
@@ -358,7 +358,7 @@ def test_the_busiest_of_several_gpus_decides() -> None:
     )
     clock = FakeClock()
     cpu = CpuSeconds(idle=0.0, stolen=0.0, total=0.0)
-    reader = ActivityReader(2, [UUID, UUID], nvml=nvml, cpu_seconds=lambda: cpu)
-    load = reader.read(1.0, clock.perf_counter, clock.sleep)
+    gpus = [Device.of(UUID, nvml)] * 2
+    load = read_activity(2, gpus, 1.0, clock.perf_counter, clock.sleep, lambda: cpu)
     assert load.gpu_busy_share == pytest.approx(0.7)
     assert len(load.gpu_processes) == 2
