@@ -14,30 +14,13 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from probes.protocol import FORWARD, GENERATE, Request
+from probes.protocol import GENERATE, Request
 from probes.wire.events import Engagement, Unit, Workload
 from probes.wire.facts import InputFacts, StartLines
 from probes.wire.shape import Shape
 
-#: What a workflow's module imports from here.
-__all__ = [
-    "AS_LIST",
-    "FORWARD",
-    "GENERATE",
-    "NO_LENGTH",
-    "Engagement",
-    "Findings",
-    "ModelError",
-    "Program",
-    "Request",
-    "Server",
-    "StartLines",
-    "Subject",
-    "TextProgram",
-    "UnsupportedError",
-    "WorkflowModule",
-    "option_words",
-]
+#: What a workflow's module imports from here, although it is defined elsewhere.
+__all__ = ["GENERATE", "Engagement", "Request", "StartLines"]
 
 
 #: Follows a call that drops the names of a dictionary, in the lines for users.

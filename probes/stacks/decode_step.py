@@ -7,7 +7,7 @@ shows how much.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,38 +50,36 @@ class StepGeneration(TextProgram):
 
     def score(self, device_inputs: torch.Tensor, tokens: Any, rows: int) -> TokenLogprobs:
         """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
-        buffers = self._buffers[len(device_inputs)]
         forced = torch.from_numpy(tokens).to(device_inputs.device)
         kept = []
-        self._prefill(buffers, device_inputs)
-        for position in range(tokens.shape[1]):
+        for position, buffers in self._steps(device_inputs, tokens.shape[1]):
             kept.append(torch.log_softmax(buffers.logits[:rows].float(), dim=-1).cpu().numpy())
             buffers.token.copy_(forced[:, position : position + 1])
-            if position + 1 < tokens.shape[1]:
-                buffers.run_step()
         return TokenLogprobs(np.stack(kept, axis=1))
 
     def collect(self, output: torch.Tensor) -> list[Any]:
         return [output.cpu().numpy()]
 
     def generate(self, device_inputs: torch.Tensor, new_tokens: int) -> torch.Tensor:
-        buffers = self._buffers[len(device_inputs)]
-        self._prefill(buffers, device_inputs)
         chosen = torch.empty(
             (len(device_inputs), new_tokens), dtype=torch.int64, device=device_inputs.device
         )
-        for position in range(new_tokens):
+        for position, buffers in self._steps(device_inputs, new_tokens):
             torch.argmax(buffers.logits, dim=-1, keepdim=True, out=buffers.token)
             chosen[:, position : position + 1] = buffers.token
-            if position + 1 < new_tokens:
+        return chosen
+
+    def _steps(self, device_inputs: torch.Tensor, count: int) -> Iterator[tuple[int, StepBuffers]]:
+        """Yield each position with the logits; what is then the token is decoded next."""
+        buffers = self._buffers[len(device_inputs)]
+        buffers.cache.reset()
+        buffers.logits.copy_(self._last_logits(device_inputs, buffers.cache))
+        for position in range(count):
+            yield position, buffers
+            if position + 1 < count:
                 buffers.run_step()
                 if self.replays is not None:
                     self.replays += 1
-        return chosen
-
-    def _prefill(self, buffers: StepBuffers, device_inputs: torch.Tensor) -> None:
-        buffers.cache.reset()
-        buffers.logits.copy_(self._last_logits(device_inputs, buffers.cache))
 
     def _last_logits(self, prompts: torch.Tensor, cache: Any) -> Any:
         cached = {self._keyword: cache}

@@ -157,8 +157,12 @@ def cache_keyword(model: Any) -> str:
 
 
 def installed_keyword() -> str:
-    """Return the keyword of the installed transformers."""
-    major, minor = importlib.metadata.version("transformers").split(".")[:2]
+    """Return the keyword of the installed transformers; the present one where it is missing."""
+    try:
+        version = importlib.metadata.version("transformers")
+    except importlib.metadata.PackageNotFoundError:
+        return CACHE
+    major, minor = version.split(".")[:2]
     return CACHE if (int(major), int(minor)) >= RENAMED_IN else EARLIER
 
 
