@@ -69,16 +69,12 @@ def save(
         # Fails for a function that was defined inside another one, for example.
         with contextlib.suppress(pickle.PicklingError, AttributeError, TypeError, RuntimeError):
             torch.save((module, arguments, named) if named else (module, arguments), buffer)
-            return _save_by_class(module, buffer.getvalue(), directory)
+            folder = _create_folder(module, buffer.getvalue(), directory)
+            (folder / "module.pt").write_bytes(buffer.getvalue())
+            file = folder / f"{folder.name}.py"
+            file.write_text(FACTORY.format(paths=_import_paths(module)), encoding="utf-8")
+            return f"{file}:create"
     return _save_exported(module, _export(called, tensors), directory)
-
-
-def _save_by_class(module: torch.nn.Module, content: bytes, directory: pathlib.Path) -> str:
-    folder = _create_folder(module, content, directory)
-    (folder / "module.pt").write_bytes(content)
-    file = folder / f"{folder.name}.py"
-    file.write_text(FACTORY.format(paths=_import_paths(module)), encoding="utf-8")
-    return f"{file}:create"
 
 
 def _import_paths(module: torch.nn.Module) -> list[str]:

@@ -14,7 +14,7 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
@@ -109,9 +109,12 @@ REFUSALS = (
 
 
 Result = TypeVar("Result")
+Instead = TypeVar("Instead")
 
 
-def attempt(work: Callable[[], Any], on_failure: Callable[[BaseException], Any]) -> Any:
+def attempt(
+    work: Callable[[], Result], on_failure: Callable[[BaseException], Instead]
+) -> Result | Instead:
     """Return the result of `work`, or of `on_failure` for whatever `work` raises."""
     try:
         return work()
@@ -122,8 +125,7 @@ def attempt(work: Callable[[], Any], on_failure: Callable[[BaseException], Any])
 
 def try_optional(work: Callable[[], Result]) -> Result | None:
     """Return the result of `work`, or None if it raises: the run does not depend on it."""
-    found: Result | None = attempt(work, lambda _: None)
-    return found
+    return attempt(work, lambda _: None)
 
 
 class FailureError(Exception):

@@ -53,10 +53,9 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
         run_phases(request, channel)
         return Outcome()
 
-    outcome: Outcome = attempt(
-        work, lambda problem: Outcome(classify(problem, channel.phase, request))
+    channel.respond(
+        attempt(work, lambda problem: Outcome(classify(problem, channel.phase, request)))
     )
-    channel.respond(outcome)
     sys.stdout.flush()
     sys.stderr.flush()
     # Without the interpreter's shutdown, in which stacks crash and hang.

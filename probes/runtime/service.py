@@ -150,7 +150,7 @@ class Service:
 
         It is `eager` if the compiled path did not serve the inputs.
         """
-        result: events.NewShapeResult | str = attempt(new.call, exception_summary)
+        result = attempt(new.call, exception_summary)
         if isinstance(result, str):
             return events.NewShapeResult(new.shape, "refused", reason=result)
         if result.outcome == "wrong":

@@ -62,7 +62,7 @@ def run_role(request: Request, channel: Channel) -> None:
         breaks = dynamo.graph_breaks()
     channel.send(events.FirstReply(replied, breaks))
     snippet.save_call(pathlib.Path(options["call"]))
-    snippet.run(options["saves"])
+    exec(options["saves"], snippet.names)  # noqa: S102 - lines that this machine has composed
     channel.start_phase("correctness")
     for name, call in options["calls"].items():
         arrays = snippet.take_inputs(pathlib.Path(call))
@@ -102,10 +102,6 @@ class MarkedSnippet:
 
     def call(self) -> None:
         exec(self._each, self.names)  # noqa: S102 - as above
-
-    def run(self, lines: str) -> None:
-        """Run further lines after a call."""
-        exec(lines, self.names)  # noqa: S102 - as above
 
     @property
     def makes_text(self) -> bool:
