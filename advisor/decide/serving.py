@@ -228,13 +228,8 @@ def _joules_per_token(processes: Sequence[ProcessState], load: LoadQuestion) -> 
 
 def _completed_repeats(state: RunState) -> int:
     """Return the number of repetitions in which a fresh process of an arm was under load."""
-    loaded = {
-        process.repeat
-        for processes in state.processes.values()
-        for process in processes
-        if process.repeat and valid_blocks([process])
-    }
-    return len(loaded)
+    processes = (process for each in state.processes.values() for process in each)
+    return len({each.repeat for each in processes if each.repeat and valid_blocks([each])})
 
 
 def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules, seed: int) -> bool:

@@ -177,7 +177,18 @@ def _find_unsteadiness(results: Results) -> list[str]:
             f"called without a pause, {two} takes {check.sustained_ratio:.2f} times as long as "
             f"{one}; in the race {check.burst_ratio:.2f} times"
         )
-    return [*reasons, *_find_drift(results)]
+    changed = [
+        f"{entry.arm} by {format_share(cell.shift, signed=True)} at {cell.shape.description}"
+        for entry in results.measurements
+        for cell in entry.cells
+        if cell.shift
+    ]
+    if changed:
+        reasons.append(f"the speed changed during the measurement: {', '.join(changed)}")
+    unsettled = [entry.arm for entry in results.measurements if not entry.steady]
+    if unsettled:
+        reasons.append(f"warm-up was not complete when timing began: {', '.join(unsettled)}")
+    return reasons
 
 
 def find_disturbances(results: Results) -> list[str]:
@@ -192,20 +203,4 @@ def find_disturbances(results: Results) -> list[str]:
         )
     if visits.unfit / max(visits.kept, 1) > MOST_STEADY_UNFIT:
         reasons.append(_describe_unfit_visits(results))
-    return reasons
-
-
-def _find_drift(results: Results) -> list[str]:
-    reasons = []
-    changed = [
-        f"{entry.arm} by {format_share(cell.shift, signed=True)} at {cell.shape.description}"
-        for entry in results.measurements
-        for cell in entry.cells
-        if cell.shift
-    ]
-    if changed:
-        reasons.append(f"the speed changed during the measurement: {', '.join(changed)}")
-    unsettled = [entry.arm for entry in results.measurements if not entry.steady]
-    if unsettled:
-        reasons.append(f"warm-up was not complete when timing began: {', '.join(unsettled)}")
     return reasons

@@ -71,6 +71,10 @@ class RankedArm(NamedTuple):
         return self.scored.arm
 
     @property
+    def workflow(self) -> str:
+        return self.scored.workflow
+
+    @property
     def speedup(self) -> Interval:
         """The speed-up over the baseline."""
         return self.measured.speedup

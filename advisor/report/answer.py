@@ -306,8 +306,7 @@ def _change(adoption: Adoption, *, is_server: bool) -> str:
         *(["an export step"] if adoption.export_step else []),
         *(["an environment of its own"] if adoption.own_environment else []),
     ]
-    *others, last = steps
-    return f"{', '.join(others)} and {last}" if others else last
+    return join_names(steps)
 
 
 def _memory(measured: Measurement, baseline: Measurement | None) -> list[str]:

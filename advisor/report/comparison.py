@@ -26,7 +26,6 @@ from advisor.report.speed_ratios import (
     SpeedVerdict,
     classify_speed,
     goodput_change,
-    may_be_slower,
     speedup_ratio,
     undisturbed_ratio,
     variance_of_speedup,
@@ -133,12 +132,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def undecided(self) -> tuple[Change, ...]:
         """The changes that may be slower by more than the threshold, and are not shown to be."""
-        return tuple(
-            change
-            for change in self.changes
-            if change.verdict != "slower"
-            and (self.unfit or may_be_slower(change.ratio, self.threshold))
-        )
+        lows = [(change, change.ratio.low) for change in self.changes if change.verdict != "slower"]
+        least = 1 - self.threshold
+        return tuple(each for each, low in lows if self.unfit or low is None or low < least)
 
 
 def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparison:

@@ -78,7 +78,7 @@ def find_arms(answer: Answer, name: str) -> list[RankedArm | UnmeasuredArm]:
             if wanted
             else "the run has no recommendation, so a workflow must be named"
         )
-        known = [_ids(each)[0] for each in answer.ranked or arms]
+        known = [each.arm for each in answer.ranked or arms]
         named = {arm: f"{arm} ({title})" for arm, title in answer.titles.items()}
         shown = {**titles_by_spelling(workflows.values()), **named}
         raise UnknownWorkflowError(problem, choose_among(wanted, known, shown))
@@ -88,15 +88,8 @@ def find_arms(answer: Answer, name: str) -> list[RankedArm | UnmeasuredArm]:
 def _named(
     arms: Sequence[RankedArm | UnmeasuredArm], wanted: str
 ) -> list[RankedArm | UnmeasuredArm]:
-    return [each for each in arms if _ids(each)[0] == wanted] or [
-        each for each in arms if _ids(each)[1] == wanted
-    ]
-
-
-def _ids(arm: RankedArm | UnmeasuredArm) -> tuple[str, str]:
-    """Return the ids of the arm and of its workflow."""
-    named = arm if isinstance(arm, UnmeasuredArm) else arm.scored
-    return named.arm, named.workflow
+    of_workflow = [each for each in arms if each.workflow == wanted]
+    return [each for each in arms if each.arm == wanted] or of_workflow
 
 
 def short_reasons(answer: Answer) -> list[str]:

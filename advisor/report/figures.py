@@ -85,7 +85,7 @@ RUN: tuple[Figure[Answer], ...] = (
     Figure("machine_unfit", int, lambda answer: int(is_unfit(answer.results))),
 )
 ARM: tuple[Figure[Listed], ...] = (
-    Figure("workflow", str, lambda each: _named(each.arm).workflow),
+    Figure("workflow", str, lambda each: each.arm.workflow),
     Figure("arm", str, lambda each: each.arm.arm),
     Figure("status", str, lambda each: getattr(each.arm, "status", "completed")),
     Figure(
@@ -173,10 +173,6 @@ FIGURES: tuple[Figure[Any], ...] = (
     *COST,
 )
 COLUMNS = tuple(figure.name for figure in FIGURES)
-
-
-def _named(arm: RankedArm | UnmeasuredArm) -> ScoredArm | UnmeasuredArm:
-    return arm.scored if isinstance(arm, RankedArm) else arm
 
 
 def rows(answer: Answer) -> Iterator[dict[str, Value]]:

@@ -72,18 +72,13 @@ def accuracy_line(checked: Checked) -> str:
         ("{}x eager's", found.ratio_to_eager, lambda ratio: format_number(ratio, digits=2)),
         ("cosine {}", found.cosine, lambda cosine: f"{cosine:.8f}"),
         ("worst element {}", found.worst_element, format_error),
-        ("top-1 {}", found.top1, format_percent),
-        ("equal tokens {}", found.equal_tokens, format_percent),
+        ("top-1 {}", found.top1, lambda share: format_share(share, decimals=1)),
+        ("equal tokens {}", found.equal_tokens, lambda share: format_share(share, decimals=1)),
         ("rounding alone {}", found.envelope, format_error),
         ("one input called {} times", found.repeats or None, str),
     ]
     parts = [text.format(write(value)) for text, value, write in figures if value is not None]
     return f"{', '.join([kind, *parts])}, against {checked.reference}"
-
-
-def format_percent(share: float) -> str:
-    """Return a share as a percentage with one decimal place."""
-    return format_share(share, decimals=1)
 
 
 def describe_check(check: QuietCheck, *, waits: bool) -> str | None:

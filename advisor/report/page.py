@@ -51,6 +51,7 @@ def render(answer: Answer, script: str | None = None) -> str:
     columns = ranking_columns(answer, has_intervals=True)
     drawn, tables = pictures.draw(answer, ranked, shapes), parts.tables(answer)
     style, code = package_file("report.css"), package_file("report.js")
+    units = {cell.throughput.unit for arm in ranked for cell in arm.cells}
     return _template().render(
         answer=answer,
         advice=answer.recommendation,
@@ -72,7 +73,8 @@ def render(answer: Answer, script: str | None = None) -> str:
         letters=LETTERS,
         heads={column.name: column.head for column in columns},
         columns=columns,
-        has_streamed_calls=_has_streamed_calls(answer),
+        # On GPUs, the throughput of a forward pass is of calls that do not wait for each other.
+        has_streamed_calls=answer.question.device == "cuda" and units == {"samples/s"},
         pictures=drawn,
         limits=describe_limits(answer),
         memory_sources=sorted({each.memory_bytes.source for each in answer.results.measurements}),
@@ -105,12 +107,6 @@ def _contents(
         ("recipe", "Recipe", bool(script)),
     ]
     return [(name, title) for name, title, is_present in sections if is_present]
-
-
-def _has_streamed_calls(answer: Answer) -> bool:
-    """Return whether the throughput is of calls that do not wait for each other: on GPUs only."""
-    units = {cell.throughput.unit for arm in answer.ranked for cell in arm.cells}
-    return answer.question.device == "cuda" and units == {"samples/s"}
 
 
 def _ranking_data(answer: Answer, ranked: Sequence[RankedArm]) -> str:

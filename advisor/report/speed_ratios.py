@@ -141,8 +141,3 @@ def classify_speed(speed: Interval, threshold: float) -> SpeedVerdict:
         return "faster"
     is_within = speed.low >= 1 - threshold and speed.high <= 1 + threshold
     return "same" if is_within else "undecided"
-
-
-def may_be_slower(speed: Interval, threshold: float) -> bool:
-    """Return whether a ratio can be below the threshold."""
-    return speed.low is None or speed.low < 1 - threshold

@@ -148,7 +148,7 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     Arms that are much faster than the advised one are there whatever `most` is, unless it is 0.
     """
     ranked, advised = answer.ranked, answer.advised
-    compiled = next((arm.arm for arm in ranked if arm.scored.workflow == PLAIN_COMPILE), "")
+    compiled = next((arm.arm for arm in ranked if arm.workflow == PLAIN_COMPILE), "")
     least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
     kept = [arm for arm in ranked if arm == advised or arm.speedup.value >= least]
     wanted = (compiled, answer.results.baseline)

@@ -111,16 +111,6 @@ def yes_or_no(
     return ChoiceDialog(question, replies, details)
 
 
-def cancel_dialog() -> ChoiceDialog[bool]:
-    question = "Cancel this run?  Its measurements are kept, and it can be resumed."
-    return yes_or_no(question, "Cancel the run", "Continue", keys="y,x")
-
-
-def skip_dialog(arm: str) -> ChoiceDialog[bool]:
-    question = f"Skip {text.printable(arm, 60)}?  This run does not measure it any further."
-    return yes_or_no(question, "Skip it", "Continue", keys="y,s")
-
-
 def delete_dialog(entry: HistoryEntry) -> ChoiceDialog[bool]:
     facts = (entry.run_id, text.model_name(entry.model), text.printable(entry.device, 40))
     details = f"{'   '.join(facts)}\n{text.printable(entry.note, 200)}"

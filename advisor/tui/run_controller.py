@@ -15,7 +15,7 @@ from advisor.report.answer_files import is_file, open_answer
 from advisor.store.runs import Run
 from advisor.tui import actions, text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.dialogs import cancel_dialog, quit_dialog
+from advisor.tui.dialogs import quit_dialog, yes_or_no
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
 from advisor.tui.session import (
@@ -212,7 +212,9 @@ class RunController:
         elif session is None or not session.is_controlled:
             self._app.notify(NOT_CONTROLLED_MESSAGE)
         else:
-            self._app.confirm(cancel_dialog(), cancel)
+            question = "Cancel this run?  Its measurements are kept, and it can be resumed."
+            dialog = yes_or_no(question, "Cancel the run", "Continue", keys="y,x")
+            self._app.confirm(dialog, cancel)
 
     def ask_to_leave(self) -> None:
         """End the program; while a run goes on, only after a confirmation."""

@@ -28,7 +28,7 @@ from advisor.ask.task import FIRST_ITL
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.dialogs import HelpDialog, LineDialog, cancel_dialog, quit_dialog
+from advisor.tui.dialogs import HelpDialog, LineDialog, quit_dialog, yes_or_no
 from advisor.tui.screens.results import DetailScreen, ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.steps.form import Choice
@@ -217,7 +217,7 @@ async def test_dialogs_without_a_golden_fit_the_smallest_terminal(tui_context: C
     async with running_app(app) as pilot:
         for dialog in (
             quit_dialog("run 0000 in progress"),
-            cancel_dialog(),
+            yes_or_no("Cancel this run?", "Cancel the run", "Continue"),
             LineDialog("Export this run.", "run.html", str),
         ):
             await app.push_screen(dialog)

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from advisor.tui import text
 from advisor.tui.dialogs import LineDialog, delete_dialog
-from advisor.tui.screens.runs import MOST_RUNS, RunsScreen, StoredItem, format_age
+from advisor.tui.screens.runs import MOST_RUNS, RunsScreen, format_age
 from advisor.tui.table import Column, SelectableTable, Table
 from advisor.tui.widgets import bind
 
@@ -76,24 +76,17 @@ a run, d deletes it; p3-advisor note and delete do the same."""
     def draw(self) -> None:
         if self.items is None or not self.is_attached:
             return
-        now = self.app.context.now()
-        self.query_one(Table).fill(
-            COLUMNS,
-            {
-                item.entry.run_id: {
-                    "mark": self._mark_of(item),
-                    **self.cells_of(item, now),
-                }
-                for item in self.items[:MOST_RUNS]
-            },
-        )
+        now, marks = self.app.context.now(), dict(zip(self._marked, "AB", strict=False))
+        rows = {
+            item.entry.run_id: {
+                "mark": marks.get(item.entry.run_id, ""),
+                **self.cells_of(item, now),
+            }
+            for item in self.items[:MOST_RUNS]
+        }
+        self.query_one(Table).fill(COLUMNS, rows)
         self.query_one("#empty", Static).update("" if self.items else EMPTY_MESSAGE)
         self.on_data_table_row_highlighted()
-
-    def _mark_of(self, item: StoredItem) -> str:
-        return (
-            "AB"[self._marked.index(item.entry.run_id)] if item.entry.run_id in self._marked else ""
-        )
 
     def on_data_table_row_highlighted(self) -> None:
         """Show the id, the age and the note of the row under the cursor."""

@@ -24,7 +24,7 @@ from advisor.report.answer import has_unfit_problem, headline
 from advisor.text_format import format_interval, format_milliseconds, format_number, format_share
 from advisor.tui import text
 from advisor.tui.answer import describe_question
-from advisor.tui.dialogs import skip_dialog
+from advisor.tui.dialogs import yes_or_no
 from advisor.tui.progress import (
     STYLES,
     ProcessRow,
@@ -236,7 +236,8 @@ measurements."""
         if refusal := session.why_not_skipped(arm):
             self.notify(refusal)
         else:
-            self.app.confirm(skip_dialog(arm), skip)
+            question = f"Skip {text.printable(arm, 60)}?  This run does not measure it any further."
+            self.app.confirm(yes_or_no(question, "Skip it", "Continue", keys="y,s"), skip)
 
     def action_log(self) -> None:
         self.toggle_class("-log")
