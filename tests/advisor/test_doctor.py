@@ -168,25 +168,16 @@ def test_version_1_has_a_tree_for_each_controller(
     assert groups.throttled_seconds() == 0.25
 
 
-def test_groups_without_limits(tmp_path: pathlib.Path) -> None:
+def test_without_limits_or_without_groups_nothing_is_known(tmp_path: pathlib.Path) -> None:
     files = {"cpu.max": "max 100000\n", "memory.max": "max\n", "cpu.stat": "usage_usec 5\n"}
-    groups = make(tmp_path, "0::/\n", {"": ("/", "cgroup2 cgroup2 rw")}, files)
-    assert (
-        groups.cpu_limit(),
-        groups.memory_limit_bytes(),
-        groups.free_memory_bytes(),
-        groups.throttled_seconds(),
-    ) == (None,) * 4
-
-
-def test_a_system_without_cgroups(tmp_path: pathlib.Path) -> None:
-    groups = Cgroups(tmp_path)
-    assert (
-        groups.cpu_limit(),
-        groups.memory_limit_bytes(),
-        groups.free_memory_bytes(),
-        groups.throttled_seconds(),
-    ) == (None,) * 4
+    unlimited = make(tmp_path, "0::/\n", {"": ("/", "cgroup2 cgroup2 rw")}, files)
+    for groups in (unlimited, Cgroups(tmp_path / "without")):
+        assert (
+            groups.cpu_limit(),
+            groups.memory_limit_bytes(),
+            groups.free_memory_bytes(),
+            groups.throttled_seconds(),
+        ) == (None,) * 4
 
 
 def test_a_file_and_its_directory_are_made(tmp_path: pathlib.Path) -> None:

@@ -25,10 +25,9 @@ H100 = builders.gpu(compute_capability="9.0")
 ON_GPU: dict[str, Any] = {"device": "cuda", "gpu": H100.uuid}
 
 
-def plan(*workflows: Workflow, **asked: Any) -> Plan:
-    return planning.plan(
-        builders.question(**asked), builders.machine(), builders.catalogue(*workflows)
-    )
+def plan(*workflows: Workflow, machine: Machine | None = None, **asked: Any) -> Plan:
+    here, known = machine or builders.machine(), builders.catalogue(*workflows)
+    return planning.plan(builders.question(**asked), here, known)
 
 
 def refuse(*workflows: Workflow, **changes: Any) -> None:
@@ -64,9 +63,7 @@ def test_the_fix_names_the_environment_of_the_device() -> None:
 
 def test_a_workflow_runs_in_its_environment() -> None:
     machine = builders.machine_with_environment("apart")
-    made = planning.plan(
-        builders.question(), machine, builders.catalogue(builders.workflow(environment=OWN))
-    )
+    made = plan(builders.workflow(environment=OWN), machine=machine)
     assert [arm.python for arm in made.arms] == ["", "", "/env/bin/python"]
 
 
@@ -74,9 +71,7 @@ def test_an_interpreter_with_all_packages_needs_no_environment() -> None:
     by_hand = builders.interpreter(packages={"torch": "2.12.0", "rare-stack": "2.1"})
     machine = msgspec.structs.replace(builders.machine_with_environment("apart"), software=by_hand)
     for here in (builders.machine(software=by_hand), machine):
-        made = planning.plan(
-            builders.question(), here, builders.catalogue(builders.workflow(environment=OWN))
-        )
+        made = plan(builders.workflow(environment=OWN), machine=here)
         assert [arm.python for arm in made.arms] == ["", "", ""]
 
 
@@ -147,7 +142,7 @@ def test_an_onnx_file_without_a_workflow_is_an_error(named: tuple[str, ...], ste
 def test_a_baseline_that_cannot_run_is_an_error() -> None:
     bare = builders.machine(software=builders.interpreter(packages={}))
     with pytest.raises(NoStackError) as problem:
-        planning.plan(builders.question(), bare, builders.catalogue(builders.workflow()))
+        plan(builders.workflow(), machine=bare)
     assert "torch" in problem.value.what
     assert "pip install" in problem.value.next_step
 
@@ -165,9 +160,7 @@ def test_an_arm_for_another_device_is_excluded() -> None:
     assert [arm.id for arm in plan(graphs).arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
     with pytest.raises(NoStackError, match=r"graphs/cuda-graph does not support cpu"):
         refuse(graphs, workflows=("graphs/cuda-graph",))
-    on_gpu = planning.plan(
-        builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(graphs)
-    )
+    on_gpu = plan(graphs, machine=builders.gpu_machine(H100), **ON_GPU)
     assert "graphs/cuda-graph" in [arm.id for arm in on_gpu.arms]
 
 
@@ -199,9 +192,7 @@ def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
         for names in ((), ("slow",), ("slow/dynamic",))
     }
     assert chosen == {(): ["slow"], ("slow",): ["slow"], ("slow/dynamic",): ["slow/dynamic"]}
-    on_gpu = planning.plan(
-        builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(slow)
-    )
+    on_gpu = plan(slow, machine=builders.gpu_machine(H100), **ON_GPU)
     assert "slow/dynamic" in [arm.id for arm in on_gpu.arms]
 
 
@@ -220,13 +211,9 @@ def test_what_cannot_run_is_refused_only_where_nothing_else_is_named() -> None:
     with pytest.raises(NoStackError, match="other"):
         refuse(other, workflows=("other",))
     refuse(other, here, workflows=("other", "here"))
-    both = builders.catalogue(other, here)
     for names in (("other", "here"), (BASELINE,), ()):
-        question = builders.question(workflows=names)
-        excluded = {
-            each.workflow: each.status
-            for each in planning.plan(question, builders.machine(), both).excluded
-        }
+        made = plan(other, here, workflows=names)
+        excluded = {each.workflow: each.status for each in made.excluded}
         assert excluded["other"] == "unsupported"
 
 
@@ -274,10 +261,8 @@ RUNTIME = builders.workflow(
     ],
 )
 def test_a_fallback_is_planned_only_by_its_name(named: tuple[str, ...], arms: set[str]) -> None:
-    plan = planning.plan(
-        builders.question(workflows=named), builders.machine(), builders.catalogue(RUNTIME)
-    )
-    assert {arm.id for arm in plan.arms} - {BASELINE, f"{BASELINE}#duplicate"} == arms
+    made = plan(RUNTIME, workflows=named)
+    assert {arm.id for arm in made.arms} - {BASELINE, f"{BASELINE}#duplicate"} == arms
 
 
 @pytest.mark.parametrize(
@@ -371,12 +356,8 @@ WRITTEN = builders.workflow(
 )
 
 
-def plan_written(machine: Machine, **asked: Any) -> Plan:
-    return planning.plan(builders.question(**asked), machine, builders.catalogue(WRITTEN))
-
-
 def test_an_arm_has_the_interpreter_that_writes_its_checkpoint() -> None:
-    found = plan_written(builders.machine_with_environment("writer"), quantised=("int8",))
+    found = plan(WRITTEN, machine=builders.machine_with_environment("writer"), quantised=("int8",))
     quantisers = {arm.id: arm.quantiser for arm in found.arms}
     assert (quantisers["engine"], quantisers["engine/written"]) == ("", "/env/bin/python")
     assert found.excluded == ()
@@ -385,7 +366,7 @@ def test_an_arm_has_the_interpreter_that_writes_its_checkpoint() -> None:
 def test_the_interpreter_of_the_question_writes_it_if_it_has_the_packages() -> None:
     packages = {"torch": "2.13.0", "llmcompressor": "0.14.0.1"}
     software = builders.interpreter(packages=packages)
-    found = plan_written(builders.machine(software=software), quantised=("int8",))
+    found = plan(WRITTEN, machine=builders.machine(software=software), quantised=("int8",))
     assert {arm.quantiser for arm in found.arms} == {"", software.executable}
 
 
@@ -393,7 +374,7 @@ def test_the_interpreter_of_the_question_writes_it_if_it_has_the_packages() -> N
     "machine", [builders.machine(), builders.machine_with_environment("writer", "it is gone")]
 )
 def test_an_arm_without_it_is_not_installed_and_the_others_are_measured(machine: Machine) -> None:
-    found = plan_written(machine, quantised=("int8",))
+    found = plan(WRITTEN, machine=machine, quantised=("int8",))
     assert "engine" in {arm.id for arm in found.arms}
     (excluded,) = found.excluded
     assert (excluded.workflow, excluded.status) == ("engine/written", "not-installed")
@@ -401,5 +382,5 @@ def test_an_arm_without_it_is_not_installed_and_the_others_are_measured(machine:
 
 
 def test_the_environment_is_not_missed_where_no_arm_needs_it() -> None:
-    assert plan_written(builders.machine()).excluded == ()
-    assert plan_written(builders.machine(), quantised=("int4",)).excluded == ()
+    assert plan(WRITTEN).excluded == ()
+    assert plan(WRITTEN, machine=builders.machine(), quantised=("int4",)).excluded == ()
