@@ -53,16 +53,6 @@ class LongText:
 FIGURES = ("divergence", "same_top", "loss")
 
 
-def count_sets(request: Request) -> int:
-    """Return how many sets of the largest batch have the wanted number of tokens."""
-    return -(-request.long_text["tokens"] // (set_rows(request) * request.output_tokens))
-
-
-def set_rows(request: Request) -> int:
-    """Return the rows of a set: the largest batch size."""
-    return max(request.batch_sizes)
-
-
 def make_long_text(
     source: str,
     sequences: Any,
@@ -72,11 +62,11 @@ def make_long_text(
 ) -> LongText:
     """Return the text with the log probabilities of the reference and the losses of eager PyTorch.
 
-    `sequences` is `(count, input + output tokens) int64`, of which whole sets are used. `exact`
-    and `eager` return the log probabilities of the next token at the last `output_tokens` positions
-    of sequences: `(rows, output tokens, vocabulary) float32`.
+    `sequences` is `(count, input + output tokens) int64`, of which whole sets of the largest batch
+    are used. `exact` and `eager` return the log probabilities of the next token at the last
+    `output_tokens` positions of sequences: `(rows, output tokens, vocabulary) float32`.
     """
-    rows = set_rows(request)
+    rows = max(request.batch_sizes)
     sets = len(sequences) // rows
     by_set = sequences[: sets * rows].reshape(sets, rows, -1)
     prompts, tokens = np.split(by_set, [request.input_tokens], axis=-1)

@@ -196,13 +196,6 @@ def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any
     return {**limits, "calls": calls, "most_calls": calls, "most_seconds": seconds}
 
 
-def check_engagement(cell: ProgramCell, job: Job) -> None:
-    engagement = cell.workflow.engagement(cell.program, cell.device_inputs[0])
-    job.channel.send(engagement)
-    if engagement.share < job.request.minimum_engaged_share:
-        raise FailureError(Failure("not-engaged", "correctness", engagement.proof))
-
-
 def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
     """Warm up one cell and return the size of its blocks.
 

@@ -18,17 +18,16 @@ from probes.runtime import process, reference, sandbox
 from probes.runtime.cells import (
     Job,
     build_cells,
-    check_engagement,
     create_model,
     load_subject,
     report_losses,
     warm_up_cell,
 )
 from probes.runtime.channel import Channel
-from probes.runtime.failures import attempt, classify, try_optional
+from probes.runtime.failures import FailureError, attempt, classify, try_optional
 from probes.runtime.service import Service
 from probes.wire import events
-from probes.wire.outcome import Outcome
+from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
 
@@ -113,7 +112,11 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     bytes_before = count_bytes(scratch)
     cells = build_cells(job)
     channel.send(events.Caches(bytes_before, count_bytes(scratch)))
-    check_engagement(cells[request.shapes[-1]], job)
+    last = cells[request.shapes[-1]]
+    engagement = workflow.engagement(last.program, last.device_inputs[0])
+    channel.send(engagement)
+    if engagement.share < request.minimum_engaged_share:
+        raise FailureError(Failure("not-engaged", "correctness", engagement.proof))
     facts = try_optional(lambda: recipe_facts(job, cells))
     if facts is not None:
         channel.send(facts)

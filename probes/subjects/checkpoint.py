@@ -73,17 +73,16 @@ class EngineSubject(Subject):
         #: The engine, once the first shape is built: one serves all shapes.
         self.engine: Any = None
 
-    def cache_bytes(self, request: Request) -> int:
-        """Return the size of the key-value cache at the end of a call with the largest batch."""
-        tokens = max(request.batch_sizes) * (request.input_tokens + request.output_tokens)
-        return tokens * (self.info.cache_bytes_per_token or 0)
-
     def engine_cache_bytes(self, request: Request) -> int:
-        """Return the size of the cache that the engine gets: more than `cache_bytes`."""
+        """Return the size of the cache that the engine gets.
+
+        It has more room than a call with the largest batch needs at its end.
+        """
         memory = request.engine_memory
-        needed = math.ceil(self.cache_bytes(request) * memory["cache_factor"])
+        tokens = max(request.batch_sizes) * (request.input_tokens + request.output_tokens)
+        used = tokens * (self.info.cache_bytes_per_token or 0)
         least = math.ceil(memory["least_cache_gib"] * GIBIBYTE) if request.device == "cuda" else 0
-        return max(needed, least)
+        return max(math.ceil(used * memory["cache_factor"]), least)
 
     def engine_memory_share(self, request: Request, available_bytes: int) -> float:
         """Return the share of `available_bytes` of GPU memory that the engine gets."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import pathlib
 from typing import Any
 
@@ -26,7 +27,9 @@ def write_long_text(subject: Any, request: Request) -> None:
     `subject` is a `CausalLm`.
     """
     length = request.input_tokens + request.output_tokens
-    count = long_text.count_sets(request) * long_text.set_rows(request)
+    # Whole sets of the largest batch that have the wanted number of tokens.
+    rows = max(request.batch_sizes)
+    count = math.ceil(request.long_text["tokens"] / (rows * request.output_tokens)) * rows
     data = request.long_text["data"]
     sequences = (
         read_sequences(data, length, count, request)
@@ -107,7 +110,7 @@ def read_sequences(file: str, length: int, count: int, request: Request) -> Any:
             text = entry.get("prompt", "") + entry.get("continuation", "")
             stream += tokenizer(text)["input_ids"]
     windows = min(len(stream) // length, count)
-    if windows < long_text.set_rows(request):
+    if windows < max(request.batch_sizes):
         reason = f"{file!r} has {len(stream)} tokens, fewer than one batch needs"
         raise ModelError(reason, f"add texts until there are {length * count} tokens")
     return np.array(stream[: windows * length], dtype=np.int64).reshape(windows, length)

@@ -36,8 +36,7 @@ def tables() -> tuple[Any, Any]:
 
 def make_text(table: Any, eager: Any) -> long_text.LongText:
     asked = request()
-    count = long_text.count_sets(asked) * long_text.set_rows(asked)
-    shape = (count, PROMPT + NEW)
+    shape = (SETS * ROWS, PROMPT + NEW)
     sequences = np.random.default_rng(1).integers(0, VOCABULARY, size=shape)
 
     def scores(found: Any) -> Any:
