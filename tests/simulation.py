@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
+import pathlib
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -33,6 +35,7 @@ from advisor.domain.run_state import Header, RunState
 from advisor.execute import racing, repetitions
 from advisor.execute.execution import has_answer
 from advisor.execute.run_in_progress import Recorder, RunInProgress
+from advisor.store.store import Store
 from probes.wire.events import BlockTimed, Ready
 from probes.wire.outcome import Outcome
 from probes.wire.shape import Shape
@@ -260,6 +263,7 @@ def progress_of(
         session=session,  # type: ignore[arg-type]
         recorder=recorder,
         header=builders.header(question=question),
+        store=Store(pathlib.Path(os.devnull)),
         clock=session.machine.clock,
         seconds=math.inf,
         races_end=math.inf,

@@ -168,6 +168,7 @@ def list_arms(workflow: Workflow, device: Literal["cpu", "cuda"], python: str = 
             builds_alone=device in workflow.builds_alone_on,
             weights=workflow.arm_weights.get(option),
             artefact=workflow.arm_artefact.get(option, ""),
+            called_for=workflow.arms_after.get(option),
             eager_fallback=bool(workflow.eager_fallback and workflow.eager_fallback.value),
             dtypes=workflow.arm_dtypes.get(option, workflow.dtypes),
             extras=extras,
@@ -198,7 +199,7 @@ def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | N
 def is_on_request(workflow: Workflow, arm: Arm, question: Question) -> bool:
     """Return whether the arm is measured only if it is named, or if a run finds a need for it."""
     is_slow = question.device in workflow.arm_on_request.get(arm.option, ())
-    return is_slow or arm.option in workflow.arms_after
+    return is_slow or arm.called_for is not None
 
 
 def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:

@@ -62,6 +62,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     weights: WeightFormat | None = None
     #: What it shares with other arms of its workflow that run the same build; empty for nothing.
     artefact: str = ""
+    #: What was found of the model that calls for it; null for arms of every model.
+    called_for: str | None = None
     #: Whether PyTorch's eager code may run instead of the compiled one.
     eager_fallback: bool
     #: Precisions that it supports; empty if none has to be refused.

@@ -36,7 +36,8 @@ LEAST_SECONDS = 5.0
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
     """Return the arms in build order: among equals, those that promise most for their seconds.
 
-    Of each workflow that has not raced, one arm precedes those of workflows that have a figure.
+    Of each workflow that has not raced, one arm precedes those of workflows that have a figure: one
+    that the model calls for, if there is any.
     The duplicate precedes all others, because every race needs it, and arms of an open race precede
     those that wait for memory. Arms that must be built alone follow the others. Arms whose builds
     are expected to exceed their limit come last: they cannot change the answer.
@@ -47,7 +48,7 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     raced = raced_arms(state)
     known = {arm.workflow for arm in state.plan.arms if arm.id in raced}
     first: dict[str, str] = {}
-    for each in sorted(arms, key=_promise):
+    for each in sorted(arms, key=_rank):
         first[each.workflow] = each.id
 
     def sort_key(arm: Arm) -> tuple[bool, bool, bool, bool, bool, bool, float]:
@@ -64,6 +65,11 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
         )
 
     return sorted(arms, key=sort_key)
+
+
+def _rank(arm: Arm) -> tuple[bool, float]:
+    """Return by what the arms of one workflow are ordered, the largest first."""
+    return arm.called_for is not None, _promise(arm)
 
 
 def _promise(arm: Arm) -> float:
@@ -84,14 +90,14 @@ def waits_for_sibling(arm: Arm, ahead: Sequence[Arm], progress: RunInProgress) -
     The other arm is `ahead` in the order and promises as much. A quick build that may gain does not
     wait.
     """
-    promise, seconds = _promise(arm), arm.expected_build_seconds
+    seconds = arm.expected_build_seconds
     early_seconds = progress.header.catalogue.presets.builds.early_seconds
     is_quick = seconds is not None and seconds <= early_seconds
     return (
-        not (is_quick and promise > 0)
+        not (is_quick and _promise(arm) > 0)
         and arm.id not in controls(progress.state)
         and builds_contenders_only(progress.question)
-        and any(each.workflow == arm.workflow and _promise(each) >= promise for each in ahead)
+        and any(each.workflow == arm.workflow and _rank(each) >= _rank(arm) for each in ahead)
     )
 
 

@@ -49,18 +49,15 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[L
     As many arms are built as fit in memory. Raise `ModelRefusedError` or `NothingViableError` if
     the reference or the baseline fails.
     """
-    session, recorder = progress.session, progress.recorder
-    needed = remaining.needed_arms(recorder.state, progress.question)
-    arms = [arm for arm in needed if arm.id not in builds.running]
+    session, recorder, at_once = progress.session, progress.recorder, progress.builds_at_once
+    arms, early = _arms_to_build(progress, builds)
     if not arms and not builds.running:
         return
-    at_once, early = progress.builds_at_once, arms
-    if not recorder.state.groups:
-        seconds = progress.header.catalogue.presets.builds.early_seconds
-        early = early_arms(arms, seconds, recorder.state.plan.baseline, at_once)
-        early = without_waiting(early, progress)
     if not builds.running:
         yield from _prepare(progress, _arms_to_import(progress, arms, early))
+        # The model is loaded now, and may call for more.
+        yield from recorder.record_each(remaining.arms_to_add(progress))
+        arms, early = _arms_to_build(progress, builds)
     unbuilt = [
         arm
         for arm in arms
@@ -80,6 +77,19 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[L
         yield from _build_in_turn(progress, [arm for arm in unbuilt if arm in early])
     else:
         yield from _build_side_by_side(progress, builds, unbuilt, early)
+
+
+def _arms_to_build(
+    progress: RunInProgress, builds: SideBySideBuilds
+) -> tuple[list[Arm], list[Arm]]:
+    """Return the arms that are needed and whose builds do not run, and which of them race first."""
+    needed = remaining.needed_arms(progress.state, progress.question)
+    arms = [arm for arm in needed if arm.id not in builds.running]
+    if progress.state.groups:
+        return arms, arms
+    seconds = progress.header.catalogue.presets.builds.early_seconds
+    early = early_arms(arms, seconds, progress.state.plan.baseline, progress.builds_at_once)
+    return arms, without_waiting(early, progress)
 
 
 def _arms_to_import(

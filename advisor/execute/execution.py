@@ -158,6 +158,7 @@ def _execute_steps(
             session=session,
             recorder=recorder,
             header=header,
+            store=context.store,
             clock=context.clock,
             seconds=seconds,
             races_end=start + seconds * question.budget.race_share,
@@ -167,7 +168,7 @@ def _execute_steps(
             to_skip=to_skip,
         )
         if not is_further:
-            yield from _race_and_measure_further(progress, context.store)
+            yield from _race_and_measure_further(progress)
             yield from recorder.record_each(session.stop())
         yield from repetitions.repeat_leaders(progress, is_further=is_further)
     if question.cold_start:
@@ -175,7 +176,7 @@ def _execute_steps(
     yield recorder.record(Finished())
 
 
-def _race_and_measure_further(progress: RunInProgress, store: Store) -> Iterator[LoggedEvent]:
+def _race_and_measure_further(progress: RunInProgress) -> Iterator[LoggedEvent]:
     """Race every arm and measure the raced workers further.
 
     Arms for which the run finds a need race too.
@@ -184,18 +185,16 @@ def _race_and_measure_further(progress: RunInProgress, store: Store) -> Iterator
     repeated = repetitions.likely_arms(arms) if progress.question.budget.repeats else ()
     builds = SideBySideBuilds(progress.session, min(progress.builds_at_once, len(arms)), repeated)
     while True:
-        yield from _race_groups(progress, builds, store)
+        yield from _race_groups(progress, builds)
         yield from progress.recorder.record_each(progress.session.finish_reference())
         yield from post_race.measure_further(progress)
-        added = remaining.arms_to_add(progress.state, progress.header, store)
+        added = remaining.arms_to_add(progress)
         if race_pause.is_over(progress) or not added:
             return
         yield from progress.recorder.record_each(added)
 
 
-def _race_groups(
-    progress: RunInProgress, builds: SideBySideBuilds, store: Store
-) -> Iterator[LoggedEvent]:
+def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
     """Build and race until every arm has raced, no further arm fits, or the time is over.
 
     An arm races as soon as it is built; the builds of others are suspended meanwhile.
@@ -208,7 +207,7 @@ def _race_groups(
         if race_pause.is_over(progress):
             yield from building.end_builds(progress, builds)
         else:
-            added = remaining.arms_to_add(recorder.state, header, store)
+            added = remaining.arms_to_add(progress)
             yield from recorder.record_each(added)
         yield from racing.race_shapes(progress, functools.partial(has_answer, header))
         waiting = remaining.waiting_arms(recorder.state, question)

@@ -12,10 +12,10 @@ from advisor.decide.rounds import controls, failed_arms, raced_arms
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import ArmsAdded
-from advisor.domain.run_state import Header, RunState
+from advisor.domain.run_state import RunState
 from advisor.domain.workflow import Workflow
 from advisor.execute import build_limits
-from advisor.store.store import Store
+from advisor.execute.run_in_progress import RunInProgress
 
 #: A vision transformer has one layer that convolves images, which cuts them into patches.
 LEAST_CONVOLUTIONS = 2
@@ -99,8 +99,9 @@ def oom_beside_others(state: RunState) -> set[str]:
     }
 
 
-def arms_to_add(state: RunState, header: Header, store: Store) -> list[ArmsAdded]:
+def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:
     """Return the further arms that what was found calls for, with the reason."""
+    state, header = progress.state, progress.header
     planned = {arm.workflow: arm for arm in state.plan.arms}
     known = {arm.id for arm in state.plan.arms}
     found = []
@@ -111,13 +112,13 @@ def arms_to_add(state: RunState, header: Header, store: Store) -> list[ArmsAdded
             arms = [
                 msgspec.structs.replace(arm, python=planned[workflow.id].python)
                 for arm in list_arms(workflow, header.question.device)
-                if workflow.arms_after.get(arm.option) == finding
+                if arm.called_for == finding
                 and arm.id not in known
                 and is_chosen(arm, header.question.workflows)
                 and unsupported_use(workflow, arm, header.question) is None
             ]
             if arms:
-                added = build_limits.with_expected_builds(arms, header, store)
+                added = build_limits.with_expected_builds(arms, header, progress.store)
                 found.append(ArmsAdded(added=added, because=because))
     return found
 

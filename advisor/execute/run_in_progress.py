@@ -11,6 +11,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.probing.session import WorkerSession
+from advisor.store.store import Store
 
 
 class Recorder:
@@ -55,6 +56,8 @@ class RunInProgress:
     session: WorkerSession
     recorder: Recorder
     header: Header
+    #: Earlier runs.
+    store: Store
     #: Seconds from an arbitrary origin.
     clock: Callable[[], float]
     #: Seconds of the run, and when the last build and race end, and the run, by `clock`; infinite

@@ -179,6 +179,21 @@ def test_a_variant_waits_for_the_race_of_an_arm_of_its_workflow(
         assert [chosen(queue, 0) for _ in range(2)] == ["compile/slow", None]
 
 
+@pytest.mark.parametrize("called_for", [None, "convolutions"])
+def test_an_arm_that_the_model_calls_for_precedes_its_siblings(called_for: str | None) -> None:
+    arms = [
+        msgspec.structs.replace(expecting("compile", 20.0), largest_speedup=2.0),
+        msgspec.structs.replace(
+            expecting("compile/images", 30.0), largest_speedup=1.5, called_for=called_for
+        ),
+    ]
+    budget = msgspec.structs.replace(builders.question().budget, contenders_only=True)
+    queue = queue_of([], 4, starts_at_once=True, session=BusySession(), budget=budget)
+    queue.waiting = build_queue.order_builds(arms, queue.progress.state, queue.progress.question)
+    first = "compile/images" if called_for else "compile"
+    assert [chosen(queue, 0) for _ in arms] == [first, None]
+
+
 def test_one_arm_of_each_workflow_precedes_the_variants_of_others() -> None:
     promising = [
         msgspec.structs.replace(expecting(name, 10.0), largest_speedup=speedup)

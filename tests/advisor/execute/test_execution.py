@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 from collections.abc import Sequence
 
 import builders
@@ -188,11 +189,12 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
     loaded = dataclasses.replace(builders.known(process.opened), convolutions=layers)
     reference = msgspec.structs.replace(process, opened=loaded)
     state = builders.run_state({"images": process, REFERENCE: reference})
-    found = remaining.arms_to_add(state, header, Store(tmp_path))
+    progress = types.SimpleNamespace(state=state, header=header, store=Store(tmp_path))
+    found = remaining.arms_to_add(progress)  # type: ignore[arg-type]
     arms = [arm for each in found for arm in each.added]
     assert [arm.id for arm in arms] == added
     assert [arm.expected_build_seconds for arm in arms] == [7.0] * len(added)
     plan = state.plan
     plan = msgspec.structs.replace(plan, arms=(*plan.arms, *arms))
-    again = msgspec.structs.replace(state, plan=plan)
-    assert remaining.arms_to_add(again, header, Store(tmp_path)) == []
+    progress.state = msgspec.structs.replace(state, plan=plan)
+    assert remaining.arms_to_add(progress) == []  # type: ignore[arg-type]
