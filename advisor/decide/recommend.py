@@ -69,7 +69,9 @@ def recommend(
         needed=found.needed_repetitions,
     )
     if found.word == "OPEN" and is_unfit:
-        raise machine_unfit(results, next_budget, RankedArm(winner, measurements[winner.arm]))
+        fastest = max(viable, key=lambda arm: (arm.speedup, -arm.rank))
+        leaders = (RankedArm(arm, measurements[arm.arm]) for arm in (winner, fastest))
+        raise machine_unfit(results, next_budget, *leaders)
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup

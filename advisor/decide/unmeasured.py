@@ -23,7 +23,7 @@ from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.errors import MachineUnfitError, NothingViableError
-from advisor.text_format import format_number, format_share
+from advisor.text_format import format_number, format_share, join_names
 from probes.wire.outcome import Failure, SkipCause
 
 #: A range whose bounds differ by a larger factor says nothing.
@@ -285,9 +285,12 @@ def _nearest(
     return f"{constraint.criterion} {constraint.write_measured(known[arm])} ({arm})"
 
 
-def machine_unfit(results: Results, budget: Budget | None, leader: RankedArm) -> MachineUnfitError:
+def machine_unfit(
+    results: Results, budget: Budget | None, leader: RankedArm, fastest: RankedArm
+) -> MachineUnfitError:
     """Return the error of a run that is open because the machine was not fit to measure on.
 
+    It names the arm that leads by score, and the fastest one, with what is known of their speed.
     `budget` is that of a further run, None where no budget makes more repetitions.
     """
     reason = trust.find_unfitness(results)[0]
@@ -297,12 +300,21 @@ def machine_unfit(results: Results, budget: Budget | None, leader: RankedArm) ->
         if trust.is_busy(results)
         else f"measure {longer}on a machine whose processors nothing else uses"
     )
-    known, own = "", leader.speedup
-    is_baseline = leader.arm == results.baseline
-    if not is_baseline and own.low and own.high and own.high <= WIDEST_RANGE * own.low:
-        between = f"{format_number(own.low, digits=2)}x and {format_number(own.high, digits=2)}x"
-        known = f"; so far {leader.scored.title} leads, between {between} as fast as eager PyTorch"
-    return MachineUnfitError(f"{reason}, so the measured speeds do not decide{known}", next_step)
+    places = {"leads by score": leader, "is the fastest": fastest}
+    if leader.arm == fastest.arm:
+        places = {"leads by score and speed": leader}
+    known = [_name_leader(arm, place, results.baseline) for place, arm in places.items()]
+    so_far = f"; so far {join_names([each for each in known if each])}" if any(known) else ""
+    return MachineUnfitError(f"{reason}, so the measured speeds do not decide{so_far}", next_step)
+
+
+def _name_leader(arm: RankedArm, place: str, baseline: str) -> str:
+    """Return in what an arm leads; empty where its speed is not known, and for the baseline."""
+    low, high = arm.speedup.low, arm.speedup.high
+    if arm.arm == baseline or not low or not high or high > WIDEST_RANGE * low:
+        return ""
+    between = f"{format_number(low, digits=2)}x and {format_number(high, digits=2)}x"
+    return f"{arm.scored.title} {place} (speed-up between {between})"
 
 
 def arms_to_retry(answer: Answer) -> tuple[str, ...]:
