@@ -60,13 +60,8 @@ def _find_limit(workflow: Workflow, question: Question, gpu: Gpu | None) -> str 
         )
     if question.further_gpus and workflow.tensor_parallel is None:
         return "it cannot split a model over several GPUs"
-    return _find_gpu_limit(workflow, gpu) if gpu else None
-
-
-def _find_gpu_limit(workflow: Workflow, gpu: Gpu) -> str | None:
-    """Return which compute capability the workflow needs; None if the GPU has it."""
     lowest = workflow.min_compute_capability
-    if lowest and Version(gpu.compute_capability) < Version(lowest):
+    if gpu and lowest and Version(gpu.compute_capability) < Version(lowest):
         return f"it needs compute capability {lowest}; the {gpu.name} has {gpu.compute_capability}"
     return None
 

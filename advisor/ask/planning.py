@@ -72,7 +72,9 @@ def _choose_arms(
         return [], [Excluded(workflow.id, "excluded", "not named in --workflows")]
     with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
     if not with_weights:
-        return [], [_quantised_only(workflow, requested)]
+        formats = ",".join(sorted({arm.weights for arm in requested if arm.weights}))
+        reason = f"{requested[0].id} has quantised weights, for which the question did not ask"
+        return [], [Excluded(workflow.id, "excluded", reason, f"add --quantised {formats}")]
     usable = [arm for arm in with_weights if unsupported_use(workflow, arm, question) is None]
     if not usable:
         use = unsupported_use(workflow, with_weights[0], question)
@@ -110,13 +112,6 @@ def refuse_without_rival(question: Question, plan: Plan) -> None:
         next((each.fix for each in reasons if each.fix), None)
         or "see p3-advisor workflows, and leave out --workflows to measure those that can run",
     )
-
-
-def _quantised_only(workflow: Workflow, arms: list[Arm]) -> Excluded:
-    """Return why none of the named arms is measured: all have quantised weights."""
-    formats = ",".join(sorted({arm.weights for arm in arms if arm.weights}))
-    reason = f"{arms[0].id} has quantised weights, for which the question did not ask"
-    return Excluded(workflow.id, "excluded", reason, f"add --quantised {formats}")
 
 
 def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:

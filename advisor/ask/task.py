@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -263,7 +263,10 @@ def _check_several(model: Model, task: Task, outputs: Sequence[int]) -> None:
 
 def _parse_mix(text: str, pairs: Sequence[Lengths]) -> list[float]:
     """Return the share of each pair; an input length shares its part among its output lengths."""
-    by_name = _names_of(pairs)
+    by_name: dict[str, list[Lengths]] = {}
+    for pair in pairs:
+        by_name.setdefault(f"{pair.input_tokens}", []).append(pair)
+    by_name |= {f"{pair.input_tokens}/{pair.output_tokens}": [pair] for pair in pairs}
     shares: dict[Lengths, float] = {}
     for part in text.split(","):
         name, _, number = (each.strip() for each in part.partition(":"))
@@ -278,14 +281,6 @@ def _parse_mix(text: str, pairs: Sequence[Lengths]) -> list[float]:
     if not any(shares.values()):
         raise SizeError("the shares of --length-mix are all 0", MIX_EXAMPLE)
     return [shares.get(pair, 0.0) for pair in pairs]
-
-
-def _names_of(pairs: Sequence[Lengths]) -> Mapping[str, list[Lengths]]:
-    """Return the pairs by the names that a mix may use: `32` and `32/16`."""
-    names: dict[str, list[Lengths]] = {}
-    for pair in pairs:
-        names.setdefault(f"{pair.input_tokens}", []).append(pair)
-    return names | {f"{pair.input_tokens}/{pair.output_tokens}": [pair] for pair in pairs}
 
 
 def _parse_share(part: str, number: str) -> float:

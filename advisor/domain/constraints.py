@@ -143,12 +143,8 @@ def _worst(values: Iterable[float | None]) -> float | None:
     return max(known) if known and len(known) == len(found) else None
 
 
-def _worst_ttft(one: Measurement) -> float | None:
-    return _worst(cell.generation.ttft_seconds if cell.generation else None for cell in one.cells)
-
-
-def _worst_itl(one: Measurement) -> float | None:
-    return _worst(cell.generation.itl_seconds if cell.generation else None for cell in one.cells)
+def _worst_of_text(name: str) -> Callable[[Measurement], float | None]:
+    return lambda one: _worst(getattr(cell.generation, name, None) for cell in one.cells)
 
 
 def _graph_breaks(one: Measurement) -> int:
@@ -191,8 +187,8 @@ FIGURES: Mapping[str, ArmFigure] = {
         head="MiB",
         terms=("memory",),
     ),
-    "ttft": ArmFigure(_worst_ttft, "seconds", "200ms", of_text=True),
-    "itl": ArmFigure(_worst_itl, "seconds", "20ms", of_text=True),
+    "ttft": ArmFigure(_worst_of_text("ttft_seconds"), "seconds", "200ms", of_text=True),
+    "itl": ArmFigure(_worst_of_text("itl_seconds"), "seconds", "20ms", of_text=True),
     CLASSIFIED: ArmFigure(
         lambda one: _worst(checked.accuracy.error for checked in one.correctness), "share", "1e-3"
     ),

@@ -65,7 +65,14 @@ def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
             return {"processes": {**state.processes, arm: _processes_after(state, event)}}
         case Resumed():
             return {
-                "processes": {arm: _mark_lost(each) for arm, each in state.processes.items()},
+                # The run stopped during those without an outcome.
+                "processes": {
+                    arm: tuple(
+                        msgspec.structs.replace(each, is_lost=each.outcome is None)
+                        for each in processes
+                    )
+                    for arm, processes in state.processes.items()
+                },
                 "finished": False,
                 "resumed_at": event.at,
                 "measured_on": state.measured_on + state.finished,
@@ -113,11 +120,6 @@ def _processes_after(state: RunState, event: LoggedEvent) -> tuple[ProcessState,
         process = msgspec.structs.replace(process, residents_at_oom=residents)
     processes[run_event.process] = process
     return tuple(processes)
-
-
-def _mark_lost(processes: tuple[ProcessState, ...]) -> tuple[ProcessState, ...]:
-    """Return the processes; the run stopped during those without an outcome."""
-    return tuple(msgspec.structs.replace(each, is_lost=each.outcome is None) for each in processes)
 
 
 def _plan_after(plan: Plan, run_event: Planned | ArmsAdded) -> Plan:

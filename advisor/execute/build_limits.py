@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -126,7 +127,7 @@ def _figure_of(
 def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:
     """Return the median seconds of the cold builds in comparable stored runs, by arm."""
     seconds: dict[str, list[float]] = defaultdict(list)
-    for state in _comparable_states(header, store):
+    for state in itertools.islice(_comparable_states(header, store), MOST_RUNS):
         for arm, processes in state.processes.items():
             if processes and processes[0].ready:
                 seconds[arm].append(processes[0].build_seconds)
@@ -134,12 +135,8 @@ def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:
 
 
 def _comparable_states(header: Header, store: Store) -> Iterator[RunState]:
-    """Yield the states of the newest comparable runs; runs that cannot be read are skipped."""
-    found = 0
+    """Yield the states of comparable runs, newest first; runs that cannot be read are skipped."""
     for run, other in store.finished_runs(header.question.model.name):
-        if found == MOST_RUNS:
-            return
         if other.device == header.device and is_same_work(other.question, header.question):
             with contextlib.suppress(RunFileError):
                 yield run.state()
-                found += 1

@@ -189,11 +189,16 @@ def _repeat_in_groups(
     plan, repeated, first_round = recorder.state.plan, recorder.state.repeats[number], 1
     waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
     starting = [plan.baseline, *waiting]
+    # They may be built at the same time if a race had them all in memory.
+    raced = [each.arms for groups in recorder.state.groups.values() for each in groups]
+    fit_at_once = len(repeated) <= progress.builds_at_once and any(
+        set(repeated) <= set(arms) for arms in raced
+    )
     while waiting:
         numbered = [(arm, next_process_number(recorder.state, arm.id)) for arm in starting]
         built = [arm for arm in repeated if arm not in cold]
         yield from recorder.record_each(session.start(numbered, repeat=number, built=built))
-        if _fit_at_once(progress, repeated):
+        if fit_at_once:
             side_by_side = [arm.id for arm in starting if arm.id not in cold]
             yield from recorder.record_each(session.prepare(side_by_side, progress.end))
         group, starting = [plan.baseline], [plan.baseline]
@@ -209,12 +214,6 @@ def _repeat_in_groups(
         if waiting:
             yield from recorder.record_each(session.stop({arm.id for arm in group}))
         first_round += REPEAT_ROUNDS
-
-
-def _fit_at_once(progress: RunInProgress, arms: Collection[str]) -> bool:
-    """Return whether the arms may be built at the same time: a race had them all in memory."""
-    raced = [group.arms for groups in progress.state.groups.values() for group in groups]
-    return len(arms) <= progress.builds_at_once and any(set(arms) <= set(each) for each in raced)
 
 
 def _visit_in_turn(

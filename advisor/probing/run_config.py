@@ -87,6 +87,8 @@ class RunConfig:
         calls the same input again to see whether its outputs vary.
         """
         question, catalogue = self.question, self.catalogue
+        engine = catalogue.engine_memory.get(arm.workflow)
+        memory = msgspec.structs.asdict(engine) if engine else {}
         is_first = repeat == 0 and arm.duplicate_of is None
         # The texts of a server are generated like any other.
         task = protocol.GENERATE if question.task == "serve" else question.task
@@ -129,7 +131,7 @@ class RunConfig:
             load=self._load_limits(),
             devices_per_model=question.devices_per_model,
             supported_dtypes=list(arm.dtypes),
-            engine_memory=self._engine_memory(arm),
+            engine_memory={name: value for name, value in memory.items() if name != "source"},
         )
 
     def _load_limits(self) -> protocol.RequestLoad:
@@ -147,12 +149,6 @@ class RunConfig:
             "start_seconds": serving.start_seconds,
             "request_seconds": serving.request_seconds,
         }
-
-    def _engine_memory(self, arm: Arm) -> dict[str, float]:
-        """Return the memory that an engine gets, without its source; empty for no engine."""
-        memory = self.catalogue.engine_memory.get(arm.workflow)
-        values = msgspec.structs.asdict(memory) if memory else {}
-        return {name: value for name, value in values.items() if name != "source"}
 
     def _long_text(self) -> protocol.LongTextOptions:
         """Return how a trained language model's losses are measured; empty if they are not."""

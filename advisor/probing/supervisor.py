@@ -28,7 +28,7 @@ from advisor.probing.worker_failures import (
 from advisor.probing.worker_process import NEVER, Worker
 from advisor.system import report_unwritable
 from probes import protocol
-from probes.wire.events import Event
+from probes.wire.events import BlockTimed, Event
 from probes.wire.outcome import Failure, Outcome, Phase
 
 #: A worker that has written its response gets this long to exit by itself.
@@ -174,7 +174,10 @@ class Supervisor:
             outcome = worker.read_response()
             for event in worker.read_events():
                 worker.apply_event(event)
-                worker.compare_clock(event, self._monotonic())
+                if isinstance(event, BlockTimed):
+                    worker.clocks.add_visit(
+                        event.began, event.ended, worker.token_sent, self._monotonic()
+                    )
                 yield worker, event
         except DAMAGED as problem:
             reason = f"it wrote a message that cannot be read: {problem}"[:MAX_REASON_CHARS]
@@ -197,7 +200,7 @@ class Supervisor:
             if descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)
         os.close(worker.pidfd)
-        if worker.has_response:
+        if os.path.lexists(worker.directory / protocol.RESPONSE):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.popen.wait(EXIT_GRACE_SECONDS)
         kill_worker(worker.popen, worker.directory)

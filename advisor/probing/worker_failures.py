@@ -145,9 +145,10 @@ def failure_reason(log: pathlib.Path) -> str:
     message = _last_match(LAST_WORDS, lines)
     if message:
         return message[:MAX_REASON_CHARS]
-    frame = _crashed_frame(lines)
-    if frame:
-        return frame[-MAX_REASON_CHARS:]
+    crashes = [number for number, line in enumerate(lines) if line.startswith(CRASHED_THREAD)]
+    following = "".join(lines[crashes[-1] + 1 :][:1]) if crashes else ""
+    if FRAME.fullmatch(following):
+        return following[-MAX_REASON_CHARS:]
     message = _last_match([SIGNAL_LINE], lines) or _last_exception(lines)
     if message:
         return message[:MAX_REASON_CHARS]
@@ -162,12 +163,6 @@ def _last_match(patterns: Iterable[re.Pattern[str]], lines: Sequence[str]) -> st
         if found:
             return found[-1]
     return None
-
-
-def _crashed_frame(lines: Sequence[str]) -> str | None:
-    crashes = [number for number, line in enumerate(lines) if line.startswith(CRASHED_THREAD)]
-    following = lines[crashes[-1] + 1 :][:1] if crashes else ()
-    return next((line for line in following if FRAME.fullmatch(line)), None)
 
 
 def _last_exception(lines: Sequence[str]) -> str | None:

@@ -185,10 +185,6 @@ class Worker:
     def log(self) -> pathlib.Path:
         return self.directory / protocol.LOG
 
-    @property
-    def has_response(self) -> bool:
-        return os.path.lexists(self.directory / protocol.RESPONSE)
-
     def read_events(self) -> list[Event]:
         """Return the events that the worker has written since the last call.
 
@@ -326,11 +322,6 @@ class Worker:
                 self._start_step(self._steps[0])
             else:
                 self._allow(NEVER)  # the worker waits for a token
-
-    def compare_clock(self, event: Event, received: float) -> None:
-        """Compare the clock of a visit with ours, which reads `received` now."""
-        if isinstance(event, BlockTimed):
-            self.clocks.add_visit(event.began, event.ended, self.token_sent, received)
 
     @property
     def remaining_build_seconds(self) -> float:

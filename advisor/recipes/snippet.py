@@ -54,7 +54,8 @@ def compose_snippet(
     loaded_imports, loading = split_imports("\n".join(lines))
     text = "\n".join(lines)
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in text]
-    needed = sorted({*imports, *loaded_imports, *used}, key=import_order)
+    lines_of_imports = {*imports, *loaded_imports, *used}
+    needed = sorted(lines_of_imports, key=lambda line: (line.startswith("from "), line))
     if question.device == "cuda" and question.dtype in {"float32", "own"} and not is_engine:
         loading = [WITHOUT_TF32, *loading] if IMPORT_TORCH in needed else loading
     program = strip_blank([*loading, "", *steps])
@@ -173,10 +174,6 @@ def imported_packages(source: str) -> set[str]:
 
 def strip_blank(lines: Sequence[str]) -> list[str]:
     return "\n".join(lines).strip("\n").splitlines()
-
-
-def import_order(line: str) -> tuple[bool, str]:
-    return line.startswith("from "), line
 
 
 class StartScripts(NamedTuple):
