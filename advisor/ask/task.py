@@ -261,6 +261,13 @@ def _check_several(model: Model, task: Task, outputs: Sequence[int]) -> None:
         )
 
 
+def takes_tokens(model: Model) -> bool:
+    """Return whether the inputs are made with a number of tokens, as far as is known unopened."""
+    if isinstance(model, TransformersModel):
+        return model.config is None or "vocab_size" in model.config
+    return not isinstance(model, (FactoryModel, ExportedModel))
+
+
 def _parse_mix(text: str, pairs: Sequence[Lengths]) -> list[float]:
     """Return the share of each pair; an input length shares its part among its output lengths."""
     by_name: dict[str, list[Lengths]] = {}

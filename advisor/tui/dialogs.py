@@ -181,7 +181,7 @@ class LineDialog(Dialog[None]):
 GENERAL = """\
 ?  F1        this help              ctrl+p  all commands
 esc          up one level           q  ctrl+q  quit
-arrows hjkl  move                   tab     next widget
+arrows j k   move                   tab     next widget
 ctrl+g       the run in progress    H       the stored runs
 ctrl+z       suspend; fg returns, and a run continues meanwhile
 """

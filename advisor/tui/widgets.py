@@ -70,8 +70,8 @@ other two share the rest, so that the three always sum to 100 %. A mark shows th
 the recommendation changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("left,h,minus", "step(-5)"),
-        Binding("right,l,plus", "step(5)", "Change", key_display="\N{LEFT RIGHT ARROW}"),
+        bind("left,minus", "step(-5)"),
+        Binding("right,plus", "step(5)", "Change", key_display="\N{LEFT RIGHT ARROW}"),
         bind("shift+left", "step(-1)"),
         bind("shift+right", "step(1)"),
         bind("up,k", "app.focus_previous"),

@@ -26,6 +26,8 @@ from textual.widgets import Input, Static, TabbedContent
 from advisor.ask.devices import CPU
 from advisor.ask.task import FIRST_ITL
 from advisor.context import Context
+from advisor.domain.workflow import CitedFact
+from advisor.execute.drafts import DraftRun
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog, LineDialog, quit_dialog, yes_or_no
@@ -33,6 +35,7 @@ from advisor.tui.screens.results import DetailScreen, ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.steps.form import Choice
 from advisor.tui.steps.model import own_models
+from advisor.tui.steps.plan import plan_rows
 from advisor.tui.steps.target import CPU_NOTES
 from advisor.tui.widgets import WeightBar, Weights
 
@@ -72,7 +75,7 @@ async def test_a_missing_file_is_an_error_and_the_task_follows_the_model_until_o
         await wait_for(pilot, lambda: not setup.query_one("#error").has_class("-shown"))
         task = app.screen.query_one("#task", Choice)
         assert task.chosen == "forward"
-        name.value = "demo/q"
+        name.value = "demo/qwen2"
         await wait_for(pilot, lambda: task.chosen == "generate")
         name.value = ""
         await wait_for(pilot, lambda: task.chosen == "forward")
@@ -155,8 +158,9 @@ async def test_weights_always_sum_to_100_and_quantised_weights_have_a_class(
         before = bar.weight
         for _ in range(2):  # keys that arrive at once
             bar.action_step(5)
+        await pilot.press("h", "h", "l")
         await pilot.pause()
-        assert bar.weight == before + 10
+        assert bar.weight == before + 10, "letters change nothing"
         for keys in (
             ["right"] * 3,
             ["shift+left"],
@@ -267,11 +271,71 @@ async def test_a_run_is_asked_for_with_a_model_that_was_typed_a_moment_ago(
     )
     async with running_app(asking_app(tui_context)) as pilot:
         await go_to_step(pilot, 0)
-        for key in ("ctrl+u", "f", "i", "v", "e", "full_stop", "p", "y", "ctrl+r"):
+        for key in ("ctrl+u", "f", "i", "v", "e", "full_stop", "p", "y", "tab", "ctrl+r"):
             character = "." if key == "full_stop" else key if len(key) == 1 else None
             pilot.app.post_message(events.Key(key, character))
         await wait_for(pilot, lambda: started)
     assert started == ["five.py:net"]
+
+
+@async_test
+async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
+    context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text("def cnn(): ...\n")
+    app = asking_app(context, workflows="quick,alike")
+    async with running_app(app) as pilot:
+        setup = await go_to_step(pilot, 0)
+        assert "(module, example inputs)" in screen_text(pilot)
+        name = setup.query_one("#model", Input)
+        await pilot.press("ctrl+u", *"demo", "tab")
+        await go_to_step(pilot, 1)
+        setup.query_one("#batch_sizes", Input).value = "1,8"
+        await go_to_step(pilot, 3)
+        await wait_for_text(pilot, "[x] alike")
+        await pilot.press("down", "down", "space")
+        await wait_for_text(pilot, "[ ] alike")
+        setup.step.store_options()
+        assert app.run_options.batch_sizes == "1,8"
+        assert "alike" not in app.run_options.workflows
+        app.action_new_question()
+        await wait_for(pilot, lambda: setup.step_index == 0)
+        name.focus()
+        await pilot.press("ctrl+u", *"res", "enter")
+        await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
+        assert name.value == "res", "no suggestion replaces what is typed"
+        await pilot.press("tab")
+        await wait_for(pilot, lambda: name.value == "microsoft/resnet-50")
+        await go_to_step(pilot, 1)
+        assert not setup.query_one("#field-input_tokens").display, "an image has no tokens"
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: setup.step_index == 0)
+        name.focus()
+        await pilot.press("ctrl+u", *"net.py:c", "tab")
+        await go_to_step(pilot, 1)
+        assert app.run_options.model == "net.py:cnn"
+        assert setup.query_one("#batch_sizes", Input).value == ""
+        assert not setup.query_one("#field-input_tokens").display
+        assert app.run_options.workflows == "quick,alike"
+        await go_to_step(pilot, 3)
+        await wait_for_text(pilot, "[x] alike")
+
+
+def test_the_plan_has_the_lines_of_the_arm_and_the_present_kind_of_device_first() -> None:
+    made = builders.workflow("compiled", verified=("H100 2026-11", "H200 2026-11", "cpu 2026-11"))
+    lines = CitedFact(value=9, source="a test")
+    made = msgspec.structs.replace(made, arm_declared={"default": {"lines_changed": lines}})
+    for gpus, first in (((), "cpu"), ((builders.gpu(),), "H100")):
+        question = builders.question(gpu=next((gpu.uuid for gpu in gpus), None))
+        draft = DraftRun(
+            builders.catalogue(made),
+            builders.machine(gpus=gpus),
+            question,
+            builders.plan("compiled"),
+        )
+        note = plan_rows(draft, ())["compiled"]["note"]
+        assert note.startswith(f"9 lines changed; verified: {first} 2026-11, ")
 
 
 def test_files_are_completed_to_their_functions(

@@ -35,8 +35,8 @@ class Choice(Select[str], inherit_bindings=False):
 
     HELP = "Left and right choose a value, space lists all; up and down go to the next line."
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("left,h", "step(-1)"),
-        bind("right,l", "step(1)"),
+        bind("left", "step(-1)"),
+        bind("right", "step(1)"),
         bind("space", "show_overlay", tooltip="list all values"),
     ]
 
@@ -102,6 +102,7 @@ class Step(VerticalScroll, can_focus=False):
     """One question of the setup screen."""
 
     app: AdvisorApp
+    _asked_model: str | None = None
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("up,k", "app.focus_previous"),
         bind("down,j", "app.focus_next"),
@@ -124,6 +125,11 @@ class Step(VerticalScroll, can_focus=False):
     def change_options(self, **changes: Any) -> None:  # noqa: ANN401 - fields of RunOptions
         """Replace fields of the options."""
         self.app.run_options = msgspec.structs.replace(self.app.run_options, **changes)
+
+    def is_about_another_model(self) -> bool:
+        """Return whether the model has changed since the previous call."""
+        before, self._asked_model = self._asked_model, self.run_options.model
+        return before not in {None, self._asked_model}
 
     def begin(self) -> None:
         """Show the current options and take the focus."""

@@ -6,10 +6,11 @@ import contextlib
 import glob
 import os
 import pathlib
-from typing import cast
+from typing import ClassVar, cast
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -22,11 +23,14 @@ from advisor.domain.question import Task
 from advisor.errors import UserError
 from advisor.tui import text
 from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
+from advisor.tui.widgets import bind
 
 #: Terminal widths from which the list has room for descriptions; from which the help about own
 #: models is shown next to the list; and from which both fit.
 DESCRIPTION_WIDTH, HELP_WIDTH, HELP_AND_DESCRIPTION_WIDTH = 80, 100, 128
 DEMO = "demo"
+#: Answers that belong to one model: the others begin with those of the command line.
+OF_MODEL = ("batch_sizes", "input_tokens", "output_tokens", "length_mix", "workflows")
 TASK_LABELS = {
     "forward": "one forward pass",
     "generate": "generate text",
@@ -79,16 +83,29 @@ def own_models(typed: str) -> list[str]:
     return sorted(found, key=lambda name: name != typed)
 
 
+class ModelInput(AnswerInput):
+    """The name of a model, or the beginning of one."""
+
+    HELP = """\
+Type a model; an empty input stands for the grey text. What is typed counts: tab completes it to the
+first model of the list, and enter goes to the next step."""
+    BINDINGS: ClassVar[list[BindingType]] = [bind("tab", "complete", "Complete")]
+
+    def action_complete(self) -> None:
+        self.query_ancestor(ModelStep).complete()
+
+
 class ModelStep(Step):
     """The list of shipped models, an input for other models, and the task."""
 
     def compose(self) -> ComposeResult:
         yield Static(
-            "Which model?  Choose one, or type a file, a directory, or file.py:factory",
+            "Which model?  Choose one, or type a file, a directory, or file.py:factory,\n"
+            "a function that returns (module, example inputs)",
             classes="lead",
             markup=False,
         )
-        yield AnswerInput(
+        yield ModelInput(
             self.run_options.model if self.run_options.model != DEMO else "",
             placeholder="demo   (enter selects it, ctrl+r runs with all defaults)",
             id="model",
@@ -178,15 +195,23 @@ class ModelStep(Step):
         self._draw_task_note()
 
     def _selected_model(self) -> str:
-        """Return the highlighted model, the typed text, or the demo model.
-
-        The highlighted model counts if the list has the focus or the typed text only filters it.
-        """
+        """Return the highlighted model if the list has the focus, else the typed one, or demo."""
         options = self.query_one("#models", OptionList)
         option = options.highlighted_option
-        if option is not None and option.id and (options.has_focus or self._filter_text()):
+        if option is not None and option.id and options.has_focus:
             return option.id
         return self.query_one("#model", Input).value.strip() or DEMO
+
+    def complete(self) -> None:
+        """Replace what was typed by the first model of the list, or go on if there is none."""
+        field = self.query_one("#model", Input)
+        self._list_models(self._filter_text())  # it may be that of an earlier text
+        option = self.query_one("#models", OptionList).highlighted_option
+        if option is None or not self._filter_text() or option.id in {None, field.value.strip()}:
+            self.screen.focus_next()
+        else:
+            field.value = str(option.id)
+            field.cursor_position = len(field.value)
 
     def _suggest_task(self) -> None:
         """Choose the task that fits another model, unless the user has chosen one."""
@@ -209,6 +234,10 @@ class ModelStep(Step):
     def store_options(self) -> None:
         """Store model and task; raise `UserError` if they do not exist or do not fit."""
         task = cast("Task", self.query_one("#task", Choice).chosen)
-        self.change_options(model=self._selected_model(), task=task)
+        model = self._selected_model()
+        if model != self.run_options.model:
+            first = self.app.launch_options.run_options
+            self.change_options(**{name: getattr(first, name) for name in OF_MODEL})
+        self.change_options(model=model, task=task)
         models = self.app.catalogue.models
         check_task(task, parse_model(select_demo_model(self.run_options, models), models), models)

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import DataTable, Static
 
+from advisor.ask.devices import CPU
 from advisor.domain.answer import Answer
 from advisor.domain.plan import ExclusionStatus
 from advisor.domain.workflow import Environment, Workflow
@@ -54,6 +55,8 @@ class PlanStep(Step):
     def begin(self) -> None:
         """Remove the plan of earlier options and make a new one."""
         self._draft = None
+        if self.is_about_another_model():
+            self._left_out.clear()
         self.show_no_rows("Making the plan ...")
         self.query_one(Table).focus()
         self._make_plan()
@@ -168,8 +171,9 @@ INSTALLABLE: ExclusionStatus = "not-installed"
 
 def find_workflow(draft: DraftRun, row: str) -> Workflow | None:
     """Return the workflow of a row; its key is the id of an arm or of an excluded workflow."""
-    workflow_id = next((arm.workflow for arm in draft.plan.arms if arm.id == row), row)
-    return next((each for each in draft.catalogue.workflows if each.id == workflow_id), None)
+    arm = next((arm for arm in draft.plan.arms if arm.id == row), None)
+    workflow = draft.catalogue.by_id.get(arm.workflow if arm else row)
+    return workflow.for_arm(arm.option) if workflow and arm else workflow
 
 
 def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str, str]]:
@@ -194,13 +198,20 @@ def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str,
 
 
 def _requirements(draft: DraftRun, arm: str) -> str:
-    """Return the changes of the code that an arm needs, and the GPUs it was verified on."""
+    """Return the changes of the code that an arm needs, and the devices it was verified on.
+
+    The kind of the device that is measured comes first, because the end may be cut off.
+    """
     workflow = find_workflow(draft, arm)
     if arm == draft.plan.baseline.id or workflow is None:
         return "the baseline"
     lines = workflow.declared.lines_changed.value
     export = ", with an export" if workflow.declared.export_step.value else ""
-    verified = ", ".join(workflow.verified) or "never"
+    question = draft.question
+    present = " ".join(gpu.name for gpu in draft.machine.gpus if gpu.uuid in question.gpus) or CPU
+    # Each kind of device is followed by a date.
+    kinds = sorted(workflow.verified, key=lambda kind: kind.rpartition(" ")[0] not in present)
+    verified = ", ".join(kinds) or "never"
     return f"{lines} line{'' if lines == 1 else 's'} changed{export}; verified: {verified}"
 
 

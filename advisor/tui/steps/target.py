@@ -20,10 +20,18 @@ from advisor.ask.devices import (
     find_known_gpu,
     find_no_gpu_reason,
 )
+from advisor.ask.model import parse_model
 from advisor.ask.option_values import ANY, FORMATS, parse_duration
-from advisor.ask.resolve import parse_batch_sizes
+from advisor.ask.resolve import parse_batch_sizes, select_demo_model
 from advisor.ask.run_options import RunOptions
-from advisor.ask.task import FIRST_ITL, FIRST_TTFT, SERVE, parse_counts, parse_request_lengths
+from advisor.ask.task import (
+    FIRST_ITL,
+    FIRST_TTFT,
+    SERVE,
+    parse_counts,
+    parse_request_lengths,
+    takes_tokens,
+)
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype, Task
@@ -31,6 +39,7 @@ from advisor.errors import InterpreterError, MigEnabledError, SizeError, Unknown
 from advisor.text_format import GIBIBYTE
 from advisor.tui import text
 from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
+from advisor.tui.steps.model import OF_MODEL
 
 CALLS: tuple[Task, ...] = ("forward", "generate")
 SERVES: tuple[Task, ...] = ("serve",)
@@ -179,8 +188,15 @@ class TargetStep(Step):
 
     def begin(self) -> None:
         self.has_begun = True
+        models = self.app.catalogue.models
+        model = parse_model(select_demo_model(self.run_options, models), models)
+        if self.is_about_another_model():
+            for name in FIELDS.keys() & {*OF_MODEL}:
+                self.query_one(f"#{name}", Input).value = first_text(self.run_options, name)
         for name, field in FIELDS.items():
-            self.query_one(f"#field-{name}").display = self.run_options.task in field.tasks
+            is_asked = self.run_options.task in field.tasks
+            is_asked &= name != "input_tokens" or takes_tokens(model)
+            self.query_one(f"#field-{name}").display = is_asked
         self._draw_lengths()
         if self.app.machine is not None:
             self.show_machine(self.app.machine)
@@ -244,6 +260,7 @@ class TargetStep(Step):
         """Ask for the mix of several lengths."""
         has_several = any("," in self._texts().get(f"{side}_tokens", "") for side in SIDES)
         is_asked = self.run_options.task in FIELDS["length_mix"].tasks
+        is_asked &= self.query_one("#field-input_tokens").display
         self.query_one("#field-length_mix").display = is_asked and has_several
 
     def _texts(self) -> dict[str, str]:
