@@ -107,9 +107,19 @@ def format_speedup(speedup: Interval | None) -> str:
     return MISSING if speedup is None else f"{_format_factor(speedup.value, 2)}x"
 
 
+#: Up to so many seconds a duration is written in seconds.
+SHORT_SECONDS = 120
+
+
 def format_seconds(seconds: float | None) -> str:
     """Format a duration in seconds with one decimal place, without the unit."""
     return format_number(seconds, decimals=1)
+
+
+def write_duration(seconds: float) -> str:
+    """Write a duration as options take it, rounded up to tens of seconds or to minutes."""
+    tens = math.ceil(seconds / 10) * 10
+    return f"{tens}s" if tens <= SHORT_SECONDS else f"{math.ceil(seconds / 60)}min"
 
 
 def format_milliseconds(seconds: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:

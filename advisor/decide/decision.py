@@ -16,7 +16,7 @@ from advisor.decide import performance_portability, scoring, trained_loss, unmea
 from advisor.decide.headline import write_headline
 from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
-from advisor.decide.rounds import can_go_on, counted_visits, find_failure
+from advisor.decide.rounds import can_go_on, counted_visits, find_failure, more_time
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import summarise
 from advisor.domain.answer import Answer, Problem
@@ -151,7 +151,7 @@ def evaluate(
         evidence,
         while_running=while_running,
     )
-    early_end = None if answer.scores else Problem.of(_early_end(state))
+    early_end = None if answer.scores else Problem.of(_early_end(state, question))
     problem = early_end or answer.problem
     final_problem = None if resumable else problem
     answer = msgspec.structs.replace(
@@ -236,6 +236,8 @@ def decide_again(
     that are not known.
     """
     check_constraints(constraints or (), answer.question.task)
+    if answer.problem is not None and not answer.results.measurements:
+        return answer  # nothing can be decided, and the problem says why
     _check_figures(answer, catalogue)
     question = with_preferences(answer.question, priorities, constraints)
     known = catalogue.for_question(question)
@@ -322,11 +324,11 @@ def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) 
         ) from problem
 
 
-def _early_end(state: RunState) -> UserError | None:
+def _early_end(state: RunState, question: Question) -> UserError | None:
     """Return the reason why a run measured no arm; None if it is not known."""
     if "out-of-time" in {closed.cause for closed in state.closed.values()}:
         return BudgetSpentError(
             "the measuring time ended before any arm was measured",
-            "allow more with --budget",
+            more_time(state, question),
         )
     return find_failure(state)

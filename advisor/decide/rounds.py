@@ -8,10 +8,13 @@ from collections.abc import Mapping
 
 from advisor.decide.intervals import adjust, trimmed_mean
 from advisor.domain.plan import REFERENCE
+from advisor.domain.question import Question
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.errors import NotWritableError, UserError, error_of
+from advisor.text_format import write_duration
 from probes.wire.events import BlockTimed
+from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 
 
@@ -215,3 +218,34 @@ def baseline_error(state: RunState, arm: str) -> UserError:
     """Return the error for a reference or baseline worker that failed before the races."""
     name = f"the {arm}" if arm == REFERENCE else arm
     return error_of(name, state.processes[arm][-1].failure)
+
+
+#: A budget that is named has at least this many times the seconds of the one that did not suffice.
+LEAST_MORE = 1.5
+
+
+def is_late(failure: Failure) -> bool:
+    """Return whether no time was left for the process."""
+    return failure.skip_cause == "out-of-time"
+
+
+def more_time(state: RunState, question: Question) -> str:
+    """Return the next step for arms that a run did not reach: a budget that is expected to suffice.
+
+    It is the time of the run so far and the expected builds of these arms, where they are known.
+    Servers take as long as those that were measured.
+    """
+    arms, left = state.plan.distinct, []
+    for arm in arms:
+        processes = state.processes.get(arm.id, ())
+        failures = [each.failure for each in processes if each.failure]
+        if not any(each.ready for each in processes) and all(map(is_late, failures)):
+            left.append(arm.expected_build_seconds)
+    known = [arm.expected_build_seconds or 0.0 for arm in arms]
+    builds = sum(statistics.median(known) if each is None else each for each in left)
+    seconds = (state.at + builds) / question.budget.race_share
+    if question.serves:
+        seconds = state.at * len(arms) / max(len(arms) - len(left), 1)
+    if math.isfinite(question.seconds):
+        seconds = max(seconds, LEAST_MORE * question.seconds)
+    return f"allow more with --budget {write_duration(seconds)}"

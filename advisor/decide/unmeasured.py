@@ -10,6 +10,7 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.decide import sensitivity, trust
 from advisor.decide.grades import declared_facts, rate
+from advisor.decide.rounds import is_late, more_time
 from advisor.decide.scoring import find_failures, value_of, weigh
 from advisor.domain.answer import Answer, Problem, RankedArm, Status, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue, SiblingGain
@@ -30,8 +31,6 @@ from probes.wire.outcome import Failure, SkipCause
 WIDEST_RANGE = 100.0
 #: Why an arm was skipped that could have been measured.
 NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
-#: What a user can do about an arm that a finished run did not reach.
-MORE_TIME = "allow more with --budget, or measure all with --all-arms"
 ANOTHER_NAME = "or the package that provides this module under another name"
 
 
@@ -95,7 +94,7 @@ def _planned(
             entry,
             status=status,
             reason=failure.reason,
-            fix=failure.fix
+            fix=(more_time(state, header.question) if is_late(failure) else failure.fix)
             or _install_step(header, workflow, failure)
             or _step_of_known_fault(header, workflow, status),
             skip_cause=failure.skip_cause,
@@ -127,7 +126,7 @@ def _measuring_step(header: Header, state: RunState, final_problem: Problem | No
     if header.imported:
         return None
     if state.finished:
-        return MORE_TIME
+        return more_time(state, header.question)
     return final_problem.next_step if final_problem else f"p3-advisor resume {header.run_id}"
 
 

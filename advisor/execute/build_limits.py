@@ -11,21 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from advisor.decide.performance_portability import is_same_work
-from advisor.decide.rounds import controls, is_valid
-from advisor.decide.unmeasured import MORE_TIME
+from advisor.decide.rounds import controls, is_valid, more_time
 from advisor.domain.plan import Arm, ArmName
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
-from advisor.errors import RunFileError
+from advisor.errors import RunFileError, SizeError
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store
-from advisor.text_format import format_number
+from advisor.text_format import format_number, write_duration
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
 #: limit must not be too strict.
 ALLOWANCE = 1.25
+#: Factor on the least seconds of a run: a busy machine takes longer.
+SUFFICIENT = 2.0
 #: A build that is expected to take this many times its limit is not started.
 HOPELESS_FACTOR = 2.0
 
@@ -47,8 +48,30 @@ def limit_or_skip(
     if expected_seconds > seconds_left:
         left = format_number(max(seconds_left, 0.0), digits=2)
         reason = f"{expected}, and {left} s were left for builds"
-        return Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
+        fix = more_time(state, question)
+        return Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
     return limit
+
+
+def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:
+    """Raise `SizeError` for a budget in which no second arm is expected to be built.
+
+    Where the seconds of a build are not known, none is refused.
+    """
+    question, limits = header.question, header.catalogue.presets.builds
+    baseline, *others = (arm for arm in arms if arm.duplicate_of is None)
+    builds = [arm.expected_build_seconds for arm in others]
+    known = [each for each in builds if each is not None]
+    first = baseline.expected_build_seconds
+    if question.serves or first is None or not known or len(known) < len(builds):
+        return
+    least = (limits.start_seconds + first + min(known)) / question.budget.race_share
+    if question.seconds < least:
+        raise SizeError(
+            f"--budget {question.budget.name} is too short: to start, build and check two workflows"
+            f" is expected to take {least:.0f} s or more",
+            f"use --budget {write_duration(SUFFICIENT * least)}",
+        )
 
 
 def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | None:

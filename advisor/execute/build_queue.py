@@ -15,7 +15,7 @@ from advisor.decide.rounds import (
     next_process_number,
     raced_arms,
 )
-from advisor.decide.unmeasured import MORE_TIME, Potential, potential_of
+from advisor.decide.unmeasured import Potential, potential_of
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.plan import Arm
@@ -31,6 +31,8 @@ from probes.wire.outcome import Failure
 
 #: Shorter builds count as this long: importing the stack takes as much.
 LEAST_SECONDS = 5.0
+#: What a user can do about an arm that is not built because it cannot lead.
+ALL_ARMS = "measure all with --all-arms"
 
 
 def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
@@ -248,7 +250,7 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
         if arm.option is not None and arm.status == "excluded"
     }
     return {
-        arm: Failure("skipped", "build", _reason(each), MORE_TIME, skip_cause="cannot-lead")
+        arm: Failure("skipped", "build", _reason(each), ALL_ARMS, skip_cause="cannot-lead")
         for arm, each in found.items()
         if each is not None and each.score <= least
     }

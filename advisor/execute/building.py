@@ -10,9 +10,9 @@ from advisor.decide.rounds import (
     baseline_error,
     controls,
     has_reference,
+    more_time,
     next_process_number,
 )
-from advisor.decide.unmeasured import MORE_TIME
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import Header, RunState
@@ -152,9 +152,10 @@ def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[LoggedEve
 def end_builds(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
     """End the builds for which no time is left, and report the arms that were not reached."""
     over = f"the time for builds, a part of the {progress.seconds:g} s, was over"
+    fix = more_time(progress.state, progress.question)
     failure, cut_off = (
-        Failure("skipped", "build", f"{what}: {over}", MORE_TIME, skip_cause="out-of-time")
-        for what in ("not built", "its build was stopped")
+        Failure("skipped", "build", f"{what}: {over}", fix, skip_cause="out-of-time")
+        for what in ("not built", "stopped while it was built")
     )
     plan, session = progress.state.plan, progress.session
     failures = {arm.id: cut_off if arm.id in builds.running else failure for arm in plan.arms}

@@ -100,7 +100,8 @@ def prepare(run_options: RunOptions, context: Context) -> Run:
 def create(draft: DraftRun, context: Context) -> Run:
     """Store a draft as a new run, with what stored runs measured on other platforms.
 
-    Raise `NoStackError` for a draft in which no workflow that was asked for can run.
+    Raise `NoStackError` for a draft in which no workflow that was asked for can run, and
+    `SizeError` for a budget that cannot reach an answer.
     """
     planning.refuse_without_rival(draft.question, draft.plan)
     created = context.now()
@@ -114,6 +115,7 @@ def create(draft: DraftRun, context: Context) -> Run:
         catalogue=draft.catalogue,
     )
     arms = build_limits.with_expected_builds(draft.plan.arms, header, context.store)
+    build_limits.refuse_short_budget(arms, header)
     first: tuple[RunEvent, ...] = (
         Planned(plan=msgspec.structs.replace(draft.plan, arms=arms)),
         *find_platforms(context.store, header),

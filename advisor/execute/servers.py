@@ -14,7 +14,7 @@ import msgspec
 
 from advisor.decide.goodput import GoodputSearch
 from advisor.decide.load_blocks import load_block
-from advisor.decide.rounds import baseline_error, has_reference, next_process_number
+from advisor.decide.rounds import baseline_error, has_reference, more_time, next_process_number
 from advisor.decide.serving import (
     goodput_of_arm,
     has_failed_process,
@@ -22,7 +22,6 @@ from advisor.decide.serving import (
     may_lead,
     servers_for,
 )
-from advisor.decide.unmeasured import MORE_TIME
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE, REFERENCE, SERVING_BASELINE, Arm
@@ -73,7 +72,8 @@ def measure_servers(
         if is_late and any(load.goodput(each) is not None for each in arms):
             number = next_process_number(recorder.state, arm.id)
             reason = f"not started: the {session.config.question.seconds:g} s of the run were over"
-            late = Failure("skipped", "build", reason, MORE_TIME, skip_cause="out-of-time")
+            fix = more_time(recorder.state, header.question)
+            late = Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
             yield from recorder.record_each(session.drop(arm.id, late, number))
             continue
         yield from load.measure_arm(arm, SEARCH)

@@ -215,7 +215,9 @@ def measure_on(answer: Answer) -> list[str]:
         return []
     lines = []
     if certainty is not None and certainty.outstanding:
-        lines.append("A longer --budget, or --all-arms, measures the arms that might lead, too.")
+        fixes = {arm.arm: arm.fix for arm in answer.unmeasured}
+        fix = next(filter(None, map(fixes.get, certainty.outstanding)), "allow more with --budget")
+        lines.append(f"To measure the arms that might lead, too: {fix}.")
     may_settle = answer.measured_on < MOST_FURTHER and answer.resumable is not False
     if may_settle and (is_open or unfit_notice(answer)):
         command = f"p3-advisor resume {answer.run_id} --wait-for-quiet 5min"

@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from advisor.decide.decision import decide, decide_again, evaluate
-from advisor.domain.answer import Answer, encode
+from advisor.domain.answer import Answer, Problem, encode
 from advisor.domain.constraints import FIGURES, START, Constraint, Priorities
 from advisor.domain.measurement import COLD, Start
 from advisor.domain.run_events import EndCause
@@ -276,6 +276,15 @@ def test_a_damaged_answer_is_refused(damage: str, name: str) -> None:
     ]
     with pytest.raises(ExportFileError):
         decide_again(with_results(answer, measurements=tuple(measurements)), known)
+
+
+def test_an_answer_without_measurements_stands_as_it_is() -> None:
+    answer = msgspec.json.decode((EVIDENCE / "cpu-demo.json").read_bytes(), type=Answer)
+    problem = Problem(name="budget-spent", what="nothing was timed", next_step="more", exit_code=4)
+    nothing = with_results(answer, measurements=())
+    nothing = msgspec.structs.replace(nothing, scores=(), recommendation=None, problem=problem)
+    known = builders.shipped_catalogue()
+    assert decide_again(nothing, known, priorities=builders.priorities(54, 26, 20)) == nothing
 
 
 COLD_START = Start(way=COLD, title="nothing kept", seconds=57.9, call_seconds=0.01)

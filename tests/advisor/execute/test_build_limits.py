@@ -14,12 +14,15 @@ import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import expect_failure
 
+from advisor.ask.resolve import choose_budget
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
+from advisor.decide.rounds import more_time
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, RunState
+from advisor.errors import SizeError
 from advisor.execute import build_limits
 from advisor.execute.build_limits import with_expected_builds
 from advisor.probing.worker_process import BuildLimit
@@ -175,3 +178,52 @@ def test_a_build_that_cannot_end_in_time_is_left_out(left: float, is_built: bool
     assert (found is None) == is_built
     if isinstance(found, Failure):
         assert found.skip_cause == "out-of-time"
+
+
+LATE = builders.process(
+    ready=False,
+    outcome=Outcome(Failure("skipped", phase="build", reason="late", skip_cause="out-of-time")),
+)
+
+
+def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_reached() -> None:
+    plan = builders.plan("compiled", "late", "crashed")
+    arms = tuple(msgspec.structs.replace(arm, expected_build_seconds=30.0) for arm in plan.arms)
+    crash = Failure("crashed", phase="build", reason="gone")
+    crashed = builders.process(ready=False, outcome=Outcome(crash))
+    state = msgspec.structs.replace(
+        builders.run_state(
+            {BASELINE: BUILT, "compiled": BUILT, "late": LATE, "crashed": crashed},
+            plan=msgspec.structs.replace(plan, arms=arms),
+        ),
+        at=40.0,
+    )
+    question = builders.question()
+    free = msgspec.structs.replace(question.budget, seconds={}, race_share=0.7)
+    question = msgspec.structs.replace(question, budget=free)
+    assert more_time(state, question).endswith("--budget 100s")
+    later = msgspec.structs.replace(state, at=400.0)
+    assert more_time(later, question).endswith("--budget 11min")
+    short = msgspec.structs.replace(free, seconds={"forward": 100.0})
+    assert more_time(state, msgspec.structs.replace(question, budget=short)).endswith("3min")
+
+
+@pytest.mark.parametrize(("budget", "is_refused"), [("10s", True), ("30s", False), ("", False)])
+def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
+    budget: str, is_refused: bool
+) -> None:
+    catalogue = builders.shipped_catalogue()
+    head = builders.header(
+        question=builders.question(budget=choose_budget(budget, catalogue)), catalogue=catalogue
+    )
+    plan = builders.plan("onnxruntime-cpu/host")
+    arms = tuple(msgspec.structs.replace(arm, expected_build_seconds=5.0) for arm in plan.arms)
+    unknown = builders.arm("unknown")
+    build_limits.refuse_short_budget([*arms, unknown], head)
+    if is_refused:
+        with pytest.raises(SizeError) as problem:
+            build_limits.refuse_short_budget(arms, head)
+        named = problem.value.next_step.rpartition(" ")[2]
+        question = builders.question(budget=choose_budget(named, catalogue))
+        head = msgspec.structs.replace(head, question=question)
+    build_limits.refuse_short_budget(arms, head)
