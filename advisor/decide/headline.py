@@ -32,7 +32,7 @@ from advisor.decide.other_arms import (
     is_baseline_advised,
 )
 from advisor.decide.sensitivity import describe_changes
-from advisor.decide.trust import describe_unfitness, is_unfit
+from advisor.decide.trust import describe_certainty, describe_unfitness, is_unfit
 from advisor.domain.answer import (
     AdvisedAnswer,
     Answer,
@@ -47,7 +47,6 @@ from advisor.errors import MachineUnfitError
 from advisor.text_format import (
     format_apart,
     format_share,
-    format_share_of_draws,
     join_names,
 )
 
@@ -192,8 +191,8 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
         return ""
     reasons = []
     if found.certainty < ALMOST_ALL:
-        share = format_share_of_draws(found.certainty)
-        reasons.append(f"the best choice, or as good, with certainty {share}")
+        certainty = describe_certainty(facts.answer.results, found.certainty)
+        reasons.append(f"the best choice, or as good, with {certainty}")
     if not found.fit and is_baseline_advised(facts):
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
@@ -262,7 +261,7 @@ def describe_equals(facts: AdvisedAnswer, shown: str) -> str:
         how = "about as good" if share >= MOSTLY else "perhaps as good"
         shown = (
             f"{describe_gain(facts, arm)}, {describe_points(facts, arm)}, "
-            f"certainty {format_share_of_draws(share)}"
+            f"{describe_certainty(facts.answer.results, share)}"
         )
         named.setdefault(how, []).append(f"{arm.title} ({shown})")
     return "; ".join(f"{how}: {join_names(each, 'or')}" for how, each in named.items())

@@ -19,7 +19,7 @@ from advisor.domain.recommendation import (
     Trust,
 )
 from advisor.domain.results import Results
-from advisor.text_format import format_share
+from advisor.text_format import format_share, format_share_of_draws
 from probes.wire.shape import Shape
 
 #: Difference between two equal workers above which the machine does not count as steady, and above
@@ -91,10 +91,17 @@ def find_unfitness(results: Results) -> list[str]:
 
 def describe_unfitness(results: Results) -> str:
     """Return in a few words why the machine was not fit to measure on."""
+    noise = results.noise_floor or 0.0
+    differed = f", equal workers differed by up to {format_share(noise)}"
     if is_busy(results):
-        return "the machine was busy"
-    difference = format_share(results.noise_floor)
-    return f"the machine was unsteady, equal workers differed by up to {difference}"
+        return f"the machine was busy{differed if noise > STEADY_NOISE else ''}"
+    return f"the machine was unsteady{differed}"
+
+
+def describe_certainty(results: Results, share: float) -> str:
+    """Return a certainty, which is only that of the measurements of a machine that was not fit."""
+    by = " by these measurements" if is_unfit(results) else ""
+    return f"certainty {format_share_of_draws(share)}{by}"
 
 
 def _describe_unfit_visits(results: Results) -> str:

@@ -9,7 +9,7 @@ from advisor.ask import rubric_files
 from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.decide.other_arms import describe_range, flip_in_certainty
-from advisor.decide.trust import is_unfit
+from advisor.decide.trust import describe_certainty, is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
 from advisor.domain.measurement import Bound, CallDiagnosis, Interval, Measurement
@@ -20,7 +20,7 @@ from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_a
 from advisor.report import shortcomings
 from advisor.report.answer import cost_line, flip_lines
 from advisor.report.formatting import accuracy_line
-from advisor.report.ranking import interval_or_range, ranking_columns, write_fact
+from advisor.report.ranking import interval_or_range, is_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes
 from advisor.text_format import (
     format_fact,
@@ -28,7 +28,6 @@ from advisor.text_format import (
     format_milliseconds,
     format_number,
     format_share,
-    format_share_of_draws,
 )
 from probes.wire.shape import Shape
 
@@ -189,9 +188,9 @@ def explain_arm(answer: Answer, arm: RankedArm, criteria: Sequence[str]) -> list
     if "performance" in criteria:
         lines += _measured_lines(answer, arm, measured)
     for name in criteria:
-        lines += _criterion_lines(
-            name, scored.ratings[name], write_fact(answer, arm, scored.ratings[name])
-        )
+        rating = scored.ratings[name]
+        figure = write_fact(answer, arm, rating)
+        lines += _criterion_lines(name, rating, figure, has_range=is_range(answer, arm, rating))
         if name == "input_flexibility":
             lines += [
                 f"    {shortcomings.describe_new_shape(each)}"
@@ -206,7 +205,7 @@ def explain_arm(answer: Answer, arm: RankedArm, criteria: Sequence[str]) -> list
     share = advice.decision.contenders.get(scored.arm) if advice else None
     if "performance" in criteria and share is not None:
         meaning = rubric_files.read_glossary()["certainty"]
-        lines.append(f"  certainty {format_share_of_draws(share)}: {meaning}")
+        lines.append(f"  {describe_certainty(answer.results, share)}: {meaning}")
     return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
 
 
@@ -251,10 +250,11 @@ def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> li
     return lines
 
 
-def _criterion_lines(name: str, score: Rating, figure: str) -> list[str]:
+def _criterion_lines(name: str, score: Rating, figure: str, *, has_range: bool) -> list[str]:
     decisive = f"{name_fact(score.fact)} = {figure}"
+    grade = "grade of the middle of a range" if has_range else f"grade {score.grade:.2f}"
     lines = [
-        f"  {name}: {LETTERS[score.tier]}, grade {score.grade:.2f}, {score.why}",
+        f"  {name}: {LETTERS[score.tier]}, {grade}, {score.why}",
         f"    rule: {score.rule}; decided by {decisive} ({score.evidence})",
         f"    basis: {BASES[score.basis]}; {score.source}",
     ]

@@ -228,8 +228,13 @@ def speed_or_range(speedup: Interval, *, unfit: bool) -> str:
     return format_speedup(speedup)
 
 
+def is_range(answer: Answer, arm: RankedArm, rating: Rating) -> bool:
+    """Return whether a grade is that of a speed-up of which only a range is known."""
+    return rating.fact == "speedup" and (arm.speedup.is_wide or is_unfit(answer.results))
+
+
 def write_fact(answer: Answer, arm: RankedArm, rating: Rating) -> str:
     """Return the figure behind a grade; a range for a speed-up that is wide or not fit."""
-    if rating.fact == "speedup" and (arm.speedup.is_wide or is_unfit(answer.results)):
+    if is_range(answer, arm, rating):
         return speed_or_range(arm.speedup, unfit=True)
     return format_fact(rating.value)

@@ -16,6 +16,8 @@ from built_answers import run_answer, timed_cell, with_measurement, with_results
 from golden_files import Expect
 
 from advisor.decide.decision import decide, evaluate
+from advisor.decide.trust import describe_unfitness
+from advisor.domain.measurement import VisitCounts
 from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
@@ -105,6 +107,18 @@ def test_an_arm_is_explained_from_its_calls_to_its_score(
 ) -> None:
     text = explanation.render(ANSWER, arm, criterion)
     expect(f"explanation-{name}", text.splitlines())
+
+
+def test_the_certainty_of_an_unfit_machine_is_one_of_its_measurements() -> None:
+    noisy = with_results(ANSWER, noise_floor=1.54)
+    for answer, is_unfit in ((ANSWER, False), (noisy, True)):
+        told = explanation.render(answer, "compiled", "performance")
+        assert ("by these measurements: " in told) == is_unfit
+        assert ("grade of the middle of a range" in told) == is_unfit
+    busy = VisitCounts(made=9, discarded=0, unfit=9)
+    for noise, words in ((1.54, ", equal workers differed by up to 154 %"), (0.01, "")):
+        found = with_results(ANSWER, noise_floor=noise, visits=busy).results
+        assert describe_unfitness(found) == f"the machine was busy{words}"
 
 
 def test_shapes_that_were_not_built_are_explained_and_in_the_pane_of_the_reasons() -> None:
