@@ -149,17 +149,20 @@ def _parse_file(text: str) -> OnnxModel | ExportedModel:
     if text.endswith(".pt2"):
         return ExportedModel(name=name)
     if text.endswith(".py"):
-        names = model_files.functions_of(pathlib.Path(text)) or ["build"]
         raise UnknownModelError(
-            f"{text!r} has no function name",
-            "write it after a colon: "
-            + " or ".join(f"{text}:{name}" for name in names[:MOST_OFFERED]),
+            f"{text!r} has no function name", f"write it after a colon: {_offer(text)}"
         )
     raise UnknownModelError(
         f"{text!r} is neither a .pt2 nor an .onnx file",
         "write a function that opens it and returns the module and example inputs, and name it as"
         " file.py:function",
     )
+
+
+def _offer(file: str) -> str:
+    """Return the functions of a Python file that may make the model."""
+    names = model_files.functions_of(pathlib.Path(file)) or ["build"]
+    return " or ".join(f"{file}:{name}" for name in names[:MOST_OFFERED])
 
 
 def _parse_factory(text: str) -> FactoryModel:
@@ -197,6 +200,9 @@ def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelE
             "check the path; a function is named file.py:factory, and an exported model by a .pt2"
             " or an .onnx file",
         )
+    # pathlib raises for a name that is too long.
+    if os.path.isfile(f"{text}.py"):  # noqa: PTH113
+        return UnknownModelError(f"unknown model {text!r}", f"did you mean {_offer(f'{text}.py')}?")
     known = [
         models.demo.name,
         *models.configurations,

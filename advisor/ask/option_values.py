@@ -259,7 +259,7 @@ def choose_priorities(run_options: RunOptions, catalogue: Catalogue) -> Prioriti
 
 
 def parse_priorities(text: str) -> Priorities:
-    """Parse weights; those of the three Ps are required and must sum to 100."""
+    """Parse weights; those of the three Ps must sum to 100, and one that is left out is 0."""
     example = "write it like performance=60,productivity=25,portability=15"
     weights: dict[str, float] = {}
     for part in text.split(","):
@@ -278,9 +278,7 @@ def parse_priorities(text: str) -> Priorities:
             ) from problem
         if not (math.isfinite(weights[key]) and 0 <= weights[key] <= 100):  # noqa: PLR2004 - percent
             raise PriorityError(f"the weight of {name} is not between 0 and 100: {number}", example)
-    missing = [name for name in PILLARS if name not in weights]
-    if missing:
-        raise PriorityError(f"--priority sets no weight for {', '.join(missing)}", example)
+    weights = {**dict.fromkeys(PILLARS, 0.0), **weights}
     total = sum(weights[name] for name in PILLARS)
     if abs(total - 100) > 1e-6:  # noqa: PLR2004 - percent, and rounding
         raise PriorityError(

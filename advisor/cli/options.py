@@ -31,6 +31,9 @@ WorkflowName = Annotated[
         "--workflow", metavar="NAME", help="a workflow or arm; default: the recommended one"
     ),
 ]
+ArmArgument = Annotated[
+    str, typer.Argument(metavar="[ARM]", help="the same as --workflow", show_default=False)
+]
 InFull = Annotated[bool, typer.Option("--full", help="all figures, and why arms have none")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
 

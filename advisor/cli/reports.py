@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import AsJson, Output, RunName, StoredRunName, WorkflowName
+from advisor.cli.options import ArmArgument, AsJson, Output, RunName, StoredRunName, WorkflowName
 from advisor.cli.output import (
     STANDARD_OUTPUT,
     choose,
@@ -158,6 +158,7 @@ def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: b
 @app.command(rich_help_panel="Code")
 def recipe(
     run: RunName = "latest",
+    arm: ArmArgument = "",
     *,
     workflow: WorkflowName = "",
     style: Annotated[
@@ -192,7 +193,7 @@ def recipe(
         )
     stored = None if is_file else store.find(run)
     answer = decide(stored) if stored else answer_files.open_answer(run, make_context())
-    entry, found = found_recipe.choose(answer, stored, workflow)
+    entry, found = found_recipe.choose(answer, stored, workflow or arm)
     text = styles[style](answer, entry, found)
     name = pathlib.Path(output).name
     if recipe_text.shadows_import(name, text, found):
@@ -210,6 +211,7 @@ def recipe(
 @app.command(rich_help_panel="Code")
 def verify(
     run: StoredRunName = "latest",
+    arm: ArmArgument = "",
     *,
     workflow: WorkflowName = "",
     seconds: Annotated[
@@ -236,7 +238,7 @@ def verify(
     stored = open_store().find(run)
     found = printed_code.verify(
         stored,
-        functools.partial(compose_pair, decide(stored), stored, workflow),
+        functools.partial(compose_pair, decide(stored), stored, workflow or arm),
         tolerance=parse_share("--tolerance", tolerance),
         seconds=seconds,
         context=make_context(),

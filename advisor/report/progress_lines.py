@@ -51,7 +51,7 @@ def render_event(event: LoggedEvent) -> str | None:
         case Resumed():
             return "resuming the run"
         case Finished():
-            return f"finished after {event.at:.0f} s"
+            return f"finished after {event.at:.0f} s in all"
         case _:
             return _render_worker_event(run_event)
 

@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from advisor.decide.other_arms import describe_range
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Cell
@@ -23,7 +24,6 @@ from advisor.recipes.snippet import StartScripts, compose_snippet, compose_start
 from advisor.report.answer import caveats, unfit_notice
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
-from advisor.report.ranking import interval_or_range
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
 from advisor.text_format import format_interval, format_seconds
@@ -225,7 +225,8 @@ def _docstring(
     cell = next((each for each in entry.cells if each.shape == shape), None)
     speed = ""
     if cell and entry.arm != answer.results.baseline:
-        shown = interval_or_range(cell.speedup, unfit=bool(unfit_notice(answer)))
+        is_range = unfit_notice(answer) and cell.speedup.low and cell.speedup.high
+        shown = describe_range(cell.speedup) if is_range else format_interval(cell.speedup)
         baseline = answer.results.baseline
         speed = f": {shown} as fast as {answer.titles.get(baseline, baseline)}"
     error = worst_error(entry.measured.correctness)

@@ -96,7 +96,7 @@ def describe_new_shape(result: NewShapeResult) -> str:
         "eager": f"served by eager code, {reason}",
         "wrong": f"wrong outputs, {shortened}",
         "refused": f"refused, {shortened}",
-        "skipped": f"not tried, {reason}",
+        "skipped": f"no result, {reason}",
     }
     return f"{result.shape.description}: {outcomes[result.outcome]}"
 

@@ -196,6 +196,7 @@ def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.
     ("text", "error", "step"),
     [
         ("mine:build", UnknownModelError, "did you mean mine.py:build?"),
+        ("mine", UnknownModelError, "did you mean mine.py:build?"),
         ("mine.py", UnknownModelError, "write it after a colon: mine.py:build"),
         ("mine.py:buld", OptionFileError, "did you mean build?"),
         ("mine.py:other", OptionFileError, "use one of build"),

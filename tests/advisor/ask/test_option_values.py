@@ -217,6 +217,10 @@ def test_priority_may_set_the_weights_of_the_other_criteria() -> None:
     )
 
 
+def test_weights_of_the_three_ps_that_are_left_out_are_zero() -> None:
+    assert parse_priorities("performance=100") == builders.priorities(100, 0, 0)
+
+
 def test_rounding_errors_of_the_sum_are_accepted() -> None:
     third = 100 / 3
     weights = parse_priorities(",".join(f"{pillar}={third!r}" for pillar in PILLARS))
@@ -233,7 +237,7 @@ def test_rounding_errors_of_the_sum_are_accepted() -> None:
         ("performance=high,productivity=25,portability=15", "'high'"),
         ("performance=nan,productivity=25,portability=15", "not between 0 and 100"),
         ("performance=-1,productivity=86,portability=15", "not between 0 and 100"),
-        ("performance=100", "productivity, portability"),
+        ("performance=60", "60, not 100"),
         ("performance=60,productivity=25,portability=25", "110"),
         ("performance=60,productivity=25,portability=14.99", "99.99"),
         (

@@ -112,7 +112,7 @@ def test_every_answer_becomes_part_of_the_question() -> None:
         ({"batch_sizes": "65537"}, SizeError, "--batch-sizes 65537"),
         ({"input_tokens": "0"}, SizeError, "--input-tokens 0"),
         ({"input_tokens": f"{(1 << 20) + 1}"}, SizeError, "--input-tokens"),
-        ({"priority": "performance=1"}, PriorityError, "sets no weight"),
+        ({"priority": "performance=1"}, PriorityError, "sum to 1, not 100"),
         ({"preset": "fastest"}, UnknownPresetError, "fastest"),
         ({"require": "ttft<=200ms"}, PriorityError, "forward"),
         ({"require": "performance>=C,itl<=50ms"}, PriorityError, "itl"),

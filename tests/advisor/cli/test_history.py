@@ -255,7 +255,7 @@ def test_a_report_is_exported_to_other_tools(
 def test_a_recipe_runs_and_is_verified(
     run_cli: RunCli, recorded: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    written = run_cli("recipe", recorded.name, "--workflow", "quick", "-o", "lines.py")
+    written = run_cli("recipe", recorded.name, "quick", "-o", "lines.py")
     assert written.returncode == 0, written.stderr
     subprocess.run([sys.executable, "lines.py"], check=True, cwd=tmp_path)
     limits = ("--seconds", "0.1", "--tolerance", "99%")

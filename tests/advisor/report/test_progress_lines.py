@@ -69,7 +69,7 @@ def ended(arm: str, status: FailureStatus, reason: str) -> WorkerEnded:
             "batch size 4: the verdict stands: TIE",
         ),
         (Resumed(), "resuming the run"),
-        (Finished(), "finished after 1 s"),
+        (Finished(), "finished after 1 s in all"),
     ],
 )
 def test_slow_steps_and_results_have_a_line(run_event: RunEvent, line: str) -> None:

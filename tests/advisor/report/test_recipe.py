@@ -19,6 +19,7 @@ import pytest
 from built_answers import with_measurement, without_advice
 from packaging.requirements import Requirement
 
+from advisor.decide.other_arms import describe_range
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.plan import Plan
@@ -256,6 +257,8 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
         figure = f"{answered.ranked[0].cells[0].speedup.value:.2f}x"
         assert figure in render_style(answered)
         assert figure not in render_style(unanswered), "a busy machine gives ranges"
+        between = describe_range(answered.ranked[0].cells[0].speedup)
+        assert f"{between} as fast as" in render_style(unanswered)
 
 
 @pytest.mark.parametrize("missing", ["imported", "recipe_facts"])
