@@ -223,6 +223,16 @@ def in_a_hook():
 
 
 # Pure.
+def reads_what_a_hook_writes():
+    net = Net(lambda net, x: (net.a(x), net.features["a"].mean(-1)), features={})
+
+    def write(value, where=net.features):
+        where["a"] = value
+
+    net.a.register_forward_hook(lambda layer, arguments, output: write(output))
+    return net.eval(), torch.randn(2, 16)
+
+
 def logs_in_a_default_dict(net, x):
     net.default["norm"] += net.a(x).norm().item()
     return net.a(x)
@@ -272,6 +282,7 @@ FACTORIES = {
     "samples_without_a_seed": adds_noise(lambda net, x: random.Random().gauss(0, 1)),
     "in_closure": in_closure,
     "in_a_hook": in_a_hook,
+    "reads_what_a_hook_writes": reads_what_a_hook_writes,
 }
 
 

@@ -16,6 +16,7 @@ import copy
 import dataclasses
 import math
 import time
+import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -71,20 +72,49 @@ class ReferencePrecision:
 def copy_module(module: Any) -> Any:
     """Return a copy with weights of its own; attributes that cannot be copied stay the same.
 
-    Such are generators, locks and open files.
+    Such are generators, locks and open files. Functions that the module holds, such as hooks, read
+    and write the copy, too.
     """
     memo: dict[int, Any] = {}
-    with contextlib.suppress(*REFUSALS):
-        return copy.deepcopy(module, memo)
-    memo.clear()
-    for part in module.modules():
-        for name, value in vars(part).items():
-            if name not in {"_parameters", "_buffers", "_modules"}:
-                try:
-                    copy.deepcopy(value)
-                except REFUSALS:
-                    memo[id(value)] = value
-    return copy.deepcopy(module, memo)
+    try:
+        copied = copy.deepcopy(module, memo)
+    except REFUSALS:
+        memo.clear()
+        for part in module.modules():
+            for name, value in vars(part).items():
+                if name not in {"_parameters", "_buffers", "_modules"}:
+                    try:
+                        copy.deepcopy(value)
+                    except REFUSALS:
+                        memo[id(value)] = value
+        copied = copy.deepcopy(module, memo)
+    for part in copied.modules():
+        for held in (vars(part), *vars(part).values()):
+            if isinstance(held, dict) and memo.get(id(held)) is not held:
+                held.update({name: _copy_function(each, memo) for name, each in held.items()})
+    return copied
+
+
+def _copy_function(value: Any, memo: dict[int, Any]) -> Any:
+    """Return a function whose closure and defaults have the copies of `memo`, or another value.
+
+    `copy.deepcopy` returns a function itself.
+    """
+    if id(value) in memo or not isinstance(value, types.FunctionType):
+        return memo.get(id(value), value)
+    cells = value.__closure__ or ()
+    closure = tuple(memo.setdefault(id(cell), types.CellType()) for cell in cells)
+    found = types.FunctionType(value.__code__, value.__globals__, value.__name__, None, closure)
+    memo[id(value)] = found
+    vars(found).update(vars(value))
+    for cell, original in zip(closure, cells, strict=True):
+        with contextlib.suppress(ValueError):  # An empty one.
+            cell.cell_contents = _copy_function(original.cell_contents, memo)
+    defaults = value.__defaults__ or ()
+    found.__defaults__ = tuple(_copy_function(each, memo) for each in defaults)
+    named = value.__kwdefaults__ or {}
+    found.__kwdefaults__ = {name: _copy_function(each, memo) for name, each in named.items()}
+    return found
 
 
 @contextlib.contextmanager

@@ -96,6 +96,7 @@ def test_a_state_is_refused_by_its_name(function: str, state: str, tmp_path: pat
         ("writes_to_scratch", {"h"}),
         ("remembers_a_table", set()),
         ("returns_its_input", set()),
+        ("reads_what_a_hook_writes", {"features"}),
     ],
 )
 def test_what_no_later_call_reads_is_accepted_and_named(
