@@ -13,10 +13,10 @@ from time import perf_counter
 from typing import Any
 
 from probes.adapter import Findings, ModelError
+from probes.checking.arrays import np
 from probes.checking.deviation import (
     Deviation,
     find_masked,
-    measure,
     root_mean_square,
     sample,
     top_of,
@@ -33,6 +33,9 @@ MOST_CHANGED = 0.5
 #: as much is the typical error of zeros. Turned choices change few elements.
 MOST_ROUNDING = 0.15
 
+
+#: Of an output of another shape.
+OTHER_SHAPE = Deviation(rmse=math.inf)
 
 #: See `probes.adapter.Subject.find_ties`.
 FindTies = Callable[[list[Any], list[Any]], list[Any] | None]
@@ -55,6 +58,7 @@ def create_reference(
     nothing but mask values.
     """
     outputs = []
+    samples = []
     for arguments, precise, eager in zip(inputs, exact, produced, strict=True):
         masks = find_ties(arguments, precise) or [False] * len(precise)
         expected = [
@@ -62,6 +66,12 @@ def create_reference(
             for index, (wanted, got, mask) in enumerate(zip(precise, eager, masks, strict=True))
         ]
         outputs.append(expected)
+        samples.append([each.align(got) for each, got in zip(expected, eager, strict=True)])
+    for index, of_sets in enumerate(zip(*outputs, strict=True)):
+        if findings.random.get(index, False) is not None:
+            scaled = _set_scale(of_sets)
+            for of_set, each, of_index in zip(outputs, scaled, samples, strict=True):
+                of_set[index] = _measure_eager(each, of_index[index])
     if not all(outputs):
         fix = "let forward return tensors, also in dictionaries, tuples, lists or dataclasses"
         types = f" but {', '.join(findings.unseen)}" if findings.unseen else ""
@@ -113,7 +123,8 @@ def _expect(
         sample(wanted),
         tuple(wanted.shape),
         wanted.dtype.kind == "f",
-        NO_DEVIATION,
+        # Errors are shares of a scale that is not known yet.
+        NO_DEVIATION if got.shape == wanted.shape or random is None else OTHER_SHAPE,
         left_out=sample(left_out) > 0 if left_out is not False and left_out.any() else None,
         keys=keys,
     )
@@ -132,22 +143,37 @@ def _expect(
             " in a row that is masked completely, is NaN",
         )
     if got.shape != wanted.shape:
-        return dataclasses.replace(expected, eager=Deviation(rmse=math.inf))
-    eager = measure(expected.align(got), values, wanted.shape)
-    if not eager.is_finite:
-        raise ModelError(
-            "eager PyTorch returns NaN or infinity in this precision",
-            "choose another with --dtype, such as bfloat16",
-        )
+        return expected
     is_rows = expected.is_float and wanted.ndim > 1 and wanted.size > 0
     has_classes = is_rows and wanted.shape[-1] in class_counts
     top = top_of(wanted) if has_classes else None
     return dataclasses.replace(
         expected,
-        eager=eager,
         top=top,
         eager_top1=float((top_of(got) == top).mean()) if has_classes and wanted.size else None,
     )
+
+
+def _set_scale(of_sets: Sequence[ExpectedOutput]) -> list[ExpectedOutput]:
+    """Return an output by input set, with the root mean square over all sets as its least scale.
+
+    An output of few elements, such as one probability, may be near zero in one set by chance.
+    """
+    scale = root_mean_square(np.concatenate([unmasked(each.values) for each in of_sets]))
+    return [dataclasses.replace(each, least_scale=scale) for each in of_sets]
+
+
+def _measure_eager(expected: ExpectedOutput, values: Any) -> ExpectedOutput:
+    """Return the output with the deviation of eager PyTorch's `values`, a sample."""
+    if not expected.eager.is_finite:
+        return expected
+    eager = expected.measure(values)
+    if not eager.is_finite:
+        raise ModelError(
+            "eager PyTorch returns NaN or infinity in this precision",
+            "choose another with --dtype, such as bfloat16",
+        )
+    return dataclasses.replace(expected, eager=eager)
 
 
 def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[ExpectedOutput]:
@@ -157,11 +183,8 @@ def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[Exp
     """
     widened = []
     for expected, array in zip(outputs, rounded, strict=True):
-        found = (
-            measure(expected.align(array), expected.values, expected.shape)
-            if tuple(array.shape) == expected.shape
-            else NO_DEVIATION
-        )
+        is_same_shape = tuple(array.shape) == expected.shape
+        found = expected.measure(expected.align(array)) if is_same_shape else NO_DEVIATION
         envelope = expected.envelope.or_larger(found) if found.is_finite else expected.envelope
         widened.append(dataclasses.replace(expected, envelope=envelope))
     return widened

@@ -99,7 +99,7 @@ def _judge_all(
     if worst.accuracy_class != "exact" and identity.is_same_for_all(reference, samples):
         return "incorrect", "same-output", identity.REASONS["same-output"]
     if worst.accuracy_class == "incorrect":
-        return "incorrect", worst.fault, _reason(worst, reference.name)
+        return "incorrect", worst.fault, _reason(worst, reference.name, rules)
     if whole.uncompared or whole.unseen:
         return "unchecked", "uncompared", None
     if worst.accuracy_class == "exact" and identity.is_constant(reference):
@@ -158,8 +158,20 @@ def pool_integers(
     return pooled
 
 
-def _reason(worst: OutputCheck, name: str) -> str:
-    """Return why an output is wrong, given the name of the reference."""
+def _reason(worst: OutputCheck, name: str, rules: Rules) -> str:
+    """Return what keeps an output from being close, or exact if nothing else is accepted.
+
+    `name` is that of the reference.
+    """
+    error, is_float = worst.relative_error, worst.expected.is_float
+    if rules.tolerance and is_float and error is not None and not error <= rules.tolerance:
+        size = f"its error, a share of the size of the output against {name}"
+        return f"{size}, is {error:.2e}; {rules.tolerance:.2e} is allowed"
+    if rules.tolerance and is_float and worst.found.row > rules.row_tolerance:
+        row = f"the error of a row, a share of its size against {name}"
+        return f"{row}, is {worst.found.row:.2e}; {rules.row_tolerance:.2e} is allowed"
+    if rules.tolerance and is_float and worst.top1_or_tie is not None:
+        return f"the largest class is that of {name} in {worst.top1_or_tie:.0%} of the rows only"
     measured = {
         "error": f"its error, the root mean square against {name}",
         "row-error": f"the error of a row, a share of its size against {name}",

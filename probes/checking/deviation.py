@@ -22,7 +22,7 @@ class Deviation:
     #: Root mean square of the difference, in the unit of the output.
     rmse: float = 0.0
     #: Largest root mean square of the difference in a row. It is a share of the row's RMS, or of
-    #: the output's RMS where that is larger.
+    #: the output's size where that is larger.
     row: float = 0.0
     #: Largest absolute difference of an element.
     worst: float = 0.0
@@ -102,16 +102,17 @@ def _by_group(values: Any, shape: Sequence[int], length: int) -> Any:
     return np.sqrt(np.add.reduceat(values * values, starts) / counts) if groups.size else values
 
 
-def measure(values: Any, target: Any, shape: Sequence[int]) -> Deviation:
+def measure(values: Any, target: Any, shape: Sequence[int], least_scale: float = 0.0) -> Deviation:
     """Return the deviation of `values` from `target`, samples of outputs with `shape`.
 
-    Where both have the same mask value there is none.
+    The error of a row is a share of its size, of that of `target` or of `least_scale`. Where both
+    have the same mask value there is none.
     """
     if not target.size:
         return Deviation()
     differing = float((values != target).mean())
     difference, target = subtract(values, target), unmasked(target)
-    scale, length = root_mean_square(target), row_length(shape)
+    scale, length = max(root_mean_square(target), least_scale), row_length(shape)
     sizes = np.maximum(_by_group(target, shape, length), scale)
     return Deviation(
         rmse=root_mean_square(difference),

@@ -14,7 +14,7 @@ from typing import Any
 
 from probes.checking import arrays
 from probes.checking.arrays import np
-from probes.checking.deviation import Deviation, root_mean_square, sample, unmasked
+from probes.checking.deviation import Deviation, measure, root_mean_square, sample, unmasked
 from probes.checking.rules import Rules, allowed_error, most_by_chance
 from probes.wire.checks import Uncomparable
 
@@ -71,6 +71,8 @@ class ExpectedOutput:
     left_out: Any = None
     #: Of places of values, some of which are equal.
     keys: Keys | None = None
+    #: The root mean square of the reference over all input sets.
+    least_scale: float = 0.0
 
     def align(self, array: Any) -> Any:
         """Return the sample of an output with the reference's values where others are right."""
@@ -79,10 +81,17 @@ class ExpectedOutput:
         values = sample(array)
         return values if self.left_out is None else np.where(self.left_out, self.values, values)
 
+    def measure(self, values: Any) -> Deviation:
+        """Return how far an aligned sample is from the reference."""
+        return measure(values, self.values, self.shape, self.least_scale)
+
     @functools.cached_property
     def scale(self) -> float:
-        """The root mean square of the reference, in which mask values count as 0."""
-        return root_mean_square(unmasked(self.values))
+        """The size of the output, of which errors are shares: a root mean square.
+
+        It is that of this input set or of all sets, whichever is larger. Mask values count as 0.
+        """
+        return max(root_mean_square(unmasked(self.values)), self.least_scale)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -114,6 +114,33 @@ def test_the_error_of_eager_in_few_elements_may_be_small_by_chance(
     assert check(made, produced) == outcome
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda output: output * 1.02, "is 2.00e-02; 1.00e-02 is allowed"),
+        (lambda output: output + np.pad([[0.5]], ((0, 63), (5, 58))), "5.00e-02 is allowed"),
+    ],
+)
+def test_the_limit_that_rejects_an_output_is_named(change: Any, told: str) -> None:
+    target = outputs(0, (64, 64))
+    reference = make_reference([[target]], eager=1e-6)
+    produced = [[change(target)]]
+    _, reason = correctness.check_outputs(reference, produced, rules(), Shape(64))
+    assert told in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"), [(3e-12, "exact"), (3e-8, "close"), (1e-6, "incorrect")]
+)
+def test_an_output_near_zero_by_chance_has_the_size_of_all_input_sets(
+    error: float, verdict: str
+) -> None:
+    probabilities = [np.array([[each]]) for each in (3e-6, 5e-9, 9e-6, 2e-6)]
+    reference = make_reference([[each] for each in probabilities], eager=1e-12)
+    produced = [[each + error] for each in probabilities]
+    assert check(reference, produced, rules(tolerance=0.01))[0] == verdict
+
+
 def test_the_error_of_eager_in_few_elements_is_not_taken_for_another_input() -> None:
     expected = [[np.array([[1.0 + number * 1e-3]])] for number in range(4)]
     eager = [[output[0] + 2.4e-4] for output in expected]
@@ -213,6 +240,8 @@ def test_other_classes_are_not_close() -> None:
         produced[row, second] = target[row, first]
     reference = make_reference([[target]], eager=1e-7)
     assert check(reference, [[produced]], rules()) == ("incorrect", "row-error")
+    _, reason = correctness.check_outputs(reference, [[produced]], rules(), Shape(8))
+    assert "in 50% of the rows" in str(reason)
     close = target + noise(1e-3)
     record, _ = correctness.check_outputs(reference, [[close]], rules(), Shape(8))
     assert record.accuracy_class == "close"
@@ -270,8 +299,9 @@ def test_an_output_with_masked_logits_is_compared_elsewhere(value: float) -> Non
     targets = [outputs(number) for number in range(2)]
     masked = functools.partial(mask, value=value)
     reference = make_reference([[masked(target, 3, 5)] for target in targets])
-    scale = math.sqrt((np.delete(targets[0], (3, 5), 1) ** 2).sum() / targets[0].size)
-    assert reference.outputs[0][0].scale == pytest.approx(scale)
+    of_sets = [(np.delete(each, (3, 5), 1) ** 2).sum() / each.size for each in targets]
+    scales = [math.sqrt(max(each, sum(of_sets) / 2)) for each in of_sets]
+    assert [each.scale for (each,) in reference.outputs] == pytest.approx(scales)
     for size, found in ((2 * EAGER, "exact"), (20 * EAGER, "incorrect")):
         produced = [[masked(target + noise(size), 3, 5)] for target in targets]
         assert check(reference, produced)[0] == found
