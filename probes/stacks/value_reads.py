@@ -106,7 +106,13 @@ def _is_sized_by_values(
 
 @contextlib.contextmanager
 def watch(module: torch.nn.Module) -> Iterator[set[str]]:
-    """Yield a set that receives the names of the functions that read values, as calls trace."""
+    """Yield a set that receives the names of the functions that read values, as calls trace.
+
+    A scripted module is not traced: its code holds both branches.
+    """
+    if isinstance(module, torch.jit.ScriptModule):
+        yield set()
+        return
     reads = ValueReads()
     # A trace calls the module with tensors of its own.
     hook = module.register_forward_pre_hook(

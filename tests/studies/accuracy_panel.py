@@ -29,6 +29,7 @@ import json
 import math
 import pathlib
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -86,7 +87,6 @@ def make_request(model: PanelModel, dtype: str, batch_size: int, seed: int) -> p
         batch_sizes=[batch_size],
         input_tokens=16,
         seed=seed,
-        shared_directory="",
         input_sets=INPUT_SETS,
     )
 
@@ -227,12 +227,12 @@ def eager_copies(case: Case) -> Iterator[tuple[str, list[list[Any]]]]:
 
 def measure(model: PanelModel, dtype: str, size: int, seed: int) -> dict[str, Any]:
     """Return the line of one model, precision, batch size and seed."""
-    request = make_request(model, dtype, size, seed)
     line: dict[str, Any] = {"model": model.id, "dtype": dtype, "batch_size": size, "seed": seed}
     start = time.perf_counter()
     try:
-        with torch.inference_mode():
-            case = make_case(request)
+        with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
+            request = make_request(model, dtype, size, seed)
+            case = make_case(dataclasses.replace(request, shared_directory=folder))
             rules = workers.rules(dtype)
             line["right"] = [
                 {"name": name} | judge(case, produced, rules)

@@ -128,6 +128,24 @@ def test_a_model_that_reads_values_of_its_inputs_is_not_traced(
 
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore")
+def test_a_scripted_module_keeps_both_branches(tmp_path: pathlib.Path) -> None:
+    code = TRACEABLE.replace("float(self.layer.weight.abs().max()) < 1e6", "bool(x.sum() > 0)")
+    code = code.replace("return Net()", "return torch.jit.script(Net())")
+    request = Factories(code, batch_sizes=[1]).request(
+        "build", tmp_path, options={"feeding": "host"}
+    )
+    subject = by_request.open_torch_subject(request)
+    assert "torch.jit.script" in subject.adjusted
+    with torch.no_grad():
+        program = onnxruntime_session.build(subject, subject.inputs(1, 0), request)
+        for sign in (1, -1):
+            inputs = [sign * np.ones((1, 4), "float32")]
+            (found,) = program.collect(program(program.feed(inputs)))
+            assert np.allclose(found, subject.run(inputs)[0], atol=1e-6)
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore")
 def test_code_that_reads_sizes_is_traced(tmp_path: pathlib.Path) -> None:
     sizes = "if float(self.layer.weight.abs().max()) < 1e6 and x.shape[1] + len(x) > 1"
     code = TRACEABLE.replace("if float(self.layer.weight.abs().max()) < 1e6", sizes)
