@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pathlib
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -67,6 +69,12 @@ def print_rows(
     """Print a list as indented JSON, or the lines that `render` makes of it."""
     as_json = msgspec.json.format(msgspec.json.encode(rows), indent=2) if json else b""
     print_text(as_json or "\n".join(render()))
+
+
+def table_width(output: str = STANDARD_OUTPUT) -> float:
+    """Return the columns of the terminal; infinite for a file or a pipe, which lose nothing."""
+    columns = shutil.get_terminal_size((0, 0)).columns if output == STANDARD_OUTPUT else 0
+    return columns or math.inf
 
 
 def print_document(

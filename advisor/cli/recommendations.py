@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +24,7 @@ from advisor.cli.output import (
     print_document,
     print_status,
     print_text,
+    table_width,
 )
 from advisor.domain.model import FactoryModel
 from advisor.errors import NoTerminalError
@@ -221,7 +223,8 @@ def upgrade(
     with resumable_with(f"p3-advisor resume {again.directory.name}"):
         follow(again, "text")
     comparison = compare_answers(before, decide(again), LARGEST_CHANGE)
-    print_document(comparison, choose_output_format(json=json), comparison_text.render)
+    render = functools.partial(comparison_text.render, width=table_width())
+    print_document(comparison, choose_output_format(json=json), render)
 
 
 def _arms_of_interpreter(answer: Answer, state: RunState) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from advisor.cli.output import (
     print_rows,
     print_status,
     print_text,
+    table_width,
     write_output,
 )
 from advisor.errors import (
@@ -121,8 +122,11 @@ def compare(
     from advisor.report import answer_files, comparison_text
     from advisor.report.comparison import compare_answers
 
+    def render_text(comparison: Comparison) -> str:
+        return comparison_text.render(comparison, table_width(output))
+
     renderers = {
-        "text": comparison_text.render,
+        "text": render_text,
         "md": comparison_text.render_markdown,
         "json": encode,
     }

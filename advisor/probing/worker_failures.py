@@ -67,7 +67,7 @@ def vanished_failure(worker: Worker) -> Failure:
 
 
 def skipped_by_user(phase: Phase) -> Failure:
-    reason = f"skipped by the user in the phase {phase}"
+    reason = f"by the user in the phase {phase}"
     return Failure("skipped", phase, reason, skip_cause="user")
 
 

@@ -18,29 +18,50 @@ from advisor.text_format import (
     format_share,
 )
 
-#: Most characters of a value in the table of differences.
-LONGEST_VALUE = 60
+#: Most characters of a value in the table of differences, and fewest in a narrow terminal.
+LONGEST_VALUE, SHORTEST_VALUE = 60, 16
+#: Columns beside names and values in that table.
+GAPS = 7
+#: Columns that a narrow terminal leaves out, the least used first.
+LEAST_USED = (
+    *("slowdown found from", "speed, times before", "error before", "error after"),
+    *("MiB before", "MiB after", "ms before", "ms after", "requests/s before", "requests/s after"),
+)
 
 
-def render(comparison: Comparison) -> str:
-    """Return the comparison as plain text."""
+def render(comparison: Comparison, width: float = math.inf) -> str:
+    """Return the comparison as plain text; what is wider than `width` columns is left out."""
     blocks = [
         [
             f"before  {comparison.before}: {comparison.headlines[0]}",
             f"after   {comparison.after}: {comparison.headlines[1]}",
         ],
-        _differences(comparison),
+        _differences(comparison, width),
         conclusion(comparison),
     ]
-    blocks += [plain_table(rows, _text_columns(rows)) for rows in _tables(comparison)]
+    blocks += [_within(rows, width) for rows in _tables(comparison)]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _differences(comparison: Comparison) -> list[str]:
+def _within(rows: Sequence[Sequence[str]], width: float) -> list[str]:
+    """Return the lines of a table, as wide as the terminal allows."""
+    lines = list[str]()
+    for count in range(len(LEAST_USED) + 1):
+        kept = [number for number, head in enumerate(rows[0]) if head not in LEAST_USED[:count]]
+        shown = [[row[number] for number in kept] for row in rows]
+        lines = plain_table(shown, _text_columns(shown))
+        if max(map(len, lines)) <= width:
+            break
+    return lines
+
+
+def _differences(comparison: Comparison, width: float) -> list[str]:
     if not comparison.differences:
         return ["Nothing differs."]
+    names = max(len(each.what) for each in comparison.differences)
+    most = int(min(max((width - names - GAPS) / 2, SHORTEST_VALUE), LONGEST_VALUE))
     rows = [
-        ["!" if each.decisive else "", each.what, _clip(each.before), _clip(each.after)]
+        ["!" if each.decisive else "", each.what, _clip(each.before, most), _clip(each.after, most)]
         for each in comparison.differences
     ]
     return [
@@ -49,8 +70,8 @@ def _differences(comparison: Comparison) -> list[str]:
     ]
 
 
-def _clip(value: str) -> str:
-    return value if len(value) <= LONGEST_VALUE else f"{value[: LONGEST_VALUE - 3]}..."
+def _clip(value: str, most: int) -> str:
+    return value if len(value) <= most else f"{value[: most - 3]}..."
 
 
 def render_markdown(comparison: Comparison) -> str:

@@ -177,7 +177,12 @@ def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:
     limit = " without a time limit, which this one reached" if is_late else ""
     question = f"Measure the {arms} no result again, in a new run{limit}?"
     context, header = app.context, run.header()
-    _start(app, lambda: propose_again(header, failed, context, all_arms=is_late), question)
+    _start(
+        app,
+        lambda: propose_again(header, failed, context, all_arms=is_late),
+        question,
+        describe=lambda drafted: f"With the baseline: {describe_work(drafted)}",
+    )
 
 
 def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
@@ -185,10 +190,14 @@ def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
     if answer.run is None:
         return
     header, context = answer.run.header(), app.context
-    workflows = undecided_workflows(answer.document.recommendation, header.question)
+    advice = answer.document.recommendation
+    workflows = undecided_workflows(advice, header.question)
     budget = further_budget(answer.document, answer.catalogue)
     names = text.printable(", ".join(workflows) or "all workflows", 200)
-    question = f"Measure {names} again for longer, in a new run with the budget {budget.name}?"
+    reason = "No single one is undecided. " if advice and advice.decision.word != "OPEN" else ""
+    question = (
+        f"{reason}Measure {names} again for longer, in a new run with the budget {budget.name}?"
+    )
     _start(app, lambda: propose_again(header, workflows, context, budget), question)
 
 

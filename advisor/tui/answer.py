@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
+import msgspec
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -19,6 +20,7 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERION_HEADS, Priorities
 from advisor.domain.question import Question
+from advisor.errors import NothingViableError
 from advisor.report import markdown, parts, ranking
 from advisor.report.answer import (
     code_lines,
@@ -27,6 +29,7 @@ from advisor.report.answer import (
     headline,
     next_steps,
     short_answer_lines,
+    stop_notice,
 )
 from advisor.report.formatting import Section
 from advisor.report.shortcomings import is_unnamed
@@ -85,21 +88,33 @@ def render_answer_lines(answer: RunAnswer, width: int, lead: str = "") -> Text:
 
     Lines of code that are longer than the terminal is wide are cut.
     """
-    first, *others = short_answer_lines(answer.document)
-    advice = answer.document.recommendation
+    document = with_keys(answer.document)
+    first, *others = short_answer_lines(document)
+    advice = document.recommendation
     word = advice.decision.word if advice else None
+    if advice is not None:
+        # The trust stays in sight with the decision, above the details and the code.
+        others.insert(1 + len(stop_notice(document)), others.pop())
     shown = [text.styled(text.printable(lead + first, 600), "bold")]
     for line in others:
         start = Text()
         if word is not None and line.startswith(word):
             start = text.styled(word, f"bold {DECISION_COLOURS[word]}")
         shown.append(start + Text(text.printable(line, 600)[len(start) :]))
-    # The decision stays in sight above the code.
-    shown[2:2] = [
+    shown += [
         text.styled(f"    {text.printable(line, width - CODE_MARGIN)}", "cyan")
-        for line in code_lines(answer.document, MOST_CODE_LINES)
+        for line in code_lines(document, MOST_CODE_LINES)
     ]
     return Text("\n").join(shown)
+
+
+def with_keys(answer: Answer) -> Answer:
+    """Return the answer with the key that shows why nothing was measured, not the command."""
+    problem = answer.problem
+    if problem is None or problem.name != NothingViableError.name or answer.scores:
+        return answer
+    shown = msgspec.structs.replace(problem, next_step="5 shows the reason of each workflow")
+    return msgspec.structs.replace(answer, problem=shown)
 
 
 def describe_question(question: Question, device: str, width: int) -> str:
@@ -143,6 +158,7 @@ EMPTY_PANES = {
 
 def render_pane(answer: Answer, pane: str) -> str:
     """Return sections of the report as Markdown, with its tables below the reasons."""
+    answer = with_keys(answer)
     found = {section.name: section for section in parts.sections(answer)}
     if steps := next_steps(answer):
         found["next"] = Section("next", PANES["next"], steps)

@@ -123,14 +123,17 @@ def fit_columns(
 ) -> list[Column]:
     """Return the columns that a terminal shows; the first ones get the cells that are left.
 
-    `margin` is what of the terminal lies beside the table.
+    Names take no more than they need. `margin` is what of the terminal lies beside the table.
     """
     shown = [dataclasses.replace(column) for column in columns if width >= column.shown_from]
+    for column in shown:
+        if column.is_name and rows:
+            longest = max(len(str(row.get(column.key, ""))) for row in rows)
+            column.most = min(max(longest, len(column.heading)), column.most or column.width)
+            column.width = min(column.width, column.most)
     left = width - margin - 1 - sum(column.width + 1 for column in shown)
     for column in shown:
         most = column.most
-        if column.is_name:
-            most = min(max((len(str(row.get(column.key, ""))) for row in rows), default=0), most)
         more = max(min(most - column.width, left), 0)
         column.width, left = column.width + more, left - more
     return shown

@@ -34,7 +34,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen
-from advisor.tui.screens.home import TRADE_OFF, HomeScreen, list_examples
+from advisor.tui.screens.home import COLUMNS, TRADE_OFF, HomeScreen, list_examples
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.runs import (
     BUSY_MARK,
@@ -46,7 +46,7 @@ from advisor.tui.screens.runs import (
     list_items,
 )
 from advisor.tui.screens.setup import SetupScreen
-from advisor.tui.table import Table
+from advisor.tui.table import Table, fit_columns
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 
@@ -126,6 +126,14 @@ def test_a_speed_of_a_busy_machine_is_not_shown_as_a_fact(sample_run: Run) -> No
     )
     assert (fit["answer"], fit["speed"]) == ("quick", "9.00x")
     assert (busy["answer"], busy["speed"]) == (f"quick{BUSY_MARK}", MISSING)
+
+
+def test_names_get_the_cells_that_other_columns_do_not_need() -> None:
+    arm = "onnxruntime-cpu/io-binding (busy)"
+    columns = fit_columns(COLUMNS, 80, [{"model": "demo", "answer": arm, "device": "CPU"}])
+    widths = {column.key: column.width for column in columns}
+    assert widths["answer"] == len(arm)
+    assert (widths["model"], widths["device"]) == (len("Model"), len("Device"))
 
 
 def test_ages(context: Context) -> None:

@@ -31,11 +31,13 @@ from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import Problem
 from advisor.domain.measurement import Interval
+from advisor.errors import NothingViableError
 from advisor.report import found_recipe, recipe_text
 from advisor.report.answer import short_answer_lines
 from advisor.report.answer_files import read_answer
 from advisor.report.text_report import summarise
 from advisor.store.runs import Run
+from advisor.store.store import Store
 from advisor.tui import app as terminal_app
 from advisor.tui.answer import (
     PANE_SECTIONS,
@@ -43,6 +45,7 @@ from advisor.tui.answer import (
     AnswerPanel,
     RunAnswer,
     describe_question,
+    render_answer_lines,
     render_pane,
 )
 from advisor.tui.app import AdvisorApp
@@ -50,7 +53,7 @@ from advisor.tui.dialogs import ChoiceDialog, LineDialog
 from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import list_examples
-from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
+from advisor.tui.screens.results import ANSWER, PARTS, RANKING, DetailScreen, ResultsScreen
 from advisor.tui.table import SpeedAxis, Table
 from advisor.tui.widgets import WeightBar
 
@@ -132,6 +135,15 @@ def test_the_panes_of_a_run_without_an_answer_say_why() -> None:
     assert "repeated in a fresh process" in render_pane(made, "trust")
     bare = msgspec.structs.replace(made, scores=())
     assert "Nothing was measured." in render_pane(bare, "trust")
+    command = "run p3-advisor show --json for the reason of each workflow"
+    nothing = msgspec.structs.replace(problem, name=NothingViableError.name, next_step=command)
+    cancelled = RunAnswer(without_advice(bare, nothing), builders.shipped_catalogue())
+    for shown in (
+        render_answer_lines(cancelled, 80).plain,
+        render_pane(cancelled.document, "next"),
+    ):
+        assert "5 shows the reason" in shown
+        assert "--json" not in shown
 
 
 def test_the_pane_of_what_is_not_measured_says_what_was_not_asked_for() -> None:
@@ -148,6 +160,15 @@ def test_without_a_measurement_no_code_is_offered(sample_run: Run) -> None:
     screen = ResultsScreen(RunAnswer(made, sample_run.header().catalogue, sample_run))
     for action in ("detail", "code", "verify"):
         assert "measured" in screen.refusal_of(action)
+
+
+def test_an_empty_log_of_a_stack_says_so(tmp_path: pathlib.Path) -> None:
+    run = make_run(Store(tmp_path), finished=True)
+    log = run.worker_log_path("compiled", 0)
+    log.parent.mkdir(parents=True)
+    log.touch()
+    answer = RunAnswer(decide(run), run.header().catalogue, run)
+    assert DetailScreen(answer, "compiled", run)._log() == ["The stack wrote nothing."]
 
 
 def test_intervals_share_one_axis_with_the_baseline_at_one() -> None:
@@ -188,7 +209,7 @@ async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(shipped: C
         await pilot.press("up")
         assert screen.focused_part == ANSWER
         await pilot.press("end")
-        await wait_for_text(pilot, lines[-1].split()[-1])
+        await wait_for_text(pilot, "curl http")
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
@@ -324,19 +345,20 @@ async def test_b_in_the_results_asks_for_the_second_run_and_c_compares(
     context: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = make_run(context.store, finished=True)
-    second = make_run(context.store, finished=True, run_id="20261121-130000-0002")
-    app = AdvisorApp(LaunchOptions(open=str(first.directory)), context)
+    later = "2026-11-21T13:00:00+00:00"
+    second = make_run(context.store, finished=True, run_id="20261121-130000-0002", created=later)
+    app = AdvisorApp(LaunchOptions(open=str(second.directory)), context)
     async with running_app(app) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("b")
         history = await wait_for_screen(pilot, HistoryScreen)
         table = history.query_one(Table)
         await wait_for(pilot, lambda: table.row_count == 2)
-        table.move_cursor_to(first.directory.name)
+        table.move_cursor_to(second.directory.name)
         assert not {"r", "c", "t", "d", "n"} & history.active_bindings.keys()
         await pilot.press("c")
         assert app.screen is history, "a run is not compared with itself"
-        table.move_cursor_to(second.directory.name)
+        table.move_cursor_to(first.directory.name)
         await pilot.press("space", "c")
     before, after = capfd.readouterr().out.splitlines()[:2]
     assert first.directory.name in before

@@ -88,6 +88,7 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         outcome = stored.state().processes[arm][0].outcome
         failure = expect_failure(outcome, "skipped")
         assert (failure.phase, failure.skip_cause) == ("build", "user")
+        assert failure.reason.startswith("by the user"), "the status says that it was skipped"
         assert arms_to_retry(results.original.document) == (arm,)
         await pilot.press("5")
         await wait_for_text(pilot, f"{arm}: skipped")
@@ -195,6 +196,9 @@ async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
             builders.known(app.run_controller.session).skipped.add("compiled")
             live.draw()
             await wait_for_text(pilot, "skipping")
+            await pilot.press("l")
+            await wait_for_text(pilot, "The stacks have written nothing so far.")
+            await pilot.press("l")
             writing.close()
             await wait_for(pilot, lambda: "close" in key_hints(pilot))
             assert "cancel" not in key_hints(pilot)

@@ -131,8 +131,10 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
         results.original = dataclasses.replace(results.original, document=changed)
         builds = builders.known(results.original.run).scratch
         shutil.rmtree(builds, ignore_errors=True)
-        assert results.refusal_of("resume")
+        assert results.refusal_of("leaders")
         builds.mkdir()
+        assert results.refusal_of("resume"), "a finished run is not resumed, but measured again"
+        assert not results.refusal_of("leaders")
         await pilot.press("r")
         await wait_for_screen(pilot, ChoiceDialog)
         shown = " ".join((await check_screen_at(pilot, SMALLEST)).split())
@@ -163,6 +165,7 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
         results.original = dataclasses.replace(results.original, document=changed)
         await pilot.press("f")
         await wait_for_text(pilot, "without a time limit")
+        await wait_for_text(pilot, "With the baseline: 2 ways")
         await pilot.press("y")
         await wait_for_screen(pilot, LiveScreen)
         question = builders.known(app.run_controller.session).header.question

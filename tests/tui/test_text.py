@@ -177,11 +177,13 @@ def test_the_timeline_tells_what_the_run_has_done(recorded: Run) -> None:
     assert times == sorted(times)
 
 
-def test_the_decision_stands_above_the_code_which_is_cut() -> None:
+def test_decision_and_trust_stand_above_the_code_which_is_cut() -> None:
     code = "".join(f"line_{number} = {'x' * 100}\n" for number in range(9))
     made = with_measurement(built_answers.answer(), "compiled", integration=code)
     shown = render_answer_lines(RunAnswer(made, builders.shipped_catalogue()), 80)
-    _, decision, *lines = shown.plain.split("\n")
+    _, decision, cost, *lines = shown.plain.split("\n")
+    assert "Trust " in cost
+    lines = lines[-5:]
     assert decision.split()[0].rstrip(".:") in DECISION_COLOURS
     assert [line.split()[0] for line in lines[:4]] == [f"line_{number}" for number in range(4)]
     assert max(map(len, lines[:5])) <= 76, "no line wraps at 80 columns"

@@ -24,7 +24,7 @@ COLUMNS = (
     Column("mark", "", 1),
     Column("model", "Model", 14, most=40, is_name=True),
     Column("answer", "Answer", 18, most=50, is_name=True),
-    Column("device", "Device", 10, most=30),
+    Column("device", "Device", 10, most=30, is_name=True),
     Column("state", "State", 8),
     Column("speed", "Speed", 6, shown_from=72, is_numeric=True, terms=("speed-up", "baseline")),
     Column("trust", "Trust", 5, shown_from=72, terms=("trust",)),
@@ -118,11 +118,16 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         self.app.run_in_terminal(["compare", *self._find_pair()])
 
     def _find_pair(self) -> list[str]:
-        """Return the marked runs, or the marked one and that at the cursor; empty for no pair."""
+        """Return the marked runs, or the marked one and that at the cursor, the older one first.
+
+        Empty for no pair.
+        """
         item = self.item_at_cursor()
         chosen = list(self._marked)
         if len(chosen) < PAIR and item is not None:
             chosen.append(item.entry.run_id)
+        created = {item.entry.run_id: item.entry.created for item in self.items or ()}
+        chosen.sort(key=lambda run_id: created.get(run_id, ""))
         return chosen if len(set(chosen)) == PAIR else []
 
     def action_note(self) -> None:

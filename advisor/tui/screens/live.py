@@ -87,6 +87,7 @@ measurements."""
         with Vertical(id="lower"):
             yield Static("", id="leader", markup=False)
             yield Timeline(id="timeline", max_lines=2000, wrap=True, min_width=0)
+            yield Static("The stacks have written nothing so far.", id="no-log", classes="hint")
             yield StackLog(id="log", max_lines=2000)
 
     def on_mount(self) -> None:
@@ -207,6 +208,7 @@ measurements."""
         process = max(len(session.state.processes.get(arm, ())) - 1, 0)
         lines = self._log.read(session.run.worker_log_path(arm, process), arm)
         if lines:
+            self.query_one("#no-log").display = False
             self.query_one(StackLog).write(Text("\n".join(lines)), expand=True)
 
     def action_back(self) -> None:

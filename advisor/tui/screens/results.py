@@ -40,7 +40,7 @@ ANSWER, RANKING = "answer", "ranking"
 #: Actions on an arm that was measured.
 OF_AN_ARM = {"detail", "code", "verify"}
 #: Actions that go on with the run.
-OF_THE_RUN = {"measure_again", "verify", "retry", "resume"}
+OF_THE_RUN = {"measure_again", "verify", "retry", "resume", "leaders"}
 OF_ANOTHER_MACHINE = "possible for runs of this machine only; n asks a new question"
 EXPLORED = "With these weights: "
 #: The parts of the screen in the order of tab.
@@ -75,7 +75,8 @@ time between tokens, in milliseconds, at the first batch size."""
             for number, (pane, title) in enumerate(PANES.items(), 1)
         ],
         bind("c", "code", "Code", "print the recommended code; enter shows that of other arms"),
-        bind("r", "resume", "Resume", "go on with a run that was stopped or has no clear answer"),
+        bind("r", "resume", "Resume", "go on with a run that was stopped"),
+        bind("r", "leaders", "Leaders", "measure the leaders of the run again", name="resume"),
         bind(
             "m",
             "measure_again",
@@ -124,7 +125,8 @@ time between tokens, in milliseconds, at the first batch size."""
         if action == "retry" and not (document.finished and arms_to_retry(document)):
             return "every arm has a result"
         can_go_on = keeps_builds(document) and run is not None and run.scratch.is_dir()
-        if action == "resume" and document.finished and not can_go_on:
+        again, is_over = action == "leaders", document.finished
+        if (action == "resume" and is_over) or (again and not (is_over and can_go_on)):
             return "the run has finished, and its answer is clear or its builds are gone"
         return ""
 
@@ -201,6 +203,9 @@ time between tokens, in milliseconds, at the first batch size."""
     def action_resume(self) -> None:
         self.app.run_controller.resume(self.original.document.run_id)
 
+    def action_leaders(self) -> None:
+        self.action_resume()
+
     def action_retry(self) -> None:
         actions.retry_failed(self.app, self.original)
 
@@ -240,7 +245,7 @@ Markdown, CSV or JSON; the extension of the file selects the format."""
     lead = "Not measured here. From a stored run: "
 
     def refusal_of(self, action: str) -> str:
-        is_theirs = action in {"resume", "compare"}
+        is_theirs = action in {"resume", "leaders", "compare"}
         return OF_ANOTHER_MACHINE if is_theirs else super().refusal_of(action)
 
     def action_open(self) -> None:
@@ -328,4 +333,5 @@ recipe prints it. Log: the output of the stack."""
             content = read_tail(file, MAX_LOG_BYTES)
         except OSError:
             return ["The log is not stored here."]
-        return [text.clean_line(line) for line in content.decode("utf-8", "replace").splitlines()]
+        lines = content.decode("utf-8", "replace").splitlines()
+        return [text.clean_line(line) for line in lines] or ["The stack wrote nothing."]

@@ -130,6 +130,12 @@ def test_build_memory_and_outputs_are_compared() -> None:
     assert "2.0e-03" in text
     assert "build s after" in text
     assert "2.0e-03" in comparison_text.render_markdown(found)
+    narrow = comparison_text.render(found, 72).splitlines()
+    tables = [line for line in narrow if line.startswith(("arm ", "baseline ", "compiled "))]
+    assert max(map(len, tables)) <= 72
+    assert "verdict" in tables[0]
+    assert "slowdown found from" not in tables[0]
+    assert "slowdown found from" in text
 
 
 def test_no_interval_is_narrower_than_the_noise_of_equal_workers() -> None:
