@@ -10,7 +10,7 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.measurement import Interval, Measurement
-from advisor.domain.model import name_own_shapes
+from advisor.domain.model import OnnxModel, name_own_shapes
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
 from advisor.text_format import format_number, join_names
@@ -186,6 +186,10 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
     if rows is not None and rows not in sizes:
         option = f"--batch-sizes {rows}"
         lines = [f"Batch size {rows}, that of the example inputs, was not measured ({option})."]
+    model = facts.answer.question.model
+    if isinstance(model, OnnxModel) and sizes == (1,) and model.batch_size is None and rows is None:
+        drawn = "" if model.inputs else " with inputs that were drawn"
+        lines = [f"The file was called{drawn} at batch size 1 (--batch-sizes, --inputs)."]
     if is_unfit(facts.answer.results):
         return lines  # single figures say nothing
     ahead: dict[str, list[str]] = {}

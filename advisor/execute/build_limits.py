@@ -68,8 +68,8 @@ def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:
     least = (limits.start_seconds + first + min(known)) / question.budget.race_share
     if question.seconds < least:
         raise SizeError(
-            f"--budget {question.budget.name} is too short: to start, build and check two workflows"
-            f" is expected to take {least:.0f} s or more",
+            f"--budget {question.budget.name} is too short: starting, building and checking two"
+            f" workflows is expected to take {least:.0f} s or more",
             f"use --budget {write_duration(SUFFICIENT * least)}",
         )
 

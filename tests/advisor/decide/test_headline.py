@@ -94,6 +94,21 @@ def test_states_that_a_program_may_drop_are_named(expect: Expect) -> None:
     expect("headline-changed-states", built_answers.headline(advise(arm).answer))
 
 
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (OnnxModel(name="/net.onnx"), "with inputs that were drawn at batch size 1 (--batch"),
+        (OnnxModel(name="/net.onnx", inputs="/in.npz"), "was called at batch size 1 (--batch"),
+        (OnnxModel(name="/net.onnx", batch_size=1), ""),
+        (DEMO, ""),
+    ],
+)
+def test_a_file_with_a_free_batch_size_says_what_it_was_called_with(model: Any, told: str) -> None:
+    found = advise(measured("compiled", 1.5), model=model)
+    lines = [line.text for line in found.answer.headline if line.part == "batch-sizes"]
+    assert (len(lines), told in "".join(lines)) == (bool(told), True)
+
+
 @pytest.mark.parametrize("other", ["onnxruntime-cpu/io-binding", "openvino"])
 def test_arms_of_a_file_that_differ_in_settings_alone_are_called_so(other: str) -> None:
     baseline = msgspec.structs.replace(
