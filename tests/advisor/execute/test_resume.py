@@ -201,7 +201,7 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
 ) -> None:
 
     def fill_disk(
-        session: WorkerSession, worker: Worker, deferred: list[RunEvent]
+        session: WorkerSession, worker: Worker, deferred: list[RunEvent], _end: float
     ) -> Iterator[RunEvent]:
         del deferred
         yield from session.drop(
