@@ -50,14 +50,18 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[L
     the reference or the baseline fails.
     """
     session, recorder, at_once = progress.session, progress.recorder, progress.builds_at_once
-    arms, early = _arms_to_build(progress, builds)
+    needed = remaining.needed_arms(progress.state, progress.question)
+    arms = [arm for arm in needed if arm.id not in builds.running]
     if not arms and not builds.running:
         return
+    early = _arms_that_race_first(progress, arms)
     if not builds.running:
         yield from _prepare(progress, _arms_to_import(progress, arms, early))
-        # The model is loaded now, and may call for more.
-        yield from recorder.record_each(remaining.arms_to_add(progress))
-        arms, early = _arms_to_build(progress, builds)
+        # The model is open now, and may call for more.
+        added = remaining.arms_to_add(progress)
+        yield from recorder.record_each(added)
+        arms += [arm for each in added for arm in each.added]
+        early = _arms_that_race_first(progress, arms)
     unbuilt = [
         arm
         for arm in arms
@@ -79,17 +83,12 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[L
         yield from _build_side_by_side(progress, builds, unbuilt, early)
 
 
-def _arms_to_build(
-    progress: RunInProgress, builds: SideBySideBuilds
-) -> tuple[list[Arm], list[Arm]]:
-    """Return the arms that are needed and whose builds do not run, and which of them race first."""
-    needed = remaining.needed_arms(progress.state, progress.question)
-    arms = [arm for arm in needed if arm.id not in builds.running]
+def _arms_that_race_first(progress: RunInProgress, arms: list[Arm]) -> list[Arm]:
     if progress.state.groups:
-        return arms, arms
+        return arms
     seconds = progress.header.catalogue.presets.builds.early_seconds
     early = early_arms(arms, seconds, progress.state.plan.baseline, progress.builds_at_once)
-    return arms, without_waiting(early, progress)
+    return without_waiting(early, progress)
 
 
 def _arms_to_import(
