@@ -25,6 +25,8 @@ LAUNCH_BOUND_BUSY_SHARE = 0.7
 BOUND_SHARE = 0.6
 #: Weights that would need more than this share of the memory bandwidth stayed in a cache.
 CACHED_SHARE = 1.2
+#: Weights of at most so many bytes stay in the cache of one core, or of a GPU, between calls.
+CACHED_BYTES = 1 << 20
 #: Counts of the profiler that are known only where it saw kernels.
 DEVICE_COUNTS = (
     "kernels_per_call",
@@ -65,7 +67,9 @@ def _peak_shares(
     """Return the shares of the measured peaks of memory and arithmetic; None if not known."""
     peak = peaks.operations_per_second.get(dtype) if peaks else None
     memory = weight_bytes / seconds / peaks.bytes_per_second if weight_bytes and peaks else None
-    is_cached = memory is not None and memory > CACHED_SHARE
+    is_cached = memory is not None and (
+        memory > CACHED_SHARE or (weight_bytes or 0) <= CACHED_BYTES
+    )
     return None if is_cached else memory, flops / seconds / peak if flops and peak else None
 
 

@@ -74,6 +74,11 @@ REFUSALS = (
         " dictionaries",
     ),
     Refusal(
+        re.compile(r"No ONNX function found for <OpOverload\(op='([^']+)'.* complex-valued"),
+        "ONNX has no operator for {name} of complex numbers, which the model calls",
+        f"compute with tensors of both parts (torch.view_as_real), or {OTHER_WORKFLOWS}",
+    ),
+    Refusal(
         re.compile(r"No ONNX function found for <OpOverload\(op='([^']+)'"),
         "ONNX has no operator for {name}, which the model calls",
         f"compute it with other operators of PyTorch, or {OTHER_WORKFLOWS}",

@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 import torch
-from torch._dynamo.utils import counters, graph_break_reasons
+from torch._dynamo.utils import counters, get_compilation_metrics, graph_break_reasons
 
 from probes.adapter import StartLines
 
@@ -72,10 +72,15 @@ def _why_nothing_was_captured() -> str:
     if not message:
         return f"Dynamo captured nothing of the {count(frames, 'function')} that it traced"
     context = CONTEXT.search(message)
-    # Dynamo does not keep the stack of a frame that it skips whole.
+    # Dynamo does not keep the stack of a frame that it skips whole, only where it stopped.
     stack = graph_break_reasons[0].user_stack if graph_break_reasons else ()
     own = [frame for frame in stack if "site-packages" not in frame.filename]
-    lines = [f"{pathlib.Path(frame.filename).name}:{frame.lineno}" for frame in own[-1:]]
+    places = [(frame.filename, frame.lineno) for frame in own[-1:]] or [
+        (each.fail_user_frame_filename, each.fail_user_frame_lineno)
+        for each in get_compilation_metrics()[:1]
+        if each.fail_user_frame_filename
+    ]
+    lines = [f"{pathlib.Path(file).name}:{line}" for file, line in places]
     met = ", ".join([*lines, *([context[1]] if context else [])])
     place = f" at {met}" if met else ""
     return f"Dynamo captured nothing and stopped{place}: {_explain(message)}"

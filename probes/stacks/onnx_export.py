@@ -136,7 +136,9 @@ def _export(
         if problem is None:
             return file
     file, free = files[-1]
-    if problem is not None and (free == "every" or not _trace(subject, arguments, file, free)):
+    if problem is not None and (
+        free == "every" or not _trace(subject, arguments, file, free, problem)
+    ):
         raise problem
     return file
 
@@ -171,9 +173,15 @@ def _program_of(subject: TorchSubject, arguments: tuple[torch.Tensor, ...], free
 
 
 def _trace(
-    subject: TorchSubject, arguments: tuple[torch.Tensor, ...], file: pathlib.Path, free: Free
+    subject: TorchSubject,
+    arguments: tuple[torch.Tensor, ...],
+    file: pathlib.Path,
+    free: Free,
+    refusal: Exception,
 ) -> bool:
     """Export with PyTorch's older exporter, which traces one call; return whether it takes it.
+
+    `refusal` is what the other exporter raised, which may name the line that it does not take.
 
     Where the traced call depends on a free batch, outputs for another number of rows are wrong,
     which the check of outputs finds. It would not find the branch that other values take, so
@@ -198,7 +206,8 @@ def _trace(
         finally:
             torch.backends.mha.set_fastpath_enabled(was_enabled)
         if reads:
-            raise UnsupportedError(READS_VALUES.format(", ".join(sorted(reads))), USE_TENSORS)
+            message = READS_VALUES.format(", ".join(sorted(reads)))
+            raise UnsupportedError(message, USE_TENSORS) from refusal
         (directory / TRACED).write_text(NO_FAST_LAYERS if is_fast else "", encoding="utf-8")
     return True
 

@@ -333,6 +333,12 @@ def test_weights_above_the_memory_bandwidth_are_cached() -> None:
     assert found.headroom == pytest.approx(0.9)
 
 
+def test_small_weights_stay_in_a_cache_however_fast_the_call() -> None:
+    found = diagnose(weight_bytes=10**6, seconds=1.5e-6)
+    assert (found.memory_share, found.bound) == (None, "compute")
+    assert diagnose(weight_bytes=2 * 10**6, seconds=3e-6, flops=0).bound == "memory"
+
+
 def test_a_cpu_has_no_launch_counts() -> None:
     found = diagnose(COUNTS_ON_CPU)
     assert (found.kernels_per_call, found.device_busy_share) == (None, None)

@@ -62,6 +62,14 @@ def flag(model, x):
     return {"values": x * 2, "done": True}
 
 
+def spectrum(model, x):
+    return torch.fft.irfft(torch.zeros_like(torch.fft.rfft(x)) + model.linear(x)[..., :3])
+
+
+def branch(model, x):
+    return x if (x > 9).nonzero().numel() else model.linear(x)
+
+
 def decomposed(model, x):
     return torch.linalg.svd(x)[1]
 
@@ -81,14 +89,17 @@ def build(name):
         ("as_sequence", "packs sequences", "padded"),
         ("integers", "type int", "tensors only"),
         ("flag", "type bool", "tensors only"),
+        ("spectrum", "zeros_like of complex numbers", "both parts"),
+        ("branch", "nets.py:", "torch.where"),
         ("decomposed", "aten._linalg_svd", "other operators"),
     ],
 )
 def test_the_reason_says_what_the_model_does(
     model: str, mentions: str, step: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The older exporter takes some of these models.
-    monkeypatch.setattr("probes.stacks.onnx_export._trace", lambda *_: False)
+    if model != "branch":
+        # The older exporter takes some of these models.
+        monkeypatch.setattr("probes.stacks.onnx_export._trace", lambda *_: False)
     code = f"{MODELS}\n\ndef made():\n    return build({model!r})\n"
     request = Factories(code).request("made", tmp_path)
     subject = by_request.open_torch_subject(request)

@@ -139,7 +139,7 @@ def test_a_scripted_module_keeps_both_branches(tmp_path: pathlib.Path) -> None:
     with torch.no_grad():
         program = onnxruntime_session.build(subject, subject.inputs(1, 0), request)
         for sign in (1, -1):
-            inputs = [sign * np.ones((1, 4), "float32")]
+            inputs: list[Any] = [sign * np.ones((1, 4), "float32")]
             (found,) = program.collect(program(program.feed(inputs)))
             assert np.allclose(found, subject.run(inputs)[0], atol=1e-6)
 
