@@ -260,7 +260,7 @@ def _criterion_lines(name: str, score: Rating, figure: str, *, has_range: bool) 
     ]
     lines += [
         f"    for {LETTERS[gap.tier]}, {gap.fact} must be {gap.threshold}; "
-        f"its value here is {format_fact(gap.value)}"
+        f"its value here is {figure if gap.fact == score.fact else format_fact(gap.value)}"
         for gap in score.to_next
     ]
     return lines
