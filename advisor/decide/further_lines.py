@@ -6,6 +6,7 @@ from advisor.ask.rubric_files import read_improvements
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.other_arms import describe_range
 from advisor.decide.trust import is_unfit
+from advisor.decide.unmeasured import WIDEST_RANGE
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.constraints import UNITS
@@ -31,6 +32,7 @@ LEAST_PERCENT = 1e-3
 EAGER_TITLE = "eager PyTorch"
 #: States that a line names.
 MOST_STATES = 3
+NOT_TIMED = "could not be measured"
 DOUBTS: dict[Doubt, str] = {
     "busy": "the machine was busy",
     "contradictory": "typical and fastest calls contradict each other",
@@ -75,14 +77,17 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     is_range = bool(variant.doubt) or speed.is_wide
     gain = describe_range(speed) if is_range else format_interval(speed, unit="x")
     doubt = f"; {DOUBTS[variant.doubt]}" if variant.doubt else ""
+    is_known = speed.high <= WIDEST_RANGE * speed.low
     if variant.graph_breaks is not None:
         before = len(answer.measurements[arm].facts.get("graph_breaks", {}))
         left = len(variant.graph_breaks)
         breaks = f"{left} graph break{'' if left == 1 else 's'} instead of {before}"
-        speed_is = f"Its speed is {gain} of that without these settings{doubt}"
-        return f"{code} has {breaks}. {speed_is}; outputs as before."
+        speed_is = f"is {gain} of that without these settings" if is_known else NOT_TIMED
+        return f"{code} has {breaks}. Its speed {speed_is}{doubt}; outputs as before."
     error = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
-    return f"{code} is {gain} as fast as {baseline} in float32{doubt}, {error}."
+    if not is_known:
+        return f"{code} has a speed that {NOT_TIMED}{doubt}; {error}."
+    return f"{code} is {gain} as fast as {baseline} in float32, {error}{doubt}."
 
 
 def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
