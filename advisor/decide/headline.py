@@ -249,21 +249,21 @@ def _first(facts: AdvisedAnswer) -> ScoredArm:
 
 
 def describe_equals(facts: AdvisedAnswer, shown: str) -> str:
-    """Name the arms that are about as good, or may be, with their speed-ups and shares.
+    """Name the arms that are about as good, or may be, with their speed-ups, points and shares.
 
     The advised arm is one of them if another one is `shown` in its place.
     """
     shares = facts.decision.contenders
     named: dict[str, list[str]] = {}
-    equals = (each for each in (facts.scored.arm, *facts.decision.as_good) if each != shown)
+    equals = [each for each in (facts.scored.arm, *facts.decision.as_good) if each != shown]
     for arm in (facts.arms[each] for each in equals):
         share = shares[arm.arm]
         how = "about as good" if share >= MOSTLY else "perhaps as good"
-        shown = (
-            f"{describe_gain(facts, arm)}, {describe_points(facts, arm)}, "
+        figures = (
+            f"{describe_gain(facts, arm)}, {describe_points(facts.arms[shown], arm)}, "
             f"{describe_certainty(facts.answer.results, share)}"
         )
-        named.setdefault(how, []).append(f"{arm.title} ({shown})")
+        named.setdefault(how, []).append(f"{arm.title} ({figures})")
     return "; ".join(f"{how}: {join_names(each, 'or')}" for how, each in named.items())
 
 
@@ -271,7 +271,7 @@ def _options_as_good(facts: AdvisedAnswer) -> str:
     """Name the arms of the advised workflow that are about as good and not named elsewhere."""
     named = {arm.arm for arm in (find_faster_arm(facts), _first(facts)) if arm is not None}
     options = [
-        f"{arm.title} ({describe_gain(facts, arm)}, {describe_points(facts, arm)})"
+        f"{arm.title} ({describe_gain(facts, arm)}, {describe_points(facts.scored, arm)})"
         for arm in (facts.arms[each] for each in facts.decision.options_as_good)
         if arm.arm not in named
     ]

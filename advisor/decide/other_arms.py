@@ -82,9 +82,9 @@ def describe_gain(facts: AdvisedAnswer, arm: ScoredArm) -> str:
     return describe_range(speedup)
 
 
-def describe_points(facts: AdvisedAnswer, arm: ScoredArm) -> str:
-    """Return how an arm's score differs from that of the advised one, by the figures of a table."""
-    lead = round(arm.score, 2) - round(facts.scored.score, 2)
+def describe_points(shown: ScoredArm, arm: ScoredArm) -> str:
+    """Return how an arm's score differs from that of a shown one, by the figures of a table."""
+    lead = round(arm.score, 2) - round(shown.score, 2)
     if abs(lead) < SAME_SCORE:
         return "the same score"
     return f"{abs(lead):.2f} points {'more' if lead > 0 else 'less'}"
@@ -137,7 +137,7 @@ def _is_as_good_sibling(facts: AdvisedAnswer, arm: ScoredArm) -> bool:
 def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     """Return the weights of performance at which an arm is advised, as the flips have them."""
     if faster.score >= facts.scored.score:
-        return f"has {describe_points(facts, faster)}"
+        return f"has {describe_points(facts.scored, faster)}"
     flip = _flip_to(facts, faster)
     if flip is None:
         return "is advised at no weight of performance"

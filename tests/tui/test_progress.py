@@ -144,7 +144,9 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
     assert equals.startswith("perhaps as good: ")
     assert equals[1:] in write_headline(disturbed)[1].text
     baseline = next(each for each in made.ranked if each.arm == builders.BASELINE)
-    assert "about as good: Compiled" in describe_leader(disturbed, baseline).plain
+    of_baseline = describe_leader(disturbed, baseline).plain
+    assert "about as good: Compiled" in of_baseline
+    assert baseline.scored.title not in of_baseline
     busy = Problem(name=MachineUnfitError.name, what="too busy", next_step="wait", exit_code=4)
     unknown = without_advice(disturbed, busy)
     shown = describe_leader(unknown, choose_leader(unknown, "")).plain
