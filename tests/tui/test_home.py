@@ -134,6 +134,9 @@ def test_names_get_the_cells_that_other_columns_do_not_need() -> None:
     widths = {column.key: column.width for column in columns}
     assert widths["answer"] == len(arm)
     assert (widths["model"], widths["device"]) == (len("Model"), len("Device"))
+    model, device = "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "NVIDIA H200"
+    columns = fit_columns(COLUMNS, 80, [{"model": model, "answer": arm, "device": device}])
+    assert max(column.width for column in columns) == 27, "the answer loses least"
 
 
 def test_ages(context: Context) -> None:

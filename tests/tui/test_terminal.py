@@ -268,7 +268,7 @@ def test_with_no_color_no_colour_is_drawn(sample_run: Run, home: pathlib.Path) -
         screen.wait_for(b"Evidence")
         screen.press(b"2")
         screen.wait_for(b"> Performance")
-        screen.press(b"l")
+        screen.press(b"+")
         screen.wait_for(b"With these weights")
         screen.press(CTRL_Q)
         assert screen.wait() == 0

@@ -45,8 +45,8 @@ MARKS = {
 }
 COLUMNS = (
     Column("mark", "", 1),
-    Column("model", "Model", 16, most=40, is_name=True),
-    Column("answer", "Answer", 20, most=50, is_name=True, terms=("workflow", "arm")),
+    Column("model", "Model", 12, most=40, is_name=True),
+    Column("answer", "Answer", 27, most=50, is_name=True, terms=("workflow", "arm")),
     Column("device", "Device", 11, most=30, is_name=True),
     Column("speed", "Speed", 6, shown_from=72, is_numeric=True, terms=("speed-up", "baseline")),
     Column("trust", "Trust", 5, shown_from=72, terms=("trust",)),
