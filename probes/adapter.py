@@ -24,7 +24,7 @@ __all__ = ["GENERATE", "Engagement", "Request", "StartLines"]
 
 
 #: Follows a call that drops the names of a dictionary, in the lines for users.
-AS_LIST = "  # a list in the order of what the model returns, without the keys of a dict"
+AS_LIST = "  # a list in the order of what the model returns, without None and the keys of a dict"
 
 
 class UnsupportedError(Exception):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from advisor.ask.rubric_files import read_improvements
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.other_arms import describe_range
@@ -25,11 +27,16 @@ from advisor.text_format import (
     format_share,
     join_names,
 )
-from probes.wire.checks import Checked
+from probes.wire.checks import Checked, Fault
 
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
 EAGER_TITLE = "eager PyTorch"
+#: What else rounding does not explain, by what keeps outputs from being exact.
+BEYOND_ROUNDING: Mapping[Fault, str] = {
+    "row-error": ", and more in a single row than rounding explains",
+    "typical-error": ", and more in most elements than rounding explains",
+}
 #: States that a line names.
 MOST_STATES = 3
 NOT_TIMED = "could not be measured"
@@ -101,6 +108,16 @@ def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
     }
     told = "; ".join(f"{name} {done}" for name, done in adjusted.items())
     return [f"For equal arms: {told}."] if told else []
+
+
+def describe_reference(facts: AdvisedAnswer) -> list[str]:
+    """Return that eager PyTorch is its own reference, of which rounding is estimated only."""
+    checks = facts.answer.baseline.correctness if facts.answer.baseline else ()
+    own = [each for each in checks if each.rmse == 0 and each.rmse_eager]
+    if not own:
+        return []
+    itself = f"{EAGER_TITLE} itself in {own[0].reference}"
+    return [f"Errors are differences from {itself}: no higher precision was possible."]
 
 
 def describe_changed_states(facts: AdvisedAnswer) -> list[str]:
@@ -189,7 +206,8 @@ def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
         return []  # the line of the weights has the error
     exact = _alternative(facts, facts.advice.best_exact)
     instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."
-    return [f"Its outputs are close, not exact: {_cost(worst)}. {instead}"]
+    reason = BEYOND_ROUNDING.get(worst.accuracy.fault, "")
+    return [f"Its outputs are close, not exact: {_cost(worst)}{reason}. {instead}"]
 
 
 def _cost(checked: Checked, *, is_quantised: bool = False) -> str:

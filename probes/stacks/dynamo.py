@@ -21,6 +21,8 @@ BREAK = re.compile(r"in user code at (\S+):(\d+)\nGraph Break Reason: (.*)", re.
 #: Lines of the reason: what Dynamo does not support, and the call that it met.
 EXPLANATION = re.compile(r"^\s*Explanation: (.+?)\.?\s*$", re.MULTILINE)
 CONTEXT = re.compile(r"^\s*Developer debug context: (.+?)\s*$", re.MULTILINE)
+#: The condition on which compiled code is kept, in the reason why Dynamo compiles again.
+GUARD = re.compile(r"^\d+/\d+: (.+?)\s*(?:  #|$)", re.MULTILINE)
 #: The address of an object, which differs from run to run.
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -55,6 +57,9 @@ def with_cause(proof: str) -> str:
     If Dynamo captured nothing at all, the break is the cause.
     """
     if counters["stats"]["calls_captured"]:
+        failed = [each.recompile_reason for each in get_compilation_metrics() if each.fail_type]
+        if failed and (guard := GUARD.search(failed[-1] or "")):
+            return f"{proof}; Dynamo compiles again, up to its limit, once {guard[1]} is false"
         first = next(iter(graph_breaks()), "")
         return f"{proof}; the graph breaks at {first}" if first else proof
     return f"{proof}: {_why_nothing_was_captured()}"

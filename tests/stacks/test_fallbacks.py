@@ -373,6 +373,7 @@ def test_eager_code_beyond_the_recompile_limit_is_not_engaged(run_script: RunScr
     assert results["first size"]["share"] == 1.0
     assert results["second size"]["share"] == 0.0
     assert "no compiled region ran" in results["second size"]["proof"]
+    assert "Dynamo compiles again, up to its limit" in results["second size"]["proof"]
 
 
 def test_a_skipped_loop_is_not_engaged_with_its_reason(run_script: RunScript) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -21,7 +22,7 @@ from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.run_state import ProcessState
-from probes.wire.checks import Accuracy, AccuracyClass, TextScores, UserMetric
+from probes.wire.checks import Accuracy, AccuracyClass, Fault, TextScores, UserMetric
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
 
@@ -85,6 +86,13 @@ def test_the_accuracy_can_be_a_constraint(limit: float, arm: str) -> None:
         constraints=(Constraint(criterion="accuracy", at_most=limit),),
     )
     assert found.advice.arm == arm
+
+
+@pytest.mark.parametrize(("fault", "told"), [("row-error", True), ("error", False)])
+def test_what_else_keeps_outputs_from_being_exact_is_said(fault: Fault, told: bool) -> None:
+    found = advise(measured("fast", 4.0, "close", dataclasses.replace(CLOSE, fault=fault)))
+    (line,) = built_answers.headline(found.answer, "accuracy")
+    assert ("in a single row" in line) == told
 
 
 def test_a_random_model_lowers_the_trust_and_is_named() -> None:

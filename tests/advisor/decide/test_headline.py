@@ -87,6 +87,15 @@ def test_the_batch_size_of_the_examples_is_named_if_it_was_not_measured() -> Non
         assert any(f"--batch-sizes {rows}" in line for line in lines) == is_named
 
 
+def test_a_reference_in_the_models_own_precision_is_said() -> None:
+    checked = builders.checked(reference="float32", rmse=0.0, rmse_eager=1e-7)
+    arm = msgspec.structs.replace(measured(BASELINE, 1.0), correctness=(checked,))
+    arms = arm, measured("compiled", 1.5)
+    answer = built_answers.answer_of(builders.results(*arms))
+    assert "itself in float32" in " ".join(built_answers.headline(answer))
+    assert "itself in" not in " ".join(built_answers.headline(advise(arms[1]).answer))
+
+
 def test_states_that_a_program_may_drop_are_named(expect: Expect) -> None:
     names = ("n", "mean", "log", "hidden")
     checked = builders.checked(accuracy=Accuracy(changed_states=names))
