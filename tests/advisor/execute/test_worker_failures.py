@@ -35,7 +35,7 @@ FAILURES = {
     "holds-the-lock": ("timed-out", "build"),
     "out-of-memory": ("out-of-memory", "MemoryError"),
     "garbage": ("crashed", "cannot be read"),
-    "wrong": ("incorrect", "above the allowed"),
+    "wrong": ("incorrect", "against float64, is"),
     "memoises": ("incorrect", "same output for every input"),
     "stale": ("incorrect", "outputs of other inputs"),
     "returns-early": ("incorrect", "return before their work is done"),
