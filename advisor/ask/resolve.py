@@ -72,6 +72,7 @@ def resolve(
     gpu = choose_gpu(run_options.gpu, machine, catalogue, visible_devices)
     if gpu is not None and run_options.model == model.name == models.demo.name:
         model = models.demo_gpu
+    default_sizes = default_batch_sizes(model, models, on_gpu=gpu is not None)
     price, wait = run_options.price_per_hour, run_options.wait_for_quiet
     return Question(
         model=model,
@@ -81,7 +82,11 @@ def resolve(
         further_gpus=choose_further_gpus(gpu, run_options.gpus_per_model, machine, visible_devices),
         dtype=choose_dtype(run_options.dtype, model, models, on_gpu=gpu is not None),
         batch_sizes=parse_batch_sizes(run_options.batch_sizes)
-        or (CHECKED_PROMPTS if task == SERVE else default_batch_sizes(model, models)),
+        or (
+            CHECKED_PROMPTS
+            if task == SERVE
+            else default_batch_sizes(model, models, on_gpu=gpu is not None)
+        ),
         lengths=choose_lengths(run_options, model, task),
         priorities=choose_priorities(run_options, catalogue),
         constraints=constraints,
@@ -149,19 +154,20 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
     return parse_counts("--batch-sizes", text, LARGEST_BATCH) if text else ()
 
 
-def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
-    """Return the paper's batch sizes, or fewer for a demo model.
+def default_batch_sizes(model: Model, models: Models, *, on_gpu: bool) -> tuple[int, ...]:
+    """Return the batch sizes that are measured if none are asked for.
 
     A file has its only batch size, or that of the inputs with which it was exported. Other models
     with inputs of their own have 1 unless `advisor.probing.examples` finds theirs.
     """
-    if model.name in {models.demo.name, *models.demo_language_models}:
-        return models.demo_batch_sizes
     if model.name == models.demo_gpu.name:
         return models.demo_gpu_batch_sizes
     if isinstance(model, (ExportedModel, OnnxModel)):
         return (fixed_batch_size(model.name, of_examples=True) or 1,)
-    return (1,) if isinstance(model, FactoryModel) else models.batch_sizes
+    if isinstance(model, FactoryModel):
+        return (1,)
+    is_small = model.name in {models.demo.name, *models.demo_language_models}
+    return models.batch_sizes if on_gpu and not is_small else models.cpu_batch_sizes
 
 
 def choose_budget(text: str, catalogue: Catalogue) -> Budget:

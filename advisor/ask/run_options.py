@@ -101,9 +101,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     batch_sizes: Annotated[
         str,
         _measured(
-            "batch sizes to measure, such as 2,8; default: 1,4,16,64; for the "
-            "demo models 1,4, and for demo on a GPU 1,256; for a file with a fixed one this one, "
-            "and for other models with inputs of their own that of these inputs, or 1",
+            "batch sizes to measure, such as 2,8; default: 1,16; on a CPU and for the small "
+            "language models 1,4, and for demo on a GPU 1,256; for a file with a fixed one this "
+            "one, and for other models with inputs of their own that of these inputs, or 1",
             "SIZES",
         ),
     ] = ""

@@ -48,7 +48,7 @@ class Models(msgspec.Struct, frozen=True, kw_only=True):
     #: Small language models among the configurations; the first is the default for text
     #: generation.
     demo_language_models: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    demo_batch_sizes: tuple[int, ...]
+    cpu_batch_sizes: tuple[int, ...]
     #: What `demo` is on a GPU, and its batch sizes: large enough that the GPU is measured and not
     #: the host.
     demo_gpu: SyntheticModel

@@ -284,7 +284,7 @@ def test_the_help_of_the_batch_sizes_has_the_defaults_of_the_catalogue() -> None
     _, _, defaults = (meta.description or "").partition("default:")
     assert re.findall(r"[\d,]*\d+,\d+", defaults) == [
         ",".join(map(str, sizes))
-        for sizes in (models.batch_sizes, models.demo_batch_sizes, models.demo_gpu_batch_sizes)
+        for sizes in (models.batch_sizes, models.cpu_batch_sizes, models.demo_gpu_batch_sizes)
     ]
 
 

@@ -47,7 +47,7 @@ def test_the_default_is_the_demo_model_on_the_cpu() -> None:
     asked = resolved()
     assert asked.model == SHIPPED.models.demo
     assert (asked.device, asked.gpu, asked.dtype, asked.task) == ("cpu", None, "float32", "forward")
-    assert asked.batch_sizes == SHIPPED.models.demo_batch_sizes
+    assert asked.batch_sizes == SHIPPED.models.cpu_batch_sizes
     assert asked.budget == SHIPPED.presets.budgets[SHIPPED.presets.default_budget]
     preset = SHIPPED.presets.priorities[SHIPPED.presets.default_preset]
     assert asked.priorities == preset.priorities == DEFAULT_PRIORITIES
@@ -62,7 +62,7 @@ def test_on_a_gpu_the_demo_is_a_block_that_keeps_the_gpu_busy() -> None:
     small = resolved(builders.gpu_machine(H100), model="demo/encoder")
     assert (small.model, small.batch_sizes) == (
         SHIPPED.models.demo,
-        SHIPPED.models.demo_batch_sizes,
+        SHIPPED.models.cpu_batch_sizes,
     )
 
 
@@ -284,7 +284,7 @@ def test_the_default_dtype_depends_on_model_and_device(
 )
 def test_a_model_with_its_own_inputs_keeps_dtype_and_batch_size(model: Model) -> None:
     assert choose_dtype("auto", model, SHIPPED.models, on_gpu=True) == "own"
-    assert default_batch_sizes(model, SHIPPED.models) == (1,)
+    assert default_batch_sizes(model, SHIPPED.models, on_gpu=True) == (1,)
 
 
 @pytest.mark.parametrize(

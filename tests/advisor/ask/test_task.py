@@ -38,11 +38,11 @@ def test_the_default_model_of_generation_is_the_demo_language_model() -> None:
         "demo/llama",
         "random",
     )
-    assert asked.batch_sizes == SHIPPED.models.demo_batch_sizes
+    assert asked.batch_sizes == SHIPPED.models.cpu_batch_sizes
     assert (asked.input_tokens, asked.output_tokens) == (32, 32)
 
 
-def test_a_language_model_has_the_given_lengths_and_the_batch_sizes_of_the_paper() -> None:
+def test_a_language_model_has_the_given_lengths_and_the_batch_sizes_of_a_cpu() -> None:
     asked = resolved(
         task="generate",
         model="meta-llama/Llama-3.1-8B-Instruct",
@@ -50,7 +50,7 @@ def test_a_language_model_has_the_given_lengths_and_the_batch_sizes_of_the_paper
         output_tokens="200",
     )
     assert (asked.batch_sizes, asked.input_tokens, asked.output_tokens) == (
-        (1, 4, 16, 64),
+        SHIPPED.models.cpu_batch_sizes,
         100,
         200,
     )
