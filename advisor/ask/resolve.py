@@ -82,11 +82,7 @@ def resolve(
         further_gpus=choose_further_gpus(gpu, run_options.gpus_per_model, machine, visible_devices),
         dtype=choose_dtype(run_options.dtype, model, models, on_gpu=gpu is not None),
         batch_sizes=parse_batch_sizes(run_options.batch_sizes)
-        or (
-            CHECKED_PROMPTS
-            if task == SERVE
-            else default_batch_sizes(model, models, on_gpu=gpu is not None)
-        ),
+        or (CHECKED_PROMPTS if task == SERVE else default_sizes),
         lengths=choose_lengths(run_options, model, task),
         priorities=choose_priorities(run_options, catalogue),
         constraints=constraints,
