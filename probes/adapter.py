@@ -92,6 +92,7 @@ class Subject:
 
         The first dimension of each array is the batch, where the model has one.
         """
+        # Each subject that is compared by its outputs defines it.
         raise NotImplementedError
 
     def settle_inputs(self, batch_size: int, input_sets: int) -> int:  # noqa: ARG002
@@ -111,6 +112,7 @@ class Subject:
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
         """Call the model several times; raise `ModelError` if a call changes a later one."""
+        # Each subject that is compared by its outputs defines it.
         raise NotImplementedError
 
     def reference(
@@ -120,6 +122,7 @@ class Subject:
 
         The outputs are numpy arrays, one list for each input set. `quick` allows less precision.
         """
+        # Each subject that is compared by its outputs defines it.
         raise NotImplementedError
 
     def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:  # noqa: ARG002

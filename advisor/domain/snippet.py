@@ -29,7 +29,7 @@ class Snippet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SnippetPair(msgspec.Struct, frozen=True, kw_only=True):
-    """The snippets of an arm and of the baseline, which is timed beside it."""
+    """The snippets of an arm and of the baseline; both are timed, in turn."""
 
     #: The batch size and the lengths are in the text.
     arm: Arm

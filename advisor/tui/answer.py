@@ -69,7 +69,7 @@ class RunAnswer:
 
 #: Colours of the decision's word.
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
-#: Most lines of code that an answer shows, and the cells beside them.
+#: Most lines of code that an answer shows, and the columns that its frame takes.
 MOST_CODE_LINES, CODE_MARGIN = 5, 10
 #: Names of the tasks other than a forward pass.
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}

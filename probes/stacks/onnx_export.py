@@ -27,7 +27,8 @@ FAST_LAYERS = (
     torch.nn.MultiheadAttention,
 )
 NO_FAST_LAYERS = "torch.backends.mha.set_fastpath_enabled(False)  # ONNX lacks its kernels\n"
-#: What it raises for a model that it does not take.
+#: What it raises for a model that it does not take; it has no exception of its own for that. The
+#: outcome has its text.
 TRACING_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
 #: Of a module that only the older exporter takes, which would keep what the example led to.
 READS_VALUES = (
