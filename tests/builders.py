@@ -30,7 +30,7 @@ from advisor.domain.question import Budget, Lengths, Question
 from advisor.domain.results import Adoption, RaceResult, Rating, Results, ScoredArm
 from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEvent
 from advisor.domain.run_state import SCHEMA, Header, ProcessState, RaceGroup, RunState
-from advisor.domain.workflow import CitedFact, DeclaredFacts, Environment, Workflow
+from advisor.domain.workflow import CitedFact, DeclaredArm, DeclaredFacts, Environment, Workflow
 from advisor.errors import UserError
 from advisor.probing.environments import registry
 from probes.wire.checks import Accuracy, Checked
@@ -143,7 +143,7 @@ def workflow(id_: str = "compiled", **changes: Any) -> Workflow:
         dtypes=("float32", "float16", "bfloat16"),
         input_formats=("torch",),
         environment=Environment(kind="shared", requirements=("torch>=2.11,<2.14",)),
-        arms={"default": {}},
+        arms={"default": DeclaredArm()},
         build_order=1,
         declared=declared(),
         how_to_get=f"pip install {id_}",

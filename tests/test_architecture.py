@@ -308,9 +308,8 @@ def provides(requirement: str, package: str) -> bool:
 )
 def test_a_workflow_imports_only_the_packages_of_its_entry(workflow: Workflow) -> None:
     project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())["project"]
-    environments = (workflow.environment, *workflow.arm_quantiser.values())
     requirements = [
-        *(text for each in environments for text in each.requirements),
+        *(text for each in workflow.environments for text in each.requirements),
         *project["optional-dependencies"]["stack"],
     ]
     packages = imported_packages(PROBES / "workflows" / rubric_files.probe_file(workflow.id), set())

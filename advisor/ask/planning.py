@@ -136,7 +136,7 @@ def _with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | Exc
 
     It is that of `--python` if it has the packages, else that of the created environment.
     """
-    environment = workflow.arm_quantiser.get(arm.option)
+    environment = workflow.arms[arm.option].quantiser
     if environment is None:
         return arm
     if not missing_packages(environment.requirements, machine):
@@ -158,17 +158,17 @@ def list_arms(workflow: Workflow, device: Literal["cpu", "cuda"], python: str = 
             id=str(ArmName(workflow.id, "" if option == DEFAULT_OPTION else option)),
             workflow=workflow.id,
             option=option,
-            options=options,
+            options=declared.options,
             python=python,
             builds_alone=device in workflow.builds_alone_on,
-            weights=workflow.arm_weights.get(option),
-            artefact=workflow.arm_artefact.get(option, ""),
-            called_for=workflow.arms_after.get(option),
+            weights=declared.weights,
+            artefact=declared.artefact,
+            called_for=declared.after,
             eager_fallback=bool(workflow.eager_fallback and workflow.eager_fallback.value),
-            dtypes=workflow.arm_dtypes.get(option, workflow.dtypes),
+            dtypes=declared.dtypes or workflow.dtypes,
             extras=extras,
         )
-        for option, options in workflow.arms.items()
+        for option, declared in workflow.arms.items()
     ]
 
 
@@ -177,24 +177,20 @@ def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | N
 
     A model's own precision is known only to the worker that opens it, which refuses it then.
     """
-    if question.device not in workflow.arm_devices.get(arm.option, workflow.devices):
+    declared = workflow.arms[arm.option]
+    if question.device not in (declared.devices or workflow.devices):
         return question.device
-    if question.dtype not in {"own", *workflow.arm_dtypes.get(arm.option, workflow.dtypes)}:
+    if question.dtype not in {"own", *arm.dtypes}:
         return question.dtype
     model_format = input_format_of(question.model)
-    if model_format not in workflow.arm_input_formats.get(arm.option, workflow.input_formats):
+    if model_format not in (declared.input_formats or workflow.input_formats):
         return f"models in the form {model_format}"
-    return (
-        None
-        if question.task in workflow.arm_tasks.get(arm.option, workflow.tasks)
-        else question.task
-    )
+    return None if question.task in (declared.tasks or workflow.tasks) else question.task
 
 
 def is_on_request(workflow: Workflow, arm: Arm, question: Question) -> bool:
     """Return whether the arm is measured only if it is named, or if a run finds a need for it."""
-    is_slow = question.device in workflow.arm_on_request.get(arm.option, ())
-    return is_slow or arm.called_for is not None
+    return question.device in workflow.arms[arm.option].on_request or arm.called_for is not None
 
 
 def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:

@@ -84,12 +84,12 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
     tables = read(file, dict[Literal["workflow", "environment"], dict[str, dict[str, Any]]])
     integrations = read(directory / "integration.toml", dict[str, Integration])
     workflows = []
-    for id_, entry in tables.get("workflow", {}).items():
+    for id_, table in tables.get("workflow", {}).items():
+        entry = _with_environments(file, id_, table, tables.get("environment", {}))
         derived = {
             "id": id_,
             "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
             "verified": verified.get(id_, ()),
-            **_environments(file, id_, entry, tables.get("environment", {})),
         }
         try:
             workflow = convert({**entry, **derived}, Workflow)
@@ -106,10 +106,10 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
     return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
 
 
-def _environments(
-    file: pathlib.Path, id_: str, entry: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]
+def _with_environments(
+    file: pathlib.Path, id_: str, entry: dict[str, Any], tables: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the fields of an entry that name environments, with their tables."""
+    """Return an entry with the tables of the environments that it names."""
 
     def find(named: object) -> object:
         if isinstance(named, dict):
@@ -121,12 +121,17 @@ def _environments(
             "add a table [environment.NAME]",
         )
 
-    by_key = {
-        field: {key: find(each) for key, each in entry.get(field, {}).items()}
-        for field in ("environment_on", "arm_quantiser")
+    def replace(table: dict[str, Any], field: str) -> dict[str, Any]:
+        return {**table, field: find(table[field])} if field in table else table
+
+    return {
+        **replace(entry, "load_generator"),
+        "environment": find(entry.get("environment")),
+        "environment_on": {
+            key: find(each) for key, each in entry.get("environment_on", {}).items()
+        },
+        "arms": {key: replace(arm, "quantiser") for key, arm in entry.get("arms", {}).items()},
     }
-    generator = find(entry["load_generator"]) if "load_generator" in entry else None
-    return {"environment": find(entry.get("environment")), "load_generator": generator, **by_key}
 
 
 def _with_integration(workflow: Workflow, integration: Integration | None) -> Workflow:

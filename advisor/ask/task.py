@@ -61,9 +61,8 @@ def choose_task(
 
 def _tasks_of(workflow: Workflow, option: str) -> set[Task]:
     """Return the tasks of one arm of a workflow, or of all for an empty option."""
-    if option:
-        return {*workflow.arm_tasks.get(option, workflow.tasks)}
-    return {task for arm in workflow.arms for task in workflow.arm_tasks.get(arm, workflow.tasks)}
+    arms = [workflow.arm(option)] if option else workflow.arms.values()
+    return {task for arm in arms for task in arm.tasks or workflow.tasks}
 
 
 def suggest_task(model: str, models: Models) -> Task:

@@ -131,7 +131,7 @@ def _score_arm(
         failures=find_failures(ratings, question.constraints, measurement),
         speedup=measurement.speedup.value,
         adoption=adoption_of(workflow),
-        weights=workflow.arm_weights.get(measurement.option),
+        weights=workflow.arm(measurement.option).weights,
         verified=workflow.verified,
     )
 

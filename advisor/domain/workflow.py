@@ -106,7 +106,7 @@ class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True):
     input_format: InputFormat | None = None
     #: Whether the ONNX file takes one batch size alone; null for all models.
     fixed: bool | None = None
-    #: Null for all arms that `arm_declared` gives no other fact.
+    #: Null for all arms that declare no other fact.
     arm: str | None = None
     facts: ChangedFacts
 
@@ -129,6 +129,30 @@ class KnownFault(msgspec.Struct, frozen=True, kw_only=True):
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
 
+class DeclaredArm(msgspec.Struct, frozen=True, kw_only=True):
+    """One set of options of a workflow; an empty tuple means all that the workflow supports."""
+
+    #: Options for the workflow's module.
+    options: dict[str, Any] = {}
+    devices: tuple[Literal["cpu", "cuda"], ...] = ()
+    tasks: tuple[Task, ...] = ()
+    dtypes: tuple[Dtype, ...] = ()
+    input_formats: tuple[InputFormat, ...] = ()
+    #: Devices on which it is measured only if `--workflows` names it, because its build takes long.
+    on_request: tuple[Literal["cpu", "cuda"], ...] = ()
+    #: It is measured only where a run has found this: that the outputs of another arm of the
+    #: workflow vary, or that the model convolves images.
+    after: Literal["nondeterministic", "convolutions"] | None = None
+    #: Format of quantised weights; null for native ones.
+    weights: WeightFormat | None = None
+    #: Arms with the same artefact differ only in how it is fed.
+    artefact: str = ""
+    #: Environment whose interpreter writes the quantised checkpoint that it loads.
+    quantiser: Environment | None = None
+    #: Facts that differ from the workflow's.
+    declared: ChangedFacts = {}
+
+
 #: The option whose arm has the id of its workflow.
 DEFAULT_OPTION = "default"
 
@@ -149,28 +173,9 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     environment_on: dict[Literal["cpu", "cuda"], Environment] = {}
     #: Sets of requirements; the interpreter of `--python` is used if it meets one of them.
     accepts: tuple[tuple[str, ...], ...] = ()
-    #: Options by arm; the id of the arm `default` is the workflow's id.
-    arms: dict[str, dict[str, Any]]
-    #: Devices of an arm that does not support all devices of the workflow.
-    arm_devices: dict[str, tuple[Literal["cpu", "cuda"], ...]] = {}
-    #: Tasks of an arm that does not support all tasks of the workflow.
-    arm_tasks: dict[str, tuple[Task, ...]] = {}
-    #: Precisions of an arm that does not support all precisions of the workflow.
-    arm_dtypes: dict[str, tuple[Dtype, ...]] = {}
-    #: Forms of the model of an arm that does not take all forms of the workflow.
-    arm_input_formats: dict[str, tuple[InputFormat, ...]] = {}
-    #: Devices on which an arm is measured only if `--workflows` names it, because its build takes
-    #: long there.
-    arm_on_request: dict[str, tuple[Literal["cpu", "cuda"], ...]] = {}
-    #: Formats of the weights of quantised arms; arms that are not listed are native.
-    arm_weights: dict[str, WeightFormat] = {}
-    #: By arm, the artefact that it runs; arms with the same one differ only in how they are fed.
-    arm_artefact: dict[str, str] = {}
+    arms: dict[str, DeclaredArm]
     #: States that eager code runs where the compiled one does not; null where that cannot happen.
     eager_fallback: CitedFact | None = None
-    #: Arms that are measured only where a run has found something: that the outputs of another arm
-    #: of the workflow vary, or that the model convolves images.
-    arms_after: dict[str, Literal["nondeterministic", "convolutions"]] = {}
     #: Position in the order of builds; fast builds come first.
     build_order: int
     #: Devices on which no other arm may be built meanwhile.
@@ -201,27 +206,23 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, CitedFact] = {}
     faults: tuple[KnownFault, ...] = ()
     weight_copies: WeightCopies = WeightCopies()
-    #: By arm, declared facts that differ from the workflow's.
-    arm_declared: dict[str, ChangedFacts] = {}
     #: Declared facts that differ by task, device or form; `for_question` applies them.
     declared_where: tuple[DeclaredWhere, ...] = ()
     #: Environment of the program that sends requests to its server; null for one without a server.
     load_generator: Environment | None = None
-    #: By arm, the environment whose interpreter writes the quantised checkpoint that the arm loads.
-    arm_quantiser: dict[str, Environment] = {}
 
     @property
     def environments(self) -> tuple[Environment, ...]:
         """The environments of all devices, of the load generator and of the quantisers."""
         generator = (self.load_generator,) if self.load_generator else ()
-        quantisers = self.arm_quantiser.values()
+        quantisers = (arm.quantiser for arm in self.arms.values() if arm.quantiser)
         return (self.environment, *self.environment_on.values(), *generator, *quantisers)
 
     def for_question(self, question: Question) -> Workflow:
         """Return the workflow with its environment and declared facts for a question."""
         device, input_format = question.device, input_format_of(question.model)
         fixed = getattr(question.model, "batch_size", None) is not None
-        declared, arm_declared = self.declared, dict(self.arm_declared)
+        declared, arms = self.declared, dict(self.arms)
         for entry in self.declared_where:
             if entry.task not in {None, question.task} or entry.device not in {None, device}:
                 continue
@@ -230,12 +231,15 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
             if entry.arm is None:
                 declared = msgspec.structs.replace(declared, **entry.facts)
             else:
-                arm_declared[entry.arm] = {**arm_declared.get(entry.arm, {}), **entry.facts}
+                arm = arms[entry.arm]
+                arms[entry.arm] = msgspec.structs.replace(
+                    arm, declared={**arm.declared, **entry.facts}
+                )
         return msgspec.structs.replace(
             self,
             environment=self.environment_on.get(device, self.environment),
             declared=declared,
-            arm_declared=arm_declared,
+            arms=arms,
             declared_where=(),
         )
 
@@ -250,9 +254,13 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
         option = " ".join(map(_spell, words))
         return f"{self.title} ({option})" if option else self.title
 
+    def arm(self, option: str) -> DeclaredArm:
+        """Return what is declared of an arm, which an older run may have and the catalogue not."""
+        return self.arms.get(option, DeclaredArm())
+
     def for_arm(self, option: str) -> Workflow:
         """Return the workflow with the declared facts of one arm."""
-        declared = msgspec.structs.replace(self.declared, **self.arm_declared.get(option, {}))
+        declared = msgspec.structs.replace(self.declared, **self.arm(option).declared)
         return msgspec.structs.replace(self, declared=declared)
 
 

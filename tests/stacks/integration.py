@@ -158,11 +158,11 @@ def load_workflows() -> list[tuple[Any, pathlib.Path]]:
 def every_integration() -> Iterator[tuple[str, str]]:
     """Yield a name and the lines for each set of options, task and device of each workflow."""
     for workflow, file in load_workflows():
-        for (arm, options), task, device in itertools.product(
+        for (arm, declared), task, device in itertools.product(
             workflow.arms.items(), workflow.tasks, workflow.devices
         ):
             name = f"{workflow.id}-{arm}-{task}-{device}"
-            yield name, integration_of(file, options, task, device)
+            yield name, integration_of(file, declared.options, task, device)
 
 
 def count_by_arm() -> dict[str, int]:
@@ -173,17 +173,17 @@ def count_by_arm() -> dict[str, int]:
     workflows, counts = load_workflows(), {}
     eager = next(file for workflow, file in workflows if workflow.id == BASELINE)
     for workflow, file in workflows:
-        for arm, options in workflow.arms.items():
+        for arm, declared in workflow.arms.items():
             for task, device in itertools.product(
-                workflow.arm_tasks.get(arm, workflow.tasks),
-                workflow.arm_devices.get(arm, workflow.devices),
+                declared.tasks or workflow.tasks,
+                declared.devices or workflow.devices,
             ):
                 known = integration_of(eager, {}, task, device)
                 # Texts are not generated from ONNX files.
-                forms = workflow.arm_input_formats.get(arm, workflow.input_formats)
+                forms = declared.input_formats or workflow.input_formats
                 for form in forms if task == "forward" else ("torch",):
                     asked = {"subject": {"kind": form}}
-                    lines = integration_of(file, options, task, device, asked)
+                    lines = integration_of(file, declared.options, task, device, asked)
                     name = f"{workflow.id}/{arm}/{task}/{device}/{form}"
                     counts[name] = count_changed_lines(lines, known)
     return counts
@@ -197,7 +197,7 @@ def render() -> str:
     blocks = [HEADER]
     for workflow, file in sorted(workflows, key=lambda pair: str(pair[0].id)):
         task = workflow.tasks[0]
-        text = integration_of(file, next(iter(workflow.arms.values())), task)
+        text = integration_of(file, next(iter(workflow.arms.values())).options, task)
         assert "'''" not in text, workflow.id
         changed = count_changed_lines(text, baselines[task])
         blocks.append(f"[{workflow.id}]\nlines_changed = {changed}\nsource = '''\n{text}'''\n")

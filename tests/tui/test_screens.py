@@ -26,7 +26,7 @@ from textual.widgets import Input, Static, TabbedContent
 from advisor.ask.devices import CPU
 from advisor.ask.task import FIRST_ITL
 from advisor.context import Context
-from advisor.domain.workflow import CitedFact
+from advisor.domain.workflow import CitedFact, DeclaredArm
 from advisor.execute.drafts import DraftRun
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
@@ -325,7 +325,9 @@ async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
 def test_the_plan_has_the_lines_of_the_arm_and_the_present_kind_of_device_first() -> None:
     made = builders.workflow("compiled", verified=("H100 2026-11", "H200 2026-11", "cpu 2026-11"))
     lines = CitedFact(value=9, source="a test")
-    made = msgspec.structs.replace(made, arm_declared={"default": {"lines_changed": lines}})
+    made = msgspec.structs.replace(
+        made, arms={"default": DeclaredArm(declared={"lines_changed": lines})}
+    )
     for gpus, first in (((), "cpu"), ((builders.gpu(),), "H100")):
         question = builders.question(gpu=next((gpu.uuid for gpu in gpus), None))
         draft = DraftRun(

@@ -19,7 +19,7 @@ from advisor.ask import rubric_files
 from advisor.domain.constraints import PILLARS
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
-from advisor.domain.workflow import CitedFact, DeclaredWhere, Workflow
+from advisor.domain.workflow import CitedFact, DeclaredArm, DeclaredWhere, Workflow
 from advisor.errors import CatalogueError
 
 SHIPPED = builders.shipped_catalogue()
@@ -59,10 +59,6 @@ def test_a_workflow_has_arms_a_usable_device_and_facts_that_rules_compare(
     assert workflow.has_probe == (workflow.not_measured is None)
     if workflow.has_probe:
         assert set(workflow.devices) - set(workflow.refused), "every device is refused"
-    assert {
-        *(workflow.arm_devices.keys() | workflow.arm_tasks.keys()),
-        *(workflow.arm_declared.keys() | workflow.arm_on_request.keys()),
-    } <= {*workflow.arms}
     for entry in workflow.declared_where:
         assert entry.arm is None or entry.arm in workflow.arms
         assert entry.task is None or entry.task in workflow.tasks
@@ -161,7 +157,10 @@ LATEST_LOOKUP = dt.datetime.now(dt.timezone.utc).date() + dt.timedelta(days=1)
 
 def facts_of(workflow: Workflow) -> list[CitedFact]:
     """Return all cited facts of a workflow."""
-    changed = (*workflow.arm_declared.values(), *(each.facts for each in workflow.declared_where))
+    changed = (
+        *(arm.declared for arm in workflow.arms.values()),
+        *(each.facts for each in workflow.declared_where),
+    )
     declared = msgspec.structs.asdict(workflow.declared).values()
     return [
         *(value for value in declared if isinstance(value, CitedFact)),
@@ -215,13 +214,11 @@ def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -
         .declared.lines_changed.value
         for workflow in SHIPPED.workflows
         if workflow.has_probe
-        for arm in workflow.arms
-        for task in workflow.arm_tasks.get(arm, workflow.tasks)
-        for device in workflow.arm_devices.get(arm, workflow.devices)
+        for arm, limits in workflow.arms.items()
+        for task in limits.tasks or workflow.tasks
+        for device in limits.devices or workflow.devices
         for form in (
-            workflow.arm_input_formats.get(arm, workflow.input_formats)
-            if task == "forward"
-            else ("torch",)
+            (limits.input_formats or workflow.input_formats) if task == "forward" else ("torch",)
         )
     }
     assert declared == counted
@@ -259,7 +256,7 @@ def test_an_onnx_file_needs_no_export_step() -> None:
 def test_facts_of_an_arm_and_those_for_a_question_hold_together() -> None:
     workflow = builders.workflow(
         "any",
-        arm_declared={"tuned": {"vendors": CitedFact(value=2, source="a page")}},
+        arms={"tuned": DeclaredArm(declared={"vendors": CitedFact(value=2, source="a page")})},
         declared_where=(
             DeclaredWhere(
                 device="cpu",

@@ -16,7 +16,7 @@ from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import Dtype
-from advisor.domain.workflow import Environment, Workflow
+from advisor.domain.workflow import DeclaredArm, Environment, Workflow
 from advisor.errors import NoStackError
 from advisor.probing.run_config import accuracy_thresholds, rules_of
 from probes import protocol
@@ -96,7 +96,7 @@ def test_every_workflow_is_planned_or_excluded_with_a_reason() -> None:
         assert all(entry.reason for entry in made.excluded)
 
 
-TUNED = {"default": {}, "tuned": {"mode": "max-autotune"}}
+TUNED = {"default": DeclaredArm(), "tuned": DeclaredArm(options={"mode": "max-autotune"})}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_precision_that_the_baseline_does_not_support_is_an_error() -> None:
 
 def test_an_arm_for_another_device_is_excluded() -> None:
     graphs = builders.workflow(
-        "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}
+        "graphs", arms={"default": DeclaredArm(), "cuda-graph": DeclaredArm(devices=("cuda",))}
     )
     assert [arm.id for arm in plan(graphs).arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
     with pytest.raises(NoStackError, match=r"graphs/cuda-graph does not support cpu"):
@@ -185,7 +185,7 @@ def test_a_file_serves_new_shapes_if_its_batch_is_free(
 
 def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
     slow = builders.workflow(
-        "slow", arms={"default": {}, "dynamic": {}}, arm_on_request={"dynamic": ("cpu",)}
+        "slow", arms={"default": DeclaredArm(), "dynamic": DeclaredArm(on_request=("cpu",))}
     )
     chosen = {
         names: [arm.id for arm in plan(slow, workflows=names).arms][2:]
@@ -198,7 +198,7 @@ def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
 
 def test_a_requested_arm_for_another_task_is_excluded_with_a_reason() -> None:
     cached = builders.workflow(
-        "cached", arms={"default": {}, "cache": {}}, arm_tasks={"cache": ("generate",)}
+        "cached", arms={"default": DeclaredArm(), "cache": DeclaredArm(tasks=("generate",))}
     )
     assert [arm.id for arm in plan(cached).arms][2:] == ["cached"]
     with pytest.raises(NoStackError, match=r"cached/cache does not support forward"):
@@ -218,7 +218,9 @@ def test_what_cannot_run_is_refused_only_where_nothing_else_is_named() -> None:
 
 
 def test_other_arms_of_the_baseline_workflow_are_measured_only_on_request() -> None:
-    eager = builders.workflow(BASELINE, build_order=0, arms={"default": {}, "cuda-graph": {}})
+    eager = builders.workflow(
+        BASELINE, build_order=0, arms=dict.fromkeys(("default", "cuda-graph"), DeclaredArm())
+    )
     catalogue = builders.catalogue(
         builders.workflow("graphs"), workflows=(eager, builders.workflow("graphs"))
     )
@@ -247,8 +249,10 @@ def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
 
 RUNTIME = builders.workflow(
     "runtime",
-    arms={"host": {}, "one-thread": {"threads": 1}},
-    arms_after={"one-thread": "nondeterministic"},
+    arms={
+        "host": DeclaredArm(),
+        "one-thread": DeclaredArm(options={"threads": 1}, after="nondeterministic"),
+    },
 )
 
 
@@ -301,8 +305,11 @@ def test_workers_know_the_precisions_of_the_catalogue() -> None:
 
 ENGINE = builders.workflow(
     "engine",
-    arms={"default": {}, "q8": {"weights": "Q8"}, "q4": {"weights": "Q4"}},
-    arm_weights={"q8": "int8", "q4": "int4"},
+    arms={
+        "default": DeclaredArm(),
+        "q8": DeclaredArm(options={"weights": "Q8"}, weights="int8"),
+        "q4": DeclaredArm(options={"weights": "Q4"}, weights="int4"),
+    },
 )
 
 
@@ -350,9 +357,10 @@ def test_native_arms_keep_the_rules_of_accuracy_and_quantised_ones_do_not() -> N
 WRITER = Environment(kind="own", name="writer", requirements=("llmcompressor>=0.12",))
 WRITTEN = builders.workflow(
     "engine",
-    arms={"default": {}, "written": {"scheme": "W8A8"}},
-    arm_weights={"written": "int8"},
-    arm_quantiser={"written": WRITER},
+    arms={
+        "default": DeclaredArm(),
+        "written": DeclaredArm(options={"scheme": "W8A8"}, weights="int8", quantiser=WRITER),
+    },
 )
 
 

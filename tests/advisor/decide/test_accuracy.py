@@ -22,6 +22,7 @@ from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.run_state import ProcessState
+from advisor.domain.workflow import DeclaredArm
 from probes.wire.checks import Accuracy, AccuracyClass, Fault, TextScores, UserMetric
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
@@ -156,7 +157,9 @@ def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expe
     expect("precision-of-float32", told)
 
 
-ENGINE = builders.workflow("engine", arms={"default": {}, "q8": {}}, arm_weights={"q8": "int8"})
+ENGINE = builders.workflow(
+    "engine", arms={"default": DeclaredArm(), "q8": DeclaredArm(weights="int8")}
+)
 
 
 def advise_quantised(native: float, quantised: float, *constraints: Constraint) -> AdvisedAnswer:

@@ -19,7 +19,7 @@ from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.constraints import CRITERIA, Constraint, FailedConstraint
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
-from advisor.domain.workflow import Environment, Workflow
+from advisor.domain.workflow import DeclaredArm, Environment, Workflow
 from probes.wire.checks import AccuracyClass
 from probes.wire.shape import Shape
 
@@ -84,7 +84,12 @@ def test_an_untried_arm_is_not_behind_a_sibling_that_was_tried(
     workflow = builders.workflow(
         "compiled",
         declared=builders.declared(new_shapes=own),
-        arm_declared={"tuned": {"new_shapes": builders.declared(new_shapes=sibling).new_shapes}},
+        arms={
+            "default": DeclaredArm(),
+            "tuned": DeclaredArm(
+                declared={"new_shapes": builders.declared(new_shapes=sibling).new_shapes}
+            ),
+        },
     )
     results = builders.results(
         builders.measurement("compiled"),

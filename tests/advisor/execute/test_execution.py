@@ -23,6 +23,7 @@ from advisor.domain.machine import GpuProcess, MachineActivity
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import Finished, LoggedEvent, Planned, QuietChecked, Resumed
 from advisor.domain.run_state import RunState
+from advisor.domain.workflow import DeclaredArm
 from advisor.execute import remaining
 from advisor.execute.quiet import check_now, find_problems, wait_until_quiet
 from advisor.execute.run_in_progress import Recorder
@@ -176,9 +177,11 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
 ) -> None:
     images = builders.workflow(
         "images",
-        arms={"default": {}, "channels-last": {}, "text": {}},
-        arms_after={"channels-last": "convolutions", "text": "convolutions"},
-        arm_tasks={"text": ("generate",)},
+        arms={
+            "default": DeclaredArm(),
+            "channels-last": DeclaredArm(after="convolutions"),
+            "text": DeclaredArm(after="convolutions", tasks=("generate",)),
+        },
     )
     figures = {"cpu": {"images/channels-last": EarlierRuns(build_seconds=7.0)}}
     header = builders.header(

@@ -195,12 +195,14 @@ dtypes = ["float32"]
 input_formats = ["torch"]
 build_order = 1
 how_to_get = "write it"
-arms_after = { one-thread = "nondeterministic" }
 environment = { kind = "shared", requirements = [] }
 
-[workflow.NAME.arms]
-default = { fault = "FAULT" }
-one-thread = { fault = "" }
+[workflow.NAME.arms.default]
+options = { fault = "FAULT" }
+
+[workflow.NAME.arms.one-thread]
+options = { fault = "" }
+after = "nondeterministic"
 
 [workflow.NAME.declared]
 lines_changed = { value = 0, source = "a fake" }

@@ -219,7 +219,7 @@ def test_a_damaged_or_edited_file_is_refused_with_the_reason(
     "content",
     [
         b'{"schema": "p3-advisor/export/2"}\n',
-        export_content(b'{"schema": "p3-advisor/stored-run/4"}', [b'{"of": "a newer version"}']),
+        export_content(b'{"schema": "p3-advisor/stored-run/5"}', [b'{"of": "a newer version"}']),
     ],
 )
 def test_a_file_of_a_newer_version_says_so(content: bytes, tmp_path: pathlib.Path) -> None:

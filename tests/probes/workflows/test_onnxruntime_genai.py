@@ -67,7 +67,7 @@ def program() -> Any:
     module: Any = load_with_stubs("workflows/onnxruntime_genai.py", stubs)
     module.og.Generator, module.og.GeneratorParams = Generator, Parameters
     workflows = rubric_files.read_shipped().by_id
-    arm = workflows["onnxruntime-genai"].arms["default"]
+    arm = workflows["onnxruntime-genai"].arms["default"].options
     subject = types.SimpleNamespace(
         engine=object(), info=types.SimpleNamespace(vocabulary=VOCABULARY)
     )
