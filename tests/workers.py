@@ -42,7 +42,7 @@ CORE_MODULES = (
     "runtime.harness",
     "runtime.process",
     "runtime.reference",
-    "runtime.service",
+    "runtime.tokens",
     "runtime.watchdog",
     "wire.checks",
     "wire.events",

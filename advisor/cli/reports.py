@@ -237,7 +237,7 @@ def verify(
     from advisor.ask.option_values import parse_share
     from advisor.decide.decision import decide
     from advisor.execute import printed_code
-    from advisor.report.printed_code import compose_pair, render_verification
+    from advisor.report.snippet_pairs import compose_pair, render_verification
 
     stored = open_store().find(run)
     found = printed_code.verify(
@@ -270,7 +270,7 @@ def improve(
     """
     from advisor.decide.decision import decide
     from advisor.execute import printed_code
-    from advisor.report.printed_code import compose_pair, render_breaks, render_tried
+    from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
 
     stored = open_store().find(run)
     answer, context = decide(stored), make_context()

@@ -25,7 +25,7 @@ from probes.runtime.cells import (
 )
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, classify, try_optional
-from probes.runtime.service import Service
+from probes.runtime.tokens import BuiltWorker
 from probes.wire import events
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
@@ -90,7 +90,7 @@ def import_workflow(request: protocol.Request, channel: Channel) -> WorkflowModu
     file = pathlib.Path(request.workflow_file)
     module: Any = load_module(f"probes.workflows.{file.stem}", file)
     if request.role == "serve":
-        from probes.runtime.served import ServedWorkflow  # noqa: PLC0415 - most serve nothing
+        from probes.runtime.server_workflow import ServedWorkflow  # noqa: PLC0415 - most serve nothing
 
         module = ServedWorkflow(module)
     workflow: WorkflowModule = module
@@ -138,7 +138,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     channel.send(events.Ready())
     # A stack without what the launch needs is measured all the same.
     launch = try_optional(timing.find_launch)
-    Service(job, cells, blocks, launch).answer_tokens()
+    BuiltWorker(job, cells, blocks, launch).answer_tokens()
     channel.send(read_memory(workflow))
 
 

@@ -32,7 +32,7 @@ from advisor.execute import printed_code
 from advisor.probing.snippets import PairedCalls
 from advisor.report import text_report
 from advisor.report.answer import short_answer_lines
-from advisor.report.printed_code import compose_pair, render_breaks, render_tried
+from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
 from advisor.store.store import Store
 from probes.wire.events import Opened
 from probes.wire.outcome import Outcome

@@ -26,7 +26,7 @@ from advisor.domain.snippet import Result, SnippetPair, Verification, bounds
 from advisor.errors import RunIsImportedError, UserError, VerificationError
 from advisor.execute import printed_code
 from advisor.probing.snippets import PairedCalls
-from advisor.report.printed_code import RESULT_TEXTS, compose_pair, render_verification
+from advisor.report.snippet_pairs import RESULT_TEXTS, compose_pair, render_verification
 from advisor.store.store import Store
 from probes.wire.events import Imported, RecipeFacts
 from probes.wire.facts import InterpreterFacts

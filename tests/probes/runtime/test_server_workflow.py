@@ -18,7 +18,7 @@ import workers
 from probes import protocol
 from probes.adapter import Server
 from probes.protocol import Request
-from probes.runtime.served import (
+from probes.runtime.server_workflow import (
     REQUEST_ERRORS,
     ServedProgram,
     ServerEndedError,

@@ -15,7 +15,7 @@ from probes.adapter import UnsupportedError
 from probes.checking.program_cell import ProgramCell
 from probes.measuring.timing import Block
 from probes.runtime.cells import Job, warm_up_first_token
-from probes.runtime.service import Service
+from probes.runtime.tokens import BuiltWorker
 from probes.wire.shape import Shape
 
 SIZES = [2, 4]
@@ -134,10 +134,10 @@ def text_cell(program: TextProgram) -> ProgramCell:
 
 def text_service(
     programs: dict[int, TextProgram], sent: list[Any], task: str = "generate"
-) -> Service:
+) -> BuiltWorker:
     """Return a service whose visits are two calls and two for the first token."""
     block = Block(calls=2, warmup_calls=1, first_token_calls=2)
-    return Service(
+    return BuiltWorker(
         Job(
             request=cast("Any", types.SimpleNamespace(task=task, device="cpu", block_seconds=0.05)),
             channel=cast(

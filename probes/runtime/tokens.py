@@ -23,7 +23,7 @@ MAX_BLOCK_GROWTH = 4
 
 
 @dataclasses.dataclass
-class Service:
+class BuiltWorker:
     """A worker that has built everything."""
 
     job: Job
