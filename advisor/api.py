@@ -88,7 +88,7 @@ def recommend(
     run_options = _read_options(model, inputs, priorities, options, context)
     draft = propose_or_answer(run_options, context)
     if isinstance(draft, Answer):
-        return Report(draft)
+        return Report(draft, context.catalogue())
     run = drafts.create(draft, context)
     session = Session(run, context)
     show = show_progress(session.plan, wanted=progress)
@@ -126,7 +126,8 @@ def load(name: str | os.PathLike[str] = "latest") -> Report:
 
     It is decided again with the present rubric. Raise `UnknownRunError` or `ExportFileError`.
     """
-    return Report(answer_files.open_answer(os.fspath(name), _context()))
+    context = _context()
+    return Report(answer_files.open_answer(os.fspath(name), context), context.catalogue())
 
 
 class Session:
@@ -153,7 +154,7 @@ class Session:
         yield from execute(self._run, self._context)
 
     def report(self) -> Report:
-        return Report(decide(self._run))
+        return Report(decide(self._run), self._run.header().catalogue)
 
 
 def _context() -> Context:

@@ -58,7 +58,8 @@ def answer_for(
     advice = recommend_for(measured, scored, head, excluded=excluded, by_shape=by_shape)
     bare = _without_advice(measured, head, scored, excluded)
     made = msgspec.structs.replace(bare, recommendation=advice)
-    return msgspec.structs.replace(made, headline=write_headline(made))
+    lines = write_headline(made, builders.shipped_catalogue())
+    return msgspec.structs.replace(made, headline=lines)
 
 
 def advised(answer: Answer) -> AdvisedAnswer:
@@ -199,4 +200,5 @@ def advice_of(answer: Answer) -> Recommendation:
 def without_advice(answer: Answer, problem: Problem) -> Answer:
     """Return the answer with a problem instead of its recommendation, and the headline of it."""
     bare = msgspec.structs.replace(answer, recommendation=None, problem=problem)
-    return msgspec.structs.replace(bare, headline=write_headline(bare))
+    lines = write_headline(bare, builders.shipped_catalogue())
+    return msgspec.structs.replace(bare, headline=lines)

@@ -74,6 +74,7 @@ def load(
         serving=read(directory / "serving.toml", ServingRules),
         engine_memory=read(directory / "engine_memory.toml", dict[str, EngineMemory]),
         starts=read(directory / "starts.toml", dict[str, StartWay]),
+        improvements=read(directory / "improvements.toml", Improvements),
     )
 
 
@@ -153,12 +154,6 @@ def probe_file(workflow: str) -> str:
 def read_glossary() -> dict[str, str]:
     """Read the terms of the program and their meanings."""
     return read(rubric_directory() / "glossary.toml", dict[str, dict[str, str]])["term"]
-
-
-@functools.cache
-def read_improvements() -> Improvements:
-    """Read the lines that `improve` adds to measured code."""
-    return read(rubric_directory() / "improvements.toml", Improvements)
 
 
 @functools.cache

@@ -117,8 +117,9 @@ def explain(
     """Explain the score of a workflow: each figure, its rule and its source."""
     from advisor.report import answer_files, explanation
 
-    answer = answer_files.open_answer(run, make_context())
-    print_text(explanation.render(answer, workflow, criterion), nl=False)
+    context = make_context()
+    answer, known = answer_files.open_answer(run, context), context.catalogue().by_id
+    print_text(explanation.render(answer, workflow, criterion, known), nl=False)
 
 
 @app.command(rich_help_panel="Stored runs")

@@ -160,7 +160,7 @@ def evaluate(
         problem=problem,
         question=header.question,
     )
-    return msgspec.structs.replace(answer, headline=write_headline(answer))
+    return msgspec.structs.replace(answer, headline=write_headline(answer, header.catalogue))
 
 
 def summarise_run(header: Header, state: RunState) -> Results:
@@ -243,7 +243,7 @@ def decide_again(
     known = catalogue.for_question(question)
     again = msgspec.structs.replace(answer, question=question, rubric=known.rubric.name)
     again = _advise(again, known)
-    return msgspec.structs.replace(again, headline=write_headline(again))
+    return msgspec.structs.replace(again, headline=write_headline(again, catalogue))
 
 
 def _check_figures(answer: Answer, catalogue: Catalogue) -> None:

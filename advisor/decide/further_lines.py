@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor.ask.rubric_files import read_improvements
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.other_arms import describe_range
 from advisor.decide.trust import is_unfit
 from advisor.decide.unmeasured import WIDEST_RANGE
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
+from advisor.domain.catalogue import OtherPrecision
 from advisor.domain.constraints import UNITS
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import COLD, Variant
@@ -163,7 +163,9 @@ def describe_weights(facts: AdvisedAnswer) -> list[str]:
     return [f"Its weights are quantised to {facts.scored.weights}{error}.{instead}{random}"]
 
 
-def describe_precision(facts: AdvisedAnswer, faster: ScoredArm | None = None) -> list[str]:
+def describe_precision(
+    facts: AdvisedAnswer, known: Mapping[str, OtherPrecision], faster: ScoredArm | None = None
+) -> list[str]:
     """Return which arms compute in a lower precision than was asked for, and how TF32 is tried.
 
     It is said of the `faster` arm already, where that is named.
@@ -178,7 +180,7 @@ def describe_precision(facts: AdvisedAnswer, faster: ScoredArm | None = None) ->
     than = f"Probably in a lower precision than {question.dtype}"
     lines = [f"{than}: {join_names(lower)}."] if lower else []
     gpu = facts.answer.machine.find_gpu(question.gpu)
-    first = read_improvements().precision["tf32"].compute_capability
+    first = known["tf32"].compute_capability
     has_tf32 = gpu is not None and float(gpu.compute_capability) >= first
     is_tried = any(tried.name == "tf32" for each in measurements for tried in each.variants)
     if question.dtype == "float32" and has_tf32 and not is_tried:

@@ -41,6 +41,7 @@ from advisor.domain.answer import (
     HeadlinePart,
     UnmeasuredArm,
 )
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.model import OnnxModel
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
@@ -65,10 +66,11 @@ ALMOST_ALL = 0.99
 MOST_NAMED = 3
 
 
-def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
+def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, ...]:
     facts = AdvisedAnswer.of(answer)
     if facts is None:
         return (HeadlineLine(part="answer", text=_without_recommendation(answer)),)
+    precisions = catalogue.improvements.precision
     lines: list[tuple[HeadlinePart, str]] = [
         ("answer", _instruction(facts)),
         ("certainty", _why_alone(facts) if facts.decision.word is None else _certainty(facts)),
@@ -82,7 +84,7 @@ def write_headline(answer: Answer) -> tuple[HeadlineLine, ...]:
         ("constraint", describe_constraints(facts)),
         ("weights", describe_weights(facts)),
         ("accuracy", describe_accuracy(facts)),
-        ("accuracy", describe_precision(facts, find_faster_arm(facts))),
+        ("accuracy", describe_precision(facts, precisions, find_faster_arm(facts))),
         ("accuracy", describe_reference(facts)),
         ("accuracy", describe_adjustments(facts)),
         ("accuracy", describe_changed_states(facts)),

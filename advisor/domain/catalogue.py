@@ -226,7 +226,8 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     #: By workflow.
     engine_memory: dict[str, EngineMemory]
     #: By name.
-    starts: dict[str, StartWay] = {}
+    starts: dict[str, StartWay]
+    improvements: Improvements
 
     @property
     def by_id(self) -> dict[str, Workflow]:

@@ -15,7 +15,7 @@ import msgspec
 from packaging.utils import canonicalize_name
 
 from advisor.ask.detection import detect_cpu_flags, detect_gpus
-from advisor.ask.rubric_files import read_improvements
+from advisor.ask.rubric_files import read_shipped
 from advisor.context import Context
 from advisor.decide.fastest_calls import compare_in_turns
 from advisor.domain.answer import Answer, RankedArm
@@ -235,7 +235,7 @@ def diff(own: SnippetPair, changed: SnippetPair) -> str:
 
 def find_variants(answer: Answer, state: RunState) -> list[tuple[str, Variant]]:
     """Return what to try, with the arm on whose code; empty if nothing applies."""
-    rules = read_improvements()
+    rules = read_shipped().improvements
     if answer.question.task != "forward" or isinstance(answer.question.model, OnnxModel):
         return []
     broken, causes = find_breaks(answer)
@@ -280,7 +280,7 @@ def find_breaks(answer: Answer) -> tuple[str, dict[str, BreakCause | None]]:
 
 
 def explain_breaks(reasons: Iterable[str]) -> dict[str, BreakCause | None]:
-    causes = read_improvements().graph_break.values()
+    causes = read_shipped().improvements.graph_break.values()
     return {
         each: next((cause for cause in causes if re.search(cause.pattern, each)), None)
         for each in reasons

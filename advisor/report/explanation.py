@@ -12,10 +12,11 @@ from advisor.decide.other_arms import describe_range, flip_in_certainty
 from advisor.decide.trust import describe_certainty, is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
-from advisor.domain.measurement import Bound, CallDiagnosis, Interval, Measurement
+from advisor.domain.measurement import Bound, CallDiagnosis, Interval
 from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
 from advisor.domain.rubric import Basis, name_fact
+from advisor.domain.workflow import Workflow
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
 from advisor.report import shortcomings
 from advisor.report.answer import cost_line, flip_lines
@@ -37,10 +38,11 @@ LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
 BASES: dict[Basis, str] = {"paper": "stated in the paper", "ours": "our reading of the paper"}
 
 
-def render(answer: Answer, workflow: str, criterion: str) -> str:
+def render(answer: Answer, workflow: str, criterion: str, known: Mapping[str, Workflow]) -> str:
     """Return the explanation of the arms of a workflow, for one criterion or for all.
 
-    An empty `workflow` means the recommended arm, an empty `criterion` all criteria.
+    An empty `workflow` means the recommended arm, an empty `criterion` all criteria. `known` are
+    the workflows by their ids.
     """
     wanted = full_name(criterion)
     if wanted and wanted not in CRITERIA:
@@ -53,13 +55,15 @@ def render(answer: Answer, workflow: str, criterion: str) -> str:
             *([f"  next: {found.fix}"] if found.fix else []),
         ]
         if isinstance(found, UnmeasuredArm)
-        else explain_arm(answer, found, [wanted] if wanted else CRITERIA)
-        for found in find_arms(answer, workflow)
+        else explain_arm(answer, found, [wanted] if wanted else CRITERIA, known)
+        for found in find_arms(answer, workflow, known)
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def find_arms(answer: Answer, name: str) -> list[RankedArm | UnmeasuredArm]:
+def find_arms(
+    answer: Answer, name: str, workflows: Mapping[str, Workflow]
+) -> list[RankedArm | UnmeasuredArm]:
     """Return one arm, or all arms of a workflow; an empty name means the recommended arm.
 
     Raise `UnknownWorkflowError` if there is none.
@@ -68,7 +72,6 @@ def find_arms(answer: Answer, name: str) -> list[RankedArm | UnmeasuredArm]:
     arms: list[RankedArm | UnmeasuredArm] = [*answer.ranked, *answer.unmeasured]
     if found := _named(arms, wanted):
         return found
-    workflows = rubric_files.read_shipped().by_id
     called = spell_out(ArmName.parse(wanted), workflows)
     found = [arm for each in called for arm in _named(arms, str(each))]
     if not found:
@@ -180,13 +183,15 @@ def _gains_at(answer: Answer, shape: Shape) -> dict[str, Interval]:
     }
 
 
-def explain_arm(answer: Answer, arm: RankedArm, criteria: Sequence[str]) -> list[str]:
+def explain_arm(
+    answer: Answer, arm: RankedArm, criteria: Sequence[str], known: Mapping[str, Workflow]
+) -> list[str]:
     """Return the lines about one arm with a score."""
     scored, measured = arm
     name = f"{scored.title}, arm {scored.arm}"
     lines = [f"{name}, run {answer.run_id}, rubric {answer.rubric}", LEGEND]
     if "performance" in criteria:
-        lines += _measured_lines(answer, arm, measured)
+        lines += _measured_lines(answer, arm, known.get(arm.workflow))
     for name in criteria:
         rating = scored.ratings[name]
         figure = write_fact(answer, arm, rating)
@@ -209,8 +214,8 @@ def explain_arm(answer: Answer, arm: RankedArm, criteria: Sequence[str]) -> list
     return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
 
 
-def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> list[str]:
-    unfit = is_unfit(answer.results)
+def _measured_lines(answer: Answer, arm: RankedArm, workflow: Workflow | None) -> list[str]:
+    unfit, measured = is_unfit(answer.results), arm.measured
     lines = ["  measured (95 % intervals in brackets)"]
     for cell in measured.cells:
         speedup = interval_or_range(cell.speedup, unfit=unfit, decimals=3)
@@ -236,9 +241,8 @@ def _measured_lines(answer: Answer, arm: RankedArm, measured: Measurement) -> li
         f"    outputs at {describe_shapes(answer, [checked.shape])}: {accuracy_line(checked)}"
         for checked in measured.correctness
     ]
-    known = rubric_files.read_shipped().by_id.get(arm.scored.workflow)
-    if known is not None and known.beside_pytorch is not None:
-        fact = known.beside_pytorch
+    if workflow is not None and workflow.beside_pytorch is not None:
+        fact = workflow.beside_pytorch
         lines.append(f"    beside PyTorch: {fact.value} ({fact.source})")
     if measured.engagement:
         share = format_share(measured.engaged_share)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from packaging.utils import canonicalize_name
 
+from advisor.ask.rubric_files import read_shipped
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.errors import NoRecipeError
@@ -35,8 +36,9 @@ def choose(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, Found
 
     Without the run it has the lines of the answer. Raise `NoRecipeError` where there is none.
     """
+    catalogue = run.header().catalogue if run else read_shipped()
     has_choice = bool(name) or answer.recommendation is not None
-    for arm in find_arms(answer, name) if has_choice else ():
+    for arm in find_arms(answer, name, catalogue.by_id) if has_choice else ():
         if not isinstance(arm, RankedArm):
             continue
         served = answer.served.get(arm.arm)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from typing_extensions import ParamSpec
 
-from advisor.ask import rubric_files
 from advisor.ask.option_values import parse_constraints, parse_priorities
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, Problem, encode
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.recommendation import Recommendation
 from advisor.errors import FormatError, MissingExtraError, UserError, choose_among
 from advisor.report import answer_files, figures
@@ -51,10 +51,11 @@ def format_priorities(priorities: Mapping[str, float]) -> str:
 
 
 class Report:
-    """A run with its recommendation; `answer` has every figure."""
+    """A run with its recommendation; `answer` has every figure, `catalogue` what explains it."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, catalogue: Catalogue) -> None:
         self.answer = answer
+        self.catalogue = catalogue
 
     @property
     def run_id(self) -> str:
@@ -78,14 +79,13 @@ class Report:
     ) -> Report:
         """Return the report with other weights or constraints; nothing is measured again."""
         text = require if isinstance(require, str) or require is None else ",".join(require)
-        return Report(
-            decide_again(
-                self.answer,
-                rubric_files.read_shipped(),
-                priorities=parse_priorities(format_priorities(priorities)) if priorities else None,
-                constraints=parse_constraints(text) if text is not None else None,
-            )
+        again = decide_again(
+            self.answer,
+            self.catalogue,
+            priorities=parse_priorities(format_priorities(priorities)) if priorities else None,
+            constraints=parse_constraints(text) if text is not None else None,
         )
+        return Report(again, self.catalogue)
 
     def compare(self, before: Report, *, threshold: float = 0.05) -> Comparison:
         """Compare this run with an earlier one; `threshold` is a share."""

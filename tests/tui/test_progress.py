@@ -142,7 +142,7 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
     equals = describe_equals(builders.known(AdvisedAnswer.of(disturbed)), advice_of(made).arm)
     assert all(each in shown for each in (str(decision.word), equals, "3 of 10 visits"))
     assert equals.startswith("perhaps as good: ")
-    assert equals[1:] in write_headline(disturbed)[1].text
+    assert equals[1:] in write_headline(disturbed, builders.shipped_catalogue())[1].text
     baseline = next(each for each in made.ranked if each.arm == builders.BASELINE)
     of_baseline = describe_leader(disturbed, baseline).plain
     assert "about as good: Compiled" in of_baseline

@@ -301,13 +301,14 @@ recipe prints it. Log: the output of the stack."""
 
     def draw(self) -> None:
         document, entry = self._answer.document, self._answer.ranked_arm(self._arm)
+        known = self._answer.catalogue.by_id
         title = text.styled(text.printable(entry.arm, 60), "bold")
         if not has_unfit_problem(document):
             rank = f"rank {entry.scored.rank} of {len(document.ranked)}"
             title += Text(f"   {rank}   score {entry.scored.score:.2f}")
         speed = speed_or_range(entry.speedup, unfit=is_unfit(document.results))
         self.set_title(title + Text(f"   {speed}"))
-        explained = explanation.explain_arm(document, entry, CRITERIA)
+        explained = explanation.explain_arm(document, entry, CRITERIA, known)
         for name, lines in (
             ("explanation", explained),
             ("code", self._code()),

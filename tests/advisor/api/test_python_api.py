@@ -125,7 +125,7 @@ def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
         scores=(hostile[0], *run.answer.scores[1:]),
         results=msgspec.structs.replace(results, measurements=(*results.measurements, hostile[1])),
     )
-    shown = Report(answer)._repr_html_()
+    shown = Report(answer, run.catalogue)._repr_html_()
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown
     assert shown.count("<tr>") == 1 + len(answer.scores)

@@ -179,7 +179,8 @@ def test_the_points_of_the_choice_are_those_of_the_table() -> None:
     )
     unproven = msgspec.structs.replace(first, unproven=True)
     others = (unproven, *found.answer.scores[1:])
-    lines = write_headline(msgspec.structs.replace(found.answer, scores=others))
+    answer = msgspec.structs.replace(found.answer, scores=others)
+    lines = write_headline(answer, builders.shipped_catalogue())
     assert "less exact, and its gain is not shown" in lines[1].text
     assert format_apart(2.2312, 2.2309) == ("2.2312", "2.2309")
     assert format_apart(2.23, 2.22) == ("2.23", "2.22")
@@ -344,7 +345,7 @@ def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect
     expect("headline-batch-sizes", built_answers.headline(found.answer))
     unfit = msgspec.structs.replace(found.answer.results, noise_floor=4.0)
     busy = msgspec.structs.replace(found.answer, results=unfit)
-    lines = {line.part for line in write_headline(busy)}
+    lines = {line.part for line in write_headline(busy, builders.shipped_catalogue())}
     assert "batch-sizes" not in lines, "single figures of a busy machine say nothing"
 
 
@@ -371,7 +372,8 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
         builders.unmeasured("absent", status="not-installed", fix="install it"),
     )
     answer = msgspec.structs.replace(advise().answer, unmeasured=failed)
-    first, certainty, change = (line.text for line in write_headline(answer))
+    lines = write_headline(answer, builders.shipped_catalogue())
+    first, certainty, change = (line.text for line in lines)
     assert not first.startswith("Use ")
     assert certainty.count("crashed") == 1
     assert failed[1].title in certainty
@@ -380,7 +382,7 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
     wrong = builders.unmeasured(option="default", status="incorrect", fix=None)
     question = msgspec.structs.replace(answer.question, workflows=("aot",))
     answer = msgspec.structs.replace(answer, question=question, unmeasured=(wrong,))
-    expect("headline-alone-incorrect", write_headline(answer)[2].text)
+    expect("headline-alone-incorrect", write_headline(answer, builders.shipped_catalogue())[2].text)
 
 
 speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)

@@ -17,6 +17,7 @@ from golden_files import Expect
 
 from advisor.decide.decision import decide, evaluate
 from advisor.decide.trust import describe_unfitness
+from advisor.domain.answer import Answer
 from advisor.domain.measurement import VisitCounts
 from advisor.domain.model import (
     ExportedModel,
@@ -43,6 +44,10 @@ EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 ANSWER = built_answers.answer()
 
 
+def explain(answer: Answer, name: str, criterion: str = "") -> str:
+    return explanation.render(answer, name, criterion, builders.shipped_catalogue().by_id)
+
+
 @pytest.mark.parametrize(
     ("kept", "name", "status"),
     [("cpu-demo", "trt", "unsupported"), ("h100-minilm-float32", "torch-compile", "inductor")],
@@ -51,14 +56,14 @@ def test_a_workflow_is_explained_by_the_name_that_people_call_it(
     kept: str, name: str, status: str
 ) -> None:
     """One that does not apply, too."""
-    assert status in explanation.render(read_answer(str(EVIDENCE / f"{kept}.json")), name, "")
+    assert status in explain(read_answer(str(EVIDENCE / f"{kept}.json")), name)
 
 
 def test_threads_that_slow_pytorch_in_the_same_process_are_explained_alone() -> None:
     answer = read_answer(str(EVIDENCE / "cpu-demo.json"))
     spins = "session.intra_op.allow_spinning"
-    assert spins in explanation.render(answer, "onnxruntime-cpu", "")
-    assert spins not in explanation.render(answer, builders.BASELINE, "")
+    assert spins in explain(answer, "onnxruntime-cpu")
+    assert spins not in explain(answer, builders.BASELINE)
     assert spins not in text_report.summarise(answer, 80)
 
 
@@ -105,14 +110,14 @@ def test_a_limit_is_told_unless_a_measured_arm_denies_it(bound: str, *, is_told:
 def test_an_arm_is_explained_from_its_calls_to_its_score(
     name: str, arm: str, criterion: str, expect: Expect
 ) -> None:
-    text = explanation.render(ANSWER, arm, criterion)
+    text = explain(ANSWER, arm, criterion)
     expect(f"explanation-{name}", text.splitlines())
 
 
 def test_the_certainty_of_an_unfit_machine_is_one_of_its_measurements() -> None:
     noisy = with_results(ANSWER, noise_floor=1.54)
     for answer, is_unfit in ((ANSWER, False), (noisy, True)):
-        told = explanation.render(answer, "compiled", "performance")
+        told = explain(answer, "compiled", "performance")
         assert ("by these measurements: " in told) == is_unfit
         assert ("grade of the middle of a range" in told) == is_unfit
     busy = VisitCounts(made=9, discarded=0, unfit=9)
@@ -133,7 +138,7 @@ def test_shapes_that_were_not_built_are_explained_and_in_the_pane_of_the_reasons
         stalled, shape=Shape(1, 48), outcome="refused", reason="it takes [b]fixed[/b] lengths"
     )
     answer = with_measurement(ANSWER, "compiled", new_shape_results=(stalled, refused))
-    explained = explanation.render(answer, "compiled", "")
+    explained = explain(answer, "compiled")
     pane = render_pane(answer, "why")
     for each in (stalled, refused):
         line = shortcomings.describe_new_shape(each)
@@ -149,26 +154,26 @@ def test_the_memory_of_a_shape_is_explained_and_a_figure() -> None:
         )
     ]
     answer = with_measurement(ANSWER, "compiled", cells=tuple(cells))
-    lines = explanation.render(answer, "compiled", "").splitlines()
+    lines = explain(answer, "compiled").splitlines()
     assert [line for line in lines if " keeps 3 MiB " in line or " keeps 11 MiB " in line] == [
         line for line in lines if "a typical call takes" in line
     ]
     found = [row["kept_bytes"] for row in figures.rows(answer) if row["arm"] == "compiled"]
     assert found == [each.kept_bytes for each in cells]
-    assert "keeps" not in explanation.render(ANSWER, "compiled", "")
+    assert "keeps" not in explain(ANSWER, "compiled")
 
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(UnknownWorkflowError) as unknown:
-        explanation.render(ANSWER, "nonsense", "")
+        explain(ANSWER, "nonsense")
     assert "compiled" in unknown.value.next_step
     with pytest.raises(UnknownWorkflowError) as misspelt:
-        explanation.render(ANSWER, "Brokn", "")
+        explain(ANSWER, "Brokn")
     assert misspelt.value.next_step.startswith("did you mean broken")
     with pytest.raises(UnknownCriterionError):
-        explanation.render(ANSWER, "", "speed")
+        explain(ANSWER, "", "speed")
     with pytest.raises(UnknownWorkflowError):
-        explanation.render(msgspec.structs.replace(ANSWER, recommendation=None), "", "")
+        explain(msgspec.structs.replace(ANSWER, recommendation=None), "")
 
 
 LIBRARY = TransformersModel(name="org/model", weights="hub")

@@ -130,7 +130,7 @@ def test_every_column_of_the_ranking_is_on_the_screens_and_explained(answer: Ans
     assert [column.key for column in shown if column.key != "interval"] == [
         column.name for column in columns
     ]
-    explained = explanation.explain_arm(answer, answer.ranked[0], CRITERIA)
+    explained = explanation.explain_arm(answer, answer.ranked[0], CRITERIA, {})
     for column in columns:
         cell = column.write(answer.ranked[0])
         assert rows[answer.ranked[0].arm][column.name] == cell

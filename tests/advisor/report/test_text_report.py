@@ -149,7 +149,7 @@ def test_an_unfit_machine_gives_no_single_figure_anywhere(render: Callable[..., 
     seconds = msgspec.structs.replace(cell.seconds, median=0.054321)
     cell = msgspec.structs.replace(cell, speedup=speedup, seconds=seconds)
     unfit = with_measurement(unfit, "compiled", speedup=speedup, cells=(cell,))
-    shown = render(unfit, *(("", "") if render is explanation.render else ()))
+    shown = render(unfit, *(("", "", {}) if render is explanation.render else ()))
     assert "2.11 to 6.33" in shown
     assert not re.search(r"(?<!\d)(3\.7[78]|54\.32)", shown)
 
