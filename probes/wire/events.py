@@ -1,7 +1,8 @@
 """Events that a worker appends to `events.jsonl`; see `probes.protocol`.
 
-`event` is the tag of an event in the file: the name of its class in snake case. A new event needs
-no other declaration: the advisor decodes every subclass of `Event`.
+`event` is the tag of an event in the file: the name of its class in snake case. The advisor decodes
+every subclass of `Event`, and keeps it in the field of `ProcessState` that has its type; without
+one, `_process_changes` of `advisor/domain/event_folding.py` has to name it.
 """
 
 from __future__ import annotations

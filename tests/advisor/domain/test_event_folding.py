@@ -111,6 +111,13 @@ def test_every_worker_event_is_kept() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", Event.__subclasses__())
+def test_a_state_takes_every_kind_of_event(kind: Any) -> None:
+    event = kind.__new__(kind)
+    vars(event).update(dict.fromkeys(each.name for each in dataclasses.fields(kind)))
+    process_after(event)
+
+
 def test_a_repeated_event_replaces_the_first() -> None:
     wrong = builders.checked(1, accuracy_class="incorrect")
     process = process_after(
