@@ -175,14 +175,14 @@ def make_gpu_run(
     run_id: str = "20261101-000000-0000",
     *,
     finished: bool = True,
-    imported: bool = False,
+    foreign: bool = False,
     **asked: Any,
 ) -> Run:
     """Store a run that was measured on a GPU in November 2026; `asked` changes its question."""
     return make_run(
         store,
         finished=finished,
-        imported=imported,
+        foreign=foreign,
         run_id=run_id,
         created="2026-11-01T12:00:00+00:00",
         machine=builders.gpu_machine(),

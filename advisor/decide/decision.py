@@ -137,7 +137,7 @@ def evaluate(
             finished=state.finished,
             resumable=resumable,
             measured_on=state.measured_on,
-            imported=header.imported,
+            imported=header.foreign,
             question=question,
             machine=header.machine,
             quiet_check=state.quiet_check,

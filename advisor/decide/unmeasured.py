@@ -123,7 +123,7 @@ def status_of(failure: Failure) -> Status:
 
 def _measuring_step(header: Header, state: RunState, final_problem: Problem | None) -> str | None:
     """Return how the arms that the run did not come to are measured; None on another machine."""
-    if header.imported:
+    if header.foreign:
         return None
     if state.finished:
         return more_time(state, header.question)

@@ -197,8 +197,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     question: Question
     machine: Machine
     catalogue: Catalogue
-    #: Whether the run was imported from a file; its code is not run and its paths are not opened.
-    imported: bool = False
+    #: Whether the run was imported from a file, or its directory is outside the store: its code is
+    #: not run and its paths are not opened.
+    foreign: bool = False
 
     @property
     def device(self) -> str:

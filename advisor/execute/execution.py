@@ -48,7 +48,7 @@ from advisor.store.store import Store
 
 def refuse_imported(header: Header) -> None:
     """Raise an error for a run of others: nothing that it names is executed."""
-    if header.imported:
+    if header.foreign:
         raise RunIsImportedError(
             f"run {header.run_id} was not made here, so nothing of it is executed",
             f"read its code with p3-advisor recipe {header.run_id}, or measure here with "

@@ -205,7 +205,7 @@ def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> R
     with report_unwritable(directory.parent, f"make it writable, or set {HOME_VARIABLE}"):
         directory.parent.mkdir(parents=True, exist_ok=True)
         partial = pathlib.Path(tempfile.mkdtemp(prefix=".import-", dir=directory.parent))
-    imported = msgspec.structs.replace(header, imported=True)
+    imported = msgspec.structs.replace(header, foreign=True)
     try:
         write_atomically(partial / "run.json", msgspec.json.encode(imported))
         content = b"".join(msgspec.json.encode(event) + b"\n" for event in events)

@@ -144,7 +144,7 @@ class Run:
     """One run's directory."""
 
     def __init__(self, directory: pathlib.Path, *, is_outside: bool = False) -> None:
-        """Open a run; one that `is_outside` the store counts as imported."""
+        """Open a run; one that `is_outside` the store is foreign."""
         self.directory = directory
         self._is_outside = is_outside
         self.arms = directory / "arms"
@@ -158,8 +158,8 @@ class Run:
             raw = read_regular(file)
             refuse_newer(raw, SCHEMA, str(file))
             header = HEADERS.decode(raw)
-            imported = header.imported or self._is_outside
-            return msgspec.structs.replace(header, imported=imported)
+            foreign = header.foreign or self._is_outside
+            return msgspec.structs.replace(header, foreign=foreign)
         except OSError as problem:
             raise RunFileError(
                 f"{file} cannot be read: {problem.strerror}", "see p3-advisor history"

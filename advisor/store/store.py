@@ -198,7 +198,7 @@ class Store:
             device=header.device if gpu else "CPU",
             finished=fold(events).finished,
             measured=any(is_measurement(event.run_event) for event in events),
-            imported=header.imported,
+            imported=header.foreign,
         )
 
 

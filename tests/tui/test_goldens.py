@@ -229,7 +229,7 @@ async def test_a_gpu_that_is_not_attached(
     tui_context: Context, tmp_path: pathlib.Path, *, update: bool
 ) -> None:
     run_options = RunOptions(gpu="H100", model="synthetic/ffn@8x16")
-    make_gpu_run(Store(tmp_path), imported=True)
+    make_gpu_run(Store(tmp_path), foreign=True)
     shipped = Context(
         environment=tui_context.environment, store=Store(tmp_path), now=tui_context.now
     )

@@ -155,7 +155,7 @@ EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 BOUND = (Constraint(criterion="productivity", at_least=3),)
 
 
-@pytest.fixture(params=["cpu", "gpu", "generates", "one core", "imported", "without batch"])
+@pytest.fixture(params=["cpu", "gpu", "generates", "one core", "foreign", "without batch"])
 def run(request: pytest.FixtureRequest, home: pathlib.Path) -> Run:
     store = Store(home)
     if request.param == "gpu":
@@ -164,7 +164,7 @@ def run(request: pytest.FixtureRequest, home: pathlib.Path) -> Run:
     one_core = msgspec.structs.replace(here.cpu, usable_processors=1)
     changes: dict[str, dict[str, Any]] = {
         "one core": {"machine": msgspec.structs.replace(here, cpu=one_core)},
-        "imported": {"imported": True},
+        "foreign": {"foreign": True},
     }
     return recorded_runs.make_run(
         store,

@@ -95,7 +95,7 @@ def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
 
 
 def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
-    head = msgspec.structs.replace(built_answers.finished_header(), imported=True)
+    head = msgspec.structs.replace(built_answers.finished_header(), foreign=True)
     assert broken(head=head).fix is None
 
 

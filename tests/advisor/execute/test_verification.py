@@ -56,7 +56,7 @@ class Machine:
 
 
 def measured(
-    lines: str = LINES, *, arm_changes: Any = None, imported: bool = False, **question: Any
+    lines: str = LINES, *, arm_changes: Any = None, foreign: bool = False, **question: Any
 ) -> Any:
     """Return a decision on a run of two arms, each with an interpreter of its own."""
 
@@ -77,7 +77,7 @@ def measured(
         plan=Plan(arms=arms, excluded=()),
     )
     header = msgspec.structs.replace(
-        built_answers.finished_header(), question=builders.question(**question), imported=imported
+        built_answers.finished_header(), question=builders.question(**question), foreign=foreign
     )
     return types.SimpleNamespace(
         header=lambda: header, state=lambda: state, arms=pathlib.Path(), scratch=pathlib.Path()
@@ -266,5 +266,5 @@ def test_what_no_snippet_repeats_here_is_a_user_error(
 def test_the_code_of_an_imported_run_is_not_executed(verify: Verify) -> None:
     machine = Machine()
     with pytest.raises(RunIsImportedError):
-        verify(measured(imported=True), machine)
+        verify(measured(foreign=True), machine)
     assert not machine.asked

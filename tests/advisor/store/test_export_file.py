@@ -121,7 +121,7 @@ def test_an_imported_run_equals_the_exported_run(
 ) -> None:
     header, events = export_file.read_export(write_export(tmp_path, export_file.encode_run(run)))
     imported = export_file.import_run(other_store, header, events)
-    assert imported.header().imported
+    assert imported.header().foreign
     assert imported.header().question.batch_sizes == run.header().question.batch_sizes
     assert [event.seq for event in imported.events()] == [event.seq for event in run.events()]
     (entry,) = other_store.history()

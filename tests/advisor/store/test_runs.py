@@ -292,7 +292,7 @@ def test_a_note_survives_bad_characters_and_failed_writes(
 def test_a_run_is_found_by_the_path_of_its_directory(run: Run, tmp_path: pathlib.Path) -> None:
     elsewhere = run.directory.rename(tmp_path / "moved")
     found = Store(tmp_path / "another home").find(str(elsewhere)).header()
-    assert found == msgspec.structs.replace(planned_header(), imported=True)
+    assert found == msgspec.structs.replace(planned_header(), foreign=True)
 
 
 def test_a_bare_name_is_no_directory_and_a_path_into_the_store_is_stored(
@@ -300,7 +300,7 @@ def test_a_bare_name_is_no_directory_and_a_path_into_the_store_is_stored(
 ) -> None:
     stored = three_runs.find(IDS[0]).directory
     monkeypatch.chdir(stored.parent)
-    assert not three_runs.find(f"./{IDS[0]}").header().imported
+    assert not three_runs.find(f"./{IDS[0]}").header().foreign
     monkeypatch.chdir(stored)
     stored.parent.joinpath(IDS[1]).rename("latest")
     assert three_runs.find("latest").directory.name == IDS[2]
