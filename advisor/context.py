@@ -1,7 +1,7 @@
 """External dependencies of the pipeline: environment variables, store, clocks and directories.
 
-This module imports no stage but the reader of rubric files, so that the screens can import it
-before the stages are loaded.
+This module imports no stage but the store and the reader of rubric files, so that the screens can
+import it before the others are loaded.
 """
 
 from __future__ import annotations
