@@ -44,8 +44,7 @@ from advisor.errors import (
     UserError,
     choose_among,
 )
-from advisor.execute import drafts
-from advisor.execute.drafts import propose_or_answer
+from advisor.execute.drafts import create, propose, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, progress_lines
 from advisor.report.notebook import Report, format_priorities, reports_errors
@@ -89,7 +88,7 @@ def recommend(
     draft = propose_or_answer(run_options, context)
     if isinstance(draft, Answer):
         return Report(draft, context.catalogue())
-    run = drafts.create(draft, context)
+    run = create(draft, context)
     session = Session(run, context)
     show = show_progress(session.plan, wanted=progress)
     try:
@@ -117,7 +116,7 @@ def prepare(
     """
     context = _context()
     run_options = _read_options(model, inputs, priorities, options, context)
-    return Session(drafts.prepare(run_options, context), context)
+    return Session(create(propose(run_options, context), context), context)
 
 
 @reports_errors

@@ -21,7 +21,7 @@ from xdist.scheduler import LoadFileScheduling
 from advisor.ask import rubric_files
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
-from advisor.execute.drafts import prepare
+from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute
 from advisor.store.store import Store
 
@@ -273,7 +273,7 @@ def recorded_home(
         run_options = RunOptions(
             batch_sizes="1,2", budget="2s", all_arms=True, workflows=workflows, gpu="cpu"
         )
-        for _ in execute(prepare(run_options, context), context):
+        for _ in execute(create(propose(run_options, context), context), context):
             pass
 
     copy = tmp_path_factory.mktemp("recorded") / "home"

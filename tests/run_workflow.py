@@ -21,7 +21,7 @@ from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import WorkerEnded, WorkerReported
-from advisor.execute.drafts import prepare
+from advisor.execute.drafts import create, propose
 from advisor.execute.execution import run_config_of
 from advisor.probing.session import WorkerSession
 from advisor.store.store import Store
@@ -31,7 +31,7 @@ from probes.wire.events import PhaseStarted
 def run_arms(run_options: RunOptions, folder: pathlib.Path) -> bool:
     """Build and check the arms of the workflow, print the events; return whether none failed."""
     context = Context(environment=os.environ, store=Store(folder))
-    run = prepare(run_options, context)
+    run = create(propose(run_options, context), context)
     plan, failed = run.state().plan, False
     arms = [arm for arm in plan.arms if arm != plan.baseline and not arm.duplicate_of]
     with WorkerSession(run_config_of(run, run.header(), context)) as session:

@@ -15,7 +15,7 @@ from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
-from advisor.execute.drafts import prepare
+from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
@@ -129,7 +129,7 @@ def exhaust(events: Iterable[object]) -> None:
 
 def execute_run(context: Context, run_options: RunOptions) -> Run:
     """Return a new run of these answers, executed to its end."""
-    run = prepare(run_options, context)
+    run = create(propose(run_options, context), context)
     exhaust(execute(run, context))
     return run
 

@@ -27,7 +27,7 @@ from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.workflow import Workflow
 from advisor.errors import CatalogueError
-from advisor.execute.drafts import prepare
+from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute
 from advisor.probing.environments import registry
 from advisor.store.store import Store
@@ -418,8 +418,13 @@ def test_an_added_workflow_is_measured_and_shown(
     extend_catalogue: Callable[..., Context], tmp_path: pathlib.Path
 ) -> None:
     context = extend_catalogue()
-    run = prepare(
-        RunOptions(gpu="cpu", batch_sizes="1", budget="2s", all_arms=True, workflows="throw-away"),
+    run = create(
+        propose(
+            RunOptions(
+                gpu="cpu", batch_sizes="1", budget="2s", all_arms=True, workflows="throw-away"
+            ),
+            context,
+        ),
         context,
     )
     for _ in execute(run, context):

@@ -92,11 +92,6 @@ def detect_machine(
     return msgspec.structs.replace(here, environments=environments)
 
 
-def prepare(run_options: RunOptions, context: Context) -> Run:
-    """Check the options, detect the machine, make the plan and store all of it as a new run."""
-    return create(propose(run_options, context), context)
-
-
 def create(draft: DraftRun, context: Context) -> Run:
     """Store a draft as a new run, with what stored runs measured on other platforms.
 

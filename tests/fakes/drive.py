@@ -13,7 +13,7 @@ from advisor.ask.run_options import RunOptions
 from advisor.cli.execution import InterruptedRunError, Interruptions
 from advisor.context import Context
 from advisor.errors import UserError
-from advisor.execute.drafts import prepare
+from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute, newest_resumable
 from advisor.store.store import Store
 
@@ -29,7 +29,11 @@ run_options = RunOptions(
 )
 try:
     with Interruptions():
-        run = prepare(run_options, context) if store.is_empty() else newest_resumable(store)
+        run = (
+            create(propose(run_options, context), context)
+            if store.is_empty()
+            else newest_resumable(store)
+        )
         for event in execute(run, context):
             print(event.seq, flush=True)
 except UserError as problem:

@@ -24,7 +24,7 @@ from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.run_events import WorkerReported
-from advisor.execute.drafts import prepare
+from advisor.execute.drafts import create, propose
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.events import PhaseStarted
@@ -129,7 +129,9 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
         context = Context(
             environment=dict(os.environ), store=Store(home), probes=fake_probes, rubric=fake_rubric
         )
-        prepare(RunOptions(batch_sizes="1", budget="1s", workflows="quick"), context)
+        create(
+            propose(RunOptions(batch_sizes="1", budget="1s", workflows="quick"), context), context
+        )
 
     def is_gone() -> bool:
         return not workers.find_marked(str(home))

@@ -45,7 +45,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
 from advisor.errors import MachineUnfitError
-from advisor.execute.drafts import prepare
+from advisor.execute.drafts import create, propose
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.text_format import MISSING
@@ -354,7 +354,7 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
     run_options = RunOptions(
         gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick"
     )
-    run = prepare(run_options, tui_context)
+    run = create(propose(run_options, tui_context), tui_context)
     run.control.send("cancel")  # to an earlier process
     session = RunSession(run, fake_host(run, 0.5))
     session.refresh()
@@ -373,8 +373,11 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
 
 @pytest.mark.slow
 def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: StartHost) -> None:
-    run = prepare(
-        RunOptions(gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick"),
+    run = create(
+        propose(
+            RunOptions(gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick"),
+            tui_context,
+        ),
         tui_context,
     )
     host = fake_host(run, None)

@@ -143,11 +143,13 @@ def test_root_is_warned_about_the_sandbox(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = recorded_runs.make_run(Store(home), finished=True)
-    monkeypatch.setattr(drafts, "prepare", lambda *_: run)
+    monkeypatch.setattr(drafts, "propose_or_answer", lambda *_: run)
+    monkeypatch.setattr(drafts, "create", lambda draft, _: draft)
     monkeypatch.setattr(recommendations, "execute", lambda *_: None)
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as end:
         cli.main(["recommend", "--sandbox"])
+    assert end.value.code == 0
     assert ("sandbox" in capsys.readouterr().err) == is_warned
 
 

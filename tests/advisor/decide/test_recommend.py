@@ -20,9 +20,15 @@ from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.decide import recommend as costs
 from advisor.decide import scoring
-from advisor.decide.recommend import agrees_with, choose_guideline
+from advisor.decide.recommend import (
+    agrees_with,
+    break_even,
+    choose_guideline,
+    find_break_even,
+    first_to_serve,
+    price,
+)
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.measurement import (
@@ -231,18 +237,18 @@ EAGER = measured("eager", {1: 1.0, 4: 1.0})
 
 
 def test_a_build_is_paid_by_what_each_request_saves() -> None:
-    first, second = costs.find_break_even(measured("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
+    first, second = find_break_even(measured("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
     assert (first.shape.batch_size, first.requests) == (1, 200)
     assert (second.shape.batch_size, second.requests) == (4, 800)
 
 
 def test_the_interval_of_the_speedup_bounds_the_break_even() -> None:
-    (found,) = costs.find_break_even(measured("fast", {1: 0.5}, build=90, spread=0.5), EAGER)
+    (found,) = find_break_even(measured("fast", {1: 0.5}, build=90, spread=0.5), EAGER)
     assert (found.low, found.requests, found.high) == (150, 180, 270)
 
 
 def test_an_arm_that_is_not_faster_never_pays() -> None:
-    (found,) = costs.find_break_even(measured("slow", {1: 1.5}, build=1), EAGER)
+    (found,) = find_break_even(measured("slow", {1: 1.5}, build=1), EAGER)
     assert found.requests is None
 
 
@@ -252,18 +258,18 @@ def test_an_arm_that_is_not_faster_never_pays() -> None:
 def test_the_first_to_serve_changes_where_the_build_is_paid(
     requests: int | None, first: str | None
 ) -> None:
-    found = costs.first_to_serve([EAGER, measured("fast", {1: 0.5}, build=100)], requests)
+    found = first_to_serve([EAGER, measured("fast", {1: 0.5}, build=100)], requests)
     assert found == ({"1": first, "4": "eager"} if requests else {})
 
 
 def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:
-    (requests,) = costs.price([measured("one", {4: 2.0})], 3.6)
+    (requests,) = price([measured("one", {4: 2.0})], 3.6)
     assert requests.value == pytest.approx(0.5)
     assert requests.unit == "thousand requests"
-    (tokens,) = costs.price([measured("one", {4: 2.0}, unit="tokens/s")], 3.6)
+    (tokens,) = price([measured("one", {4: 2.0}, unit="tokens/s")], 3.6)
     assert tokens.value == pytest.approx(500)
     assert tokens.unit == "million tokens"
-    assert costs.price([EAGER], None) == ()
+    assert price([EAGER], None) == ()
 
 
 @pytest.mark.parametrize(
@@ -280,7 +286,7 @@ def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -
 def test_a_build_has_paid_when_both_have_taken_as_long(
     more: float, saved: float, requests: float | None
 ) -> None:
-    assert costs.break_even(more, saved) == requests
+    assert break_even(more, saved) == requests
 
 
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))

@@ -43,7 +43,7 @@ from advisor.domain.run_events import (
     RunEvent,
 )
 from advisor.execute import remaining, repetitions
-from advisor.execute.drafts import prepare
+from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute
 from advisor.probing import session as probing_session
 from advisor.report import figures, markdown, page, parts, text_report
@@ -70,7 +70,7 @@ def resumed_run(module_context: Context) -> Run:
         all_arms=True,
         workflows="quick,alike,misbehaving/floods,narrow/served",
     )
-    run = prepare(run_options, module_context)
+    run = create(propose(run_options, module_context), module_context)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(MOST_BUILT))
         interrupt_in_second_race(execute(run, module_context))

@@ -33,7 +33,7 @@ from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, Wo
 from advisor.domain.serving import ServedRequest
 from advisor.errors import EnvironmentNotUsableError, NothingViableError
 from advisor.execute import servers
-from advisor.execute.drafts import prepare, propose
+from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute
 from advisor.report import found_recipe, generation, text_report
 from advisor.store.runs import Run
@@ -97,7 +97,7 @@ def measured(make_context: Callable[[str], Context], lengths: str) -> Run:
     """A run of both queues that is interrupted when the second server starts, and resumed."""
     context = make_context("")
     answers = ask(lengths, f"{BASELINE},faster/default", rate=ASKED_RATE)
-    run = prepare(answers, context)
+    run = create(propose(answers, context), context)
     logged_events = execute(run, context)
     for event in logged_events:
         if isinstance(event.run_event, WorkerSpawned) and event.run_event.arm == BASELINE:

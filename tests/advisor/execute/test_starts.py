@@ -19,7 +19,7 @@ from advisor.domain.catalogue import StartWay
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.run_events import StartMeasured
 from advisor.execute import starts
-from advisor.execute.drafts import prepare
+from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
@@ -174,7 +174,7 @@ def test_a_start_of_a_run_counts_once_its_reply_is_checked(
     run_options = RunOptions(
         model="demo", workflows="quick", budget="1s", all_arms=True, gpu="cpu", cold_start=True
     )
-    run = prepare(run_options, context)
+    run = create(propose(run_options, context), context)
     events = [each.run_event for each in execute(run, context)]
     started = [each for each in events if isinstance(each, StartMeasured)]
     *first, cold, wrong = (each.start for each in started if each.arm == "quick")

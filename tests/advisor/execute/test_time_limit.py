@@ -27,7 +27,7 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import ProcessState
 from advisor.errors import BuildsAreGoneError, UserError
-from advisor.execute.drafts import prepare
+from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute
 from advisor.store.runs import Run
 from probes.wire.events import PhaseStarted, Prepared, Ready
@@ -63,7 +63,7 @@ def limited(module_context: Context) -> LimitedRun:
     clock = JumpingClock()
     context = dataclasses.replace(module_context, clock=clock)
     run_options = RunOptions(model="demo", workflows=f"quick,{HANGING}", budget="100s", gpu="cpu")
-    run = prepare(run_options, context)
+    run = create(propose(run_options, context), context)
     for event in execute(run, context):
         for report, _ in sessions.reports_of([event], Prepared):
             clock.ahead_seconds += 30 * (report.arm == "quick")
@@ -105,7 +105,10 @@ def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
     clock = JumpingClock()
     environment = {**module_context.environment, f"P3_ADVISOR_FAKE_{step}_SECONDS": "3600"}
     context = dataclasses.replace(module_context, clock=clock, environment=environment)
-    run = prepare(RunOptions(model="demo", workflows="quick", budget="100s", gpu="cpu"), context)
+    run = create(
+        propose(RunOptions(model="demo", workflows="quick", budget="100s", gpu="cpu"), context),
+        context,
+    )
     for event in execute(run, context):
         for report, phase in sessions.reports_of([event], PhaseStarted):
             is_first = not run.state().processes[REFERENCE][0].outcome
@@ -125,7 +128,7 @@ def test_a_repetition_at_the_end_has_two_rounds(module_context: Context) -> None
     clock = JumpingClock()
     context = dataclasses.replace(module_context, clock=clock)
     run_options = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
-    run = prepare(run_options, context)
+    run = create(propose(run_options, context), context)
     ready = 0
     for event in execute(run, context):
         ready += bool(sessions.reports_of([event], Ready)) and bool(run.state().repeats)
@@ -140,7 +143,7 @@ def test_a_repetition_whose_builds_take_too_long_ends_with_the_run(module_contex
     clock = JumpingClock()
     context = dataclasses.replace(module_context, clock=clock)
     run_options = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
-    run = prepare(run_options, context)
+    run = create(propose(run_options, context), context)
     for event in execute(run, context):
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
     assert [each.visits for each in repeated_processes(run)] == [()] * 3
@@ -169,7 +172,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     clock = JumpingClock()
     context = dataclasses.replace(module_context, clock=clock)
     run_options = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
-    run = prepare(run_options, context)
+    run = create(propose(run_options, context), context)
     for event in execute(run, context):
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RaceClosed)
     assert not run.state().repeats, "none begins after the time of the run"
@@ -195,7 +198,7 @@ def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("P3_ADVISOR_FAKE_LOAD_SECONDS", "3600")
-    run = prepare(RunOptions(max_open_seconds=1.0, batch_sizes="1"), context)
+    run = create(propose(RunOptions(max_open_seconds=1.0, batch_sizes="1"), context), context)
     with pytest.raises(UserError) as problem:
         exhaust(execute(run, context))
     assert "--max-open-seconds" in problem.value.next_step
