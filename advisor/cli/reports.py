@@ -23,6 +23,7 @@ from advisor.cli.output import (
     write_output,
 )
 from advisor.errors import (
+    CommandLineError,
     FormatError,
     NoRecipeError,
     NotComparableError,
@@ -64,6 +65,11 @@ def report(
     selected = parse_formats(formats)
     names = runs or ["latest"]
     store = open_store()
+    if len(names) > 1 and any(map(answer_files.is_file, names)):
+        raise CommandLineError(
+            "a report of several devices needs stored runs, and a file has one answer",
+            "name one file, or import the runs with p3-advisor import-run",
+        )
     if answer_files.is_file(names[0]):
         answer, run, elsewhere = answer_files.open_answer(names[0], make_context()), None, []
     else:

@@ -21,7 +21,7 @@ from forks import RunProgram
 
 from advisor import schemas
 from advisor.domain.run_events import Finished, Planned
-from advisor.errors import UndecidedError
+from advisor.errors import CommandLineError, UndecidedError
 from advisor.store.runs import ENTRY, Run
 from advisor.store.store import Store
 
@@ -343,6 +343,8 @@ def test_a_report_of_several_devices_has_their_portability(
     home, (here, there) = devices
     answer = run_cli("report", here, there, "--format", "html,csv,json", home=home)
     assert answer.returncode == 0, answer.stderr
+    file = answer.stdout.splitlines()[-1]
+    assert run_cli("report", file, file, home=home).returncode == CommandLineError.exit_code
     page, table, text = (
         pathlib.Path(tmp_path, line).read_text() for line in answer.stdout.splitlines()
     )
