@@ -57,7 +57,7 @@ def diagnose(
         memory_share=memory,
         compute_share=compute,
         headroom=1 - min(max(known), 1.0) if known else None,
-        bound=_find_bound(memory, compute, counts["device_busy_share"]),
+        bound=find_bound(memory, compute, counts["device_busy_share"]),
     )
 
 
@@ -73,17 +73,17 @@ def _peak_shares(
     return None if is_cached else memory, flops / seconds / peak if flops and peak else None
 
 
-def _find_bound(memory: float | None, compute: float | None, busy: float | None) -> Bound:
+def find_bound(memory: float | None, compute: float | None, busy: float | None) -> Bound:
     """Return what limits a call, by the first rule that applies to its shares.
 
-    A call that nearly reaches a measured peak does not wait for launches: the profiler, which slows
-    them, then shows a device that is less busy than it is in the timed calls.
+    The device is busy for the share of the call that memory or arithmetic needs at least. The
+    profiler slows launches, so it may show less, which then says nothing of the timed calls.
     """
     if memory is not None and memory >= BOUND_SHARE:
         return "memory"
     if compute is not None and compute >= BOUND_SHARE:
         return "compute"
-    if busy is not None and busy < LAUNCH_BOUND_BUSY_SHARE:
+    if busy is not None and max(memory or 0.0, compute or 0.0) <= busy < LAUNCH_BOUND_BUSY_SHARE:
         return "launch"
     return "unknown" if memory is None and compute is None else "mixed"
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from advisor.ask import rubric_files
 from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
+from advisor.decide.diagnosis import find_bound
 from advisor.decide.other_arms import describe_range, flip_in_certainty
 from advisor.decide.trust import describe_certainty, is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
@@ -125,7 +126,7 @@ LIMITS: Mapping[Bound, Limit] = {
         "launch-bound",
         "the GPU waits for kernel launches",
         "larger batches help",
-        "and fusion and CUDA graphs may",
+        "and CUDA graphs may",
     ),
     "memory": Limit(
         "memory-bound",
@@ -158,9 +159,11 @@ def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
     Empty where no limit is near, or where a graph of all launches hardly gains.
     """
     gains = _gains_at(answer, call.shape)
-    limit, of_graph = LIMITS.get(call.bound), gains.get(GRAPH)
+    # By the present rule: documents of early runs have the bounds of earlier ones.
+    bound = find_bound(call.memory_share, call.compute_share, call.device_busy_share)
+    limit, of_graph = LIMITS.get(bound), gains.get(GRAPH)
     is_refuted = of_graph is not None and of_graph.value < LEAST_GAIN_OF_GRAPH
-    if limit is None or (call.bound == "launch" and is_refuted):
+    if limit is None or (bound == "launch" and is_refuted):
         return ""
     is_doubtful, otherwise = is_unfit(answer.results), limit.otherwise
     best = max(gains, key=lambda arm: gains[arm].value, default=None)

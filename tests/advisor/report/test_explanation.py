@@ -80,22 +80,32 @@ def test_what_limits_a_call_contradicts_no_measured_gain(kept: str, gain: str) -
     assert "hardly" not in limit
 
 
-def test_launches_are_no_limit_where_a_graph_of_them_hardly_gains() -> None:
-    answer = read_answer(str(EVIDENCE / "h200-ffn-llama2-7b-float16.json"))
-    calls = [call for call in builders.known(answer.baseline).diagnosis if call.bound == "launch"]
-    assert calls
-    assert not any(explanation.describe_limit(answer, call) for call in calls)
+@pytest.mark.parametrize(
+    "kept", ["h200-ffn-llama2-7b-float16", "h100-matmul-llama2-7b-float16-tensorrt-rtx"]
+)
+def test_launches_are_no_limit_that_other_figures_deny(kept: str) -> None:
+    """A graph of them hardly gains, or the device reads for longer than the profiler saw it busy."""
+    answer = read_answer(str(EVIDENCE / f"{kept}.json"))
+    assert "launch-bound" not in "".join(explanation.describe_limits(answer))
 
 
 @pytest.mark.parametrize(
-    ("bound", "is_told"), [("compute", True), ("mixed", False), ("launch", False)]
+    ("shares", "is_told"),
+    [
+        ({"compute_share": 0.9}, True),
+        ({"compute_share": 0.1}, False),
+        ({"device_busy_share": 0.1}, False),
+    ],
 )
-def test_a_limit_is_told_unless_a_measured_arm_denies_it(bound: str, *, is_told: bool) -> None:
+def test_a_limit_is_told_unless_a_measured_arm_denies_it(
+    shares: dict[str, float], *, is_told: bool
+) -> None:
     """A graph of all launches that hardly gains shows that they do not limit."""
     graph = builders.measurement(explanation.GRAPH, cells=(built_measurements.cell(1.05),))
     results = msgspec.structs.replace(ANSWER.results, measurements=(graph,))
     answer = msgspec.structs.replace(ANSWER, results=results)
-    assert bool(explanation.describe_limit(answer, builders.call_diagnosis(bound=bound))) == is_told
+    call = builders.call_diagnosis(**shares)
+    assert bool(explanation.describe_limit(answer, call)) == is_told
 
 
 @pytest.mark.parametrize(
