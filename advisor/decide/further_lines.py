@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor.decide.diagnosis import find_lower_precision
-from advisor.decide.other_arms import describe_range
+from advisor.decide.other_arms import describe_range, is_unknown
 from advisor.decide.trust import is_unfit
-from advisor.decide.unmeasured import WIDEST_RANGE
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.catalogue import OtherPrecision
 from advisor.domain.constraints import UNITS
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import COLD, Variant
-from advisor.domain.model import has_random_weights
+from advisor.domain.model import TransformersModel, has_random_weights
 from advisor.domain.results import ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm
 from advisor.text_format import (
@@ -36,6 +35,11 @@ EAGER_TITLE = "eager PyTorch"
 BEYOND_ROUNDING: Mapping[Fault, str] = {
     "row-error": ", and more in a single row than rounding explains",
     "typical-error": ", and more in most elements than rounding explains",
+}
+#: What is said of float32, by whether the model takes images.
+WITHOUT_TF32 = {
+    False: "TF32 was off, as it is by default; p3-advisor improve tries it.",
+    True: "Eager may be faster with TF32 in convolutions, its default (p3-advisor improve).",
 }
 #: States that a line names.
 MOST_STATES = 3
@@ -84,15 +88,14 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     is_range = bool(variant.doubt) or speed.is_wide
     gain = describe_range(speed) if is_range else format_interval(speed, unit="x")
     doubt = f"; {DOUBTS[variant.doubt]}" if variant.doubt else ""
-    is_known = speed.high <= WIDEST_RANGE * speed.low
     if variant.graph_breaks is not None:
         before = len(answer.measurements[arm].facts.get("graph_breaks", {}))
         left = len(variant.graph_breaks)
         breaks = f"{left} graph break{'' if left == 1 else 's'} instead of {before}"
-        speed_is = f"is {gain} of that without these settings" if is_known else NOT_TIMED
+        speed_is = NOT_TIMED if is_unknown(speed) else f"is {gain} of that without these settings"
         return f"{code} has {breaks}. Its speed {speed_is}{doubt}; outputs as before."
     error = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
-    if not is_known:
+    if is_unknown(speed):
         return f"{code} has a speed that {NOT_TIMED}{doubt}; {error}."
     return f"{code} is {gain} as fast as {baseline} in float32, {error}{doubt}."
 
@@ -184,8 +187,16 @@ def describe_precision(
     has_tf32 = gpu is not None and float(gpu.compute_capability) >= first
     is_tried = any(tried.name == "tf32" for each in measurements for tried in each.variants)
     if question.dtype == "float32" and has_tf32 and not is_tried:
-        lines.append("TF32 was off (PyTorch: on in convolutions); p3-advisor improve tries it.")
+        lines.append(WITHOUT_TF32[_takes_images(facts.answer)])
     return [" ".join(lines)] if lines else []
+
+
+def _takes_images(answer: Answer) -> bool:
+    """Return whether the model takes images, by its configuration or the sizes of a sample."""
+    model, inputs = answer.question.model, answer.results.inputs
+    has_channels = isinstance(model, TransformersModel) and "num_channels" in (model.config or {})
+    sizes = inputs.shapes if inputs is not None else ()
+    return has_channels or any(len(each) == len("CHW") for each in sizes)
 
 
 def _alternative(facts: AdvisedAnswer, arm: str | None) -> str:

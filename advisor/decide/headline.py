@@ -52,16 +52,16 @@ from advisor.text_format import (
     join_names,
 )
 
-#: What decides for an arm that has not the highest score.
+#: Which of two arms with close scores is advised.
 CHOSEN_FOR: dict[ChosenFor, str] = {
-    "speed": "speed decides",
-    "exactness": "exact outputs decide",
-    "no-change": "it decides that this one needs no change of the code",
+    "speed": "the faster one",
+    "exactness": "the exact one",
+    "no-change": "the one that needs no change of the code",
 }
 #: A loss of less than this share of speed, or of these points of score, counts as nothing.
 NOTHING = 0.005
-#: A larger share of the draws speaks for the choice, and says nothing of what was not measured.
-ALMOST_ALL = 0.99
+#: From this certainty on, other things keep an answer from being clear.
+CERTAIN = 0.95
 #: Arms that are outstanding, further ones are counted, and workflows that failed.
 MOST_NAMED = 3
 
@@ -182,8 +182,6 @@ def _how_to_compare(facts: AdvisedAnswer) -> str:
     planned = [arm.fix for arm in _planned_arms(facts) if arm.fix]
     missing = [arm.fix for arm in unmeasured if arm.status == "not-installed" and arm.fix]
     wider = "ask without --workflows, which compares it with all that this machine has"
-    if any(arm.status == "incorrect" for arm in unmeasured):
-        wider = "no option mends wrong outputs; without --workflows others are measured, too"
     steps = [*planned, *([wider] if facts.answer.question.workflows else []), *missing]
     return f"To compare it: {steps[0] if steps else 'p3-advisor workflows lists the others'}."
 
@@ -194,7 +192,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if found.word == "CLEAR":
         return ""
     reasons = []
-    if found.certainty < ALMOST_ALL:
+    if found.certainty < CERTAIN:
         certainty = describe_certainty(facts.answer.results, found.certainty)
         reasons.append(f"the best choice, or as good, with {certainty}")
     if not found.fit and is_baseline_advised(facts):
@@ -207,8 +205,8 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if found.outstanding:
         titles = [facts.titles[arm] for arm in found.outstanding[:MOST_NAMED]]
         left = len(found.outstanding) - len(titles)
-        names = join_names([*titles, *([f"{left} more"] if left else [])])
-        reasons.append(f"not measured, and might lead: {names}")
+        names = join_names([*titles, *([f"{left} more arms"] if left else [])])
+        reasons.append(f"no measurement of {names}, which might be better")
     if reasons == single != []:
         return f": {single[0]}, and a second may differ"
     return ": " + "; ".join(reasons) if reasons else ""
@@ -229,23 +227,16 @@ def _timed_once(facts: AdvisedAnswer) -> str:
 
 
 def _chosen_for(facts: AdvisedAnswer) -> str:
-    """Return why an arm is advised that has not the highest score: the points of the choice."""
-    reason, own = CHOSEN_FOR.get(facts.decision.chosen_for), facts.scored
-    if reason is None:
+    """Return why an arm is advised that has not the highest score."""
+    advised, own = CHOSEN_FOR.get(facts.decision.chosen_for), facts.scored
+    if advised is None:
         return ""
     first = _first(facts)
-    scores, points = (
-        format_apart(*pair)
-        for pair in (
-            (first.score, own.score),
-            (first.score + first.bonus, own.score + own.bonus),
-        )
-    )
-    compared = f"{first.title} scores {scores[0]}, this one {scores[1]}"
+    highest, lower = format_apart(first.score, own.score)
+    compared = f"{own.title} scores {lower}, {first.title} {highest}"
     if first.unproven:
-        return f"{compared}, but it is less exact, and its gain is not shown."
-    decides = f"among such close scores {reason}"
-    return f"{compared}; {decides}: {points[0]} against {points[1]} with the points for it."
+        return f"{compared}, but its outputs are less exact, and its gain is not shown."
+    return f"{compared}: of such close scores {advised} is advised."
 
 
 def _first(facts: AdvisedAnswer) -> ScoredArm:
@@ -290,9 +281,9 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
     if lost is None and (facts.decision.word == "CLEAR" or points < NOTHING):
         return ""
     if lost is None:
-        return f"If the choice is wrong, that costs as much as {points:.2f} points of score."
+        return f"A wrong choice would lose up to {points:.2f} points of the score."
     size = f"{format_share(lost)} of speed" if lost <= 1 else f"a factor of {1 + lost:.1f} in speed"
-    return f"If the choice is wrong, that costs as much as {size} at your weights."
+    return f"A wrong choice would cost as much as {size} at your weights."
 
 
 def _speed(facts: AdvisedAnswer) -> str:

@@ -17,6 +17,8 @@ from advisor.text_format import format_number, join_names
 
 #: An arm that is this many times as fast as the advised one is named.
 CLEARLY_FASTER = 1.1
+#: A range whose bounds differ by a larger factor says nothing.
+WIDEST_RANGE = 100.0
 
 
 def flip_in_certainty(answer: Answer) -> Flip | None:
@@ -30,21 +32,15 @@ def flip_in_certainty(answer: Answer) -> Flip | None:
 
 def describe_faster(facts: AdvisedAnswer) -> str:
     """Name the fastest arm if it is another one and, beside the baseline, the best other one."""
-    regret, is_baseline = facts.decision.speed_regret, is_baseline_advised(facts)
-    faster = find_faster_arm(facts)
+    is_baseline, faster = is_baseline_advised(facts), find_faster_arm(facts)
     sentences = []
     if faster is not None:
-        gain = (
-            f"{describe_gain(facts, faster)} as fast as {facts.baseline_title}"
-            if is_unfit(facts.answer.results)
-            else f"{regret.value:.2f}x as fast as this one"
-        )
         lines = faster.adoption.lines_changed
         # The baseline needs no change, so the lines are a part of the price.
         change = f" for {lines} line{'' if lines == 1 else 's'} of code" if is_baseline else ""
-        gain += f"{change}{_less_exact(facts, faster)}"
+        gain = f"({describe_gain(facts, faster)}){change}{_less_exact(facts, faster)}"
         sentences.append(
-            f"{_how_sure(facts, faster)}: {faster.title}, {gain}; {_why_not(facts, faster)}."
+            f"{_how_sure(facts, faster)}: {faster.title} {gain}; {_why_not(facts, faster)}."
         )
     elif not is_baseline:
         over = " over all shapes" if len(facts.measured.cells) > 1 else ""
@@ -53,17 +49,14 @@ def describe_faster(facts: AdvisedAnswer) -> str:
     best = next((arm for arm in others if not arm.failures), None)
     is_named = faster is not None or best is None or best.arm in facts.decision.as_good
     if is_baseline and best is not None and not is_named:
-        gain = describe_gain(facts, best)
-        sentences.append(f"Next by score: {best.title}, {gain} as fast.")
+        sentences.append(f"Next by score: {best.title} ({describe_gain(facts, best)}).")
     return " ".join(sentences)
 
 
 def _how_sure(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     low = facts.answer.measurements[faster.arm].speedup.low
-    # The interval is one over the baseline.
-    is_compared = is_baseline_advised(facts) or is_unfit(facts.answer.results)
-    is_doubtful = is_compared and low is not None and low < 1
-    return "Perhaps faster" if is_doubtful or faster.unproven else "Faster"
+    is_doubtful = faster.unproven or (low is not None and low < 1)
+    return "Perhaps faster" if is_doubtful else "Faster"
 
 
 def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:
@@ -88,6 +81,11 @@ def describe_points(shown: ScoredArm, arm: ScoredArm) -> str:
     if abs(lead) < SAME_SCORE:
         return "the same score"
     return f"{abs(lead):.2f} points {'more' if lead > 0 else 'less'}"
+
+
+def is_unknown(speedup: Interval) -> bool:
+    """Return whether a range spans so much that it says nothing."""
+    return not speedup.low or speedup.high is None or speedup.high > WIDEST_RANGE * speedup.low
 
 
 def describe_range(speedup: Interval) -> str:
@@ -195,7 +193,7 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
     ahead: dict[str, list[str]] = {}
     for advice in facts.advice.advice_by_shape if facts.decision.word != "OPEN" else ():
         # The highest score is not always the highest speed, so both speed-ups are given.
-        gain = f"{advice.shape} ({advice.speedup:.2f}x, this answer {advice.advised_speedup:.2f}x)"
+        gain = f"{advice.shape} ({advice.speedup:.2f}x against {advice.advised_speedup:.2f}x)"
         if advice.speedup >= CLEARLY_FASTER * advice.advised_speedup:
             ahead.setdefault(advice.arm, []).append(gain)
     lines += [

@@ -76,7 +76,7 @@ def recommend(
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
     trust_grade, trust_reasons = trust.grade(
-        results, found.word, answer.unmeasured_shapes, gain=gain
+        results, found.word, answer.unmeasured_shapes, gain=gain, is_baseline=is_baseline
     )
     runner_up = _runner_up(winner, viable, results.baseline)
     candidates = [measurements[arm.arm] for arm in viable]

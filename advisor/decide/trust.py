@@ -44,17 +44,19 @@ def grade(
     missing: Sequence[Shape] = (),
     *,
     gain: float,
+    is_baseline: bool = False,
 ) -> tuple[Trust, tuple[str, ...]]:
     """Return the trust and what keeps it from being higher.
 
-    `missing` has the shapes without a race, and `gain` is the speed-up that the decision rests on.
-    The reasons that alone cause a D come first.
+    `missing` has the shapes without a race, and `gain` is the speed-up that the decision rests on:
+    of the advised arm, or one that nothing has over an advised baseline. The reasons that alone
+    cause a D come first.
     """
     faults = (
         _find_unchecked(results),
         () if results.repeats else ("no arm was repeated in a fresh process",),
         _missing_process_intervals(results),
-        _find_noise_beside(results, gain),
+        _find_noise_beside(results, decision, gain, is_baseline=is_baseline),
         _find_unsteadiness(results),
     )
     decisive = (
@@ -62,11 +64,14 @@ def grade(
         *_missing_shapes(missing),
         *find_unfitness(results),
     )
-    reasons = tuple(dict.fromkeys([*decisive, *(each for fault in faults for each in fault)]))
-    if decisive:
-        return "D", reasons
+    reasons: list[str] = []
+    for each in [*decisive, *(each for fault in faults for each in fault)]:
+        # What a reason before it says, too, is not repeated.
+        if not any(each in known or known in each for known in reasons):
+            reasons.append(each)
     trusts: tuple[Trust, ...] = ("A", "B", "C")
-    return trusts[min(sum(map(bool, faults)), len(trusts) - 1)], reasons
+    trust = "D" if decisive else trusts[min(sum(map(bool, faults)), len(trusts) - 1)]
+    return trust, tuple(reasons)
 
 
 def is_unfit(results: Results) -> bool:
@@ -92,7 +97,7 @@ def find_unfitness(results: Results) -> list[str]:
 def describe_unfitness(results: Results) -> str:
     """Return in a few words why the machine was not fit to measure on."""
     noise = results.noise_floor or 0.0
-    differed = f", equal workers differed by up to {format_share(noise)}"
+    differed = f", equal processes differed by up to {format_share(noise)}"
     if is_busy(results):
         return f"the machine was busy{differed if noise > STEADY_NOISE else ''}"
     return f"the machine was unsteady{differed}"
@@ -110,7 +115,7 @@ def _describe_unfit_visits(results: Results) -> str:
 
 
 def _describe_noise(noise: float) -> str:
-    return f"the baseline and its duplicate may differ by {format_share(noise, 1)}"
+    return f"equal processes may differ by {format_share(noise, 1)}"
 
 
 def _find_unchecked(results: Results) -> list[str]:
@@ -146,16 +151,23 @@ def _missing_process_intervals(results: Results) -> list[str]:
     fewest = min((results.process_differences(cell.shape) for cell in cells), default=0)
     if fewest >= FEWEST_DIFFERENCES:
         return []
-    return [f"equal processes were compared {fewest} times: their variance is mostly assumed"]
+    times = f"{fewest} time{'' if fewest == 1 else 's'}"
+    return [f"the spread between processes is mostly assumed: it was measured {times}"]
 
 
-def _find_noise_beside(results: Results, gain: float) -> list[str]:
+def _find_noise_beside(
+    results: Results, decision: DecisionWord | None, gain: float, *, is_baseline: bool
+) -> list[str]:
     """Return that equal workers of an unsteady machine may differ by more than half of the gain."""
     noise = results.noise_floor or 0.0
     if noise <= STEADY_NOISE or math.log1p(noise) <= MOST_OF_GAIN * abs(math.log(gain)):
         return []
-    share = format_share(noise, 1)
-    return [f"a noise floor of {share} leaves a gain of {gain:.2f}x in doubt"]
+    doubt = f"the gain of {gain:.2f}x is in doubt"
+    if decision == "CLEAR":
+        doubt = f"the choice is clear, the size of its gain of {gain:.2f}x is not"
+    if is_baseline:
+        doubt = f"a gain of {gain:.2f}x by another arm may have been missed"
+    return [f"{doubt}: {_describe_noise(noise)}"]
 
 
 def _find_unsteadiness(results: Results) -> list[str]:

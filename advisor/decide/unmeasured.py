@@ -10,6 +10,7 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.decide import sensitivity, trust
 from advisor.decide.grades import declared_facts, rate
+from advisor.decide.other_arms import describe_range, is_unknown
 from advisor.decide.rounds import is_late, more_time
 from advisor.decide.scoring import find_failures, value_of, weigh
 from advisor.domain.answer import Answer, Problem, RankedArm, Status, UnmeasuredArm
@@ -24,11 +25,9 @@ from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.errors import MachineUnfitError, NothingViableError
-from advisor.text_format import format_number, format_share, join_names
+from advisor.text_format import format_share, join_names
 from probes.wire.outcome import Failure, SkipCause
 
-#: A range whose bounds differ by a larger factor says nothing.
-WIDEST_RANGE = 100.0
 #: Why an arm was skipped that could have been measured.
 NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
 ANOTHER_NAME = "or the package that provides this module under another name"
@@ -309,11 +308,9 @@ def machine_unfit(
 
 def _name_leader(arm: RankedArm, place: str, baseline: str) -> str:
     """Return in what an arm leads; empty where its speed is not known, and for the baseline."""
-    low, high = arm.speedup.low, arm.speedup.high
-    if arm.arm == baseline or not low or not high or high > WIDEST_RANGE * low:
+    if arm.arm == baseline or is_unknown(arm.speedup):
         return ""
-    between = f"{format_number(low, digits=2)}x and {format_number(high, digits=2)}x"
-    return f"{arm.scored.title} {place} (speed-up between {between})"
+    return f"{arm.scored.title} {place} (speed-up {describe_range(arm.speedup)})"
 
 
 def arms_to_retry(answer: Answer) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from advisor.decide.sensitivity import describe_changes
-from advisor.decide.trust import is_unfit
+from advisor.decide.trust import find_unfitness, is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
@@ -122,12 +122,15 @@ def short_answer_lines(
     tells_caches = has_next_step and not (is_open or measure_on(answer))
     caches = "" if tells_caches else " (how: show --full)"
     cost = f"Cost: {cost_line(answer, answer.advised, caches)}. " if answer.advised else ""
-    trust = [advice.trust, *advice.trust_reasons[:1]]
-    if not has_details or advice.decision.word in {"LIKELY", "OPEN"}:
-        # The certainty has more of what speaks against the answer.
+    # The certainty has more of what speaks against such an answer.
+    is_doubted = advice.decision.word in {"LIKELY", "OPEN"}
+    told = find_unfitness(answer.results) if is_doubted else []
+    reasons = [each for each in advice.trust_reasons if each not in told]
+    trust = [advice.trust, *reasons[:1]]
+    if is_doubted or not has_details:
         trust = [each.partition(":")[0] for each in trust]
-    if len(advice.trust_reasons) > 1:
-        trust[-1] += f", and {len(advice.trust_reasons) - 1} more"
+    if left := len(reasons[1:]):
+        trust[-1] += f", and {left} other reason{'s' if left > 1 else ''}"
     return [
         headline(answer),
         *stop_notice(answer),
@@ -314,7 +317,7 @@ def _change(adoption: Adoption, *, is_server: bool) -> str:
 def _memory(measured: Measurement, baseline: Measurement | None) -> list[str]:
     peak = measured.memory_bytes.peak
     if peak is None:
-        return []
+        return [f"memory {measured.memory_bytes.source.partition(',')[0]}"]
     against = ""
     if baseline is not None and baseline.arm != measured.arm:
         name = "eager" if baseline.workflow == BASELINE else baseline.workflow

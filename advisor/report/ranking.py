@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from advisor.decide.other_arms import is_unknown
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import (
@@ -98,7 +99,7 @@ def ranking_columns(
                 functools.partial(_write_figure, figure),
                 figure.column,
                 figure.terms,
-                NORMAL_WIDTH if figure.is_main else VERY_WIDE_WIDTH,
+                NORMAL_WIDTH + 18 if figure.is_main else VERY_WIDE_WIDTH,
             )
             for name, figure in FIGURES.items()
             if figure.head
@@ -121,7 +122,7 @@ def ranking_columns(
             ),
             "score",
             ("score", "weights"),
-            NORMAL_WIDTH + 18,
+            NORMAL_WIDTH,
         ),
         *(
             RankingColumn(
@@ -221,10 +222,11 @@ def interval_or_range(speedup: Interval, *, unfit: bool, decimals: int = 2) -> s
 
 
 def speed_or_range(speedup: Interval, *, unfit: bool) -> str:
-    """Return a speed-up; its range if that is wide or the machine was not fit to measure on."""
+    """Return a speed-up; its range if that is wide or the machine was unfit, unless too wide."""
     low, high = speedup.low, speedup.high
     if (unfit or speedup.is_wide) and low is not None and high is not None and low < high:
-        return f"{format_number(low, 2)} to {format_number(high, 2)}"
+        span = f"{format_number(low, 2)} to {format_number(high, 2)}"
+        return MISSING if is_unknown(speedup) else span
     return format_speedup(speedup)
 
 

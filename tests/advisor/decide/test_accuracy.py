@@ -21,6 +21,7 @@ from advisor.domain.accuracy import LossRule
 from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
+from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState
 from advisor.domain.workflow import DeclaredArm
 from probes.wire.checks import Accuracy, AccuracyClass, Fault, TextScores, UserMetric
@@ -154,6 +155,10 @@ def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expe
         old = builders.gpu_machine(msgspec.structs.replace(gpu, compute_capability=capability))
         answer = msgspec.structs.replace(found.answer, machine=old)
         told[capability] = describe_precision(found._replace(answer=answer), known)
+    inputs = MeasuredInputs(fixed=0, has_batch=True, has_length=None, shapes=((3, 224, 224),))
+    results = msgspec.structs.replace(answer.results, inputs=inputs)
+    images = msgspec.structs.replace(answer, results=results)
+    told["9.0, images"] = describe_precision(found._replace(answer=images), known)
     expect("precision-of-float32", told)
 
 

@@ -356,6 +356,8 @@ def test_noise_beyond_half_of_the_gain_costs_a_grade(
     found, reasons = grade(good(noise_floor=noise), gain=gain)
     assert found == expected
     assert any(f"{gain:.2f}x" in reason for reason in reasons) == (expected == "C")
+    assert " ".join(reasons).count("may differ by") == (expected != "A"), "said once"
+    assert any("the choice is clear" in reason for reason in reasons) == (expected == "C")
 
 
 @pytest.mark.parametrize(

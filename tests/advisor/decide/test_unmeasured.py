@@ -245,7 +245,7 @@ def test_an_arm_that_might_lead_is_named(left: UnmeasuredArm, is_outstanding: bo
     assert found.decision.outstanding == ((left.arm,) if is_outstanding else ())
     assert found.decision.word == ("LIKELY" if is_outstanding else "CLEAR")
     certainty = "".join(built_answers.headline(found.answer, "certainty"))
-    assert ("might lead" in certainty) == is_outstanding
+    assert ("might be better" in certainty) == is_outstanding
     assert any("might lead" in line for line in measure_on(found.answer)) == is_outstanding
 
 

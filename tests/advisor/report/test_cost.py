@@ -21,6 +21,7 @@ from recorded_runs import make_run
 from advisor.decide.decision import decide
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.measurement import MemoryBytes
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import RequestLengths
@@ -55,6 +56,10 @@ def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) ->
     line = cost_line(answer, arm_of(answer, "onnxruntime-cpu/host"))
     assert "build " in line
     assert "(eager " in line
+    unknown = MemoryBytes(peak=None, source="not known: no counter, as in some containers")
+    arm = arm_of(answer, "onnxruntime-cpu/host")
+    arm = arm._replace(measured=msgspec.structs.replace(arm.measured, memory_bytes=unknown))
+    assert "; memory not known: no counter;" in f"{cost_line(answer, arm)};"
 
 
 def test_a_build_from_caches_is_named_where_the_printed_lines_use_them(answer: Answer) -> None:

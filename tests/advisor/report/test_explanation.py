@@ -84,7 +84,7 @@ def test_what_limits_a_call_contradicts_no_measured_gain(kept: str, gain: str) -
     "kept", ["h200-ffn-llama2-7b-float16", "h100-matmul-llama2-7b-float16-tensorrt-rtx"]
 )
 def test_launches_are_no_limit_that_other_figures_deny(kept: str) -> None:
-    """A graph of them hardly gains, or the device reads for longer than the profiler saw it busy."""
+    """A graph of them hardly gains, or memory is read for longer than the device seems busy."""
     answer = read_answer(str(EVIDENCE / f"{kept}.json"))
     assert "launch-bound" not in "".join(explanation.describe_limits(answer))
 
@@ -131,7 +131,7 @@ def test_the_certainty_of_an_unfit_machine_is_one_of_its_measurements() -> None:
         assert ("by these measurements: " in told) == is_unfit
         assert ("grade of the middle of a range" in told) == is_unfit
     busy = VisitCounts(made=9, discarded=0, unfit=9)
-    for noise, words in ((1.54, ", equal workers differed by up to 154 %"), (0.01, "")):
+    for noise, words in ((1.54, ", equal processes differed by up to 154 %"), (0.01, "")):
         found = with_results(ANSWER, noise_floor=noise, visits=busy).results
         assert describe_unfitness(found) == f"the machine was busy{words}"
 
