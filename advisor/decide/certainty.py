@@ -98,11 +98,14 @@ class Contest:
         nears = [round(float(share), DIGITS) for share in (lost <= rule.near).mean(axis=0)]
         columns = zip(self.candidates, nears, (lost < own).mean(axis=0), strict=True)
         ordered = sorted(columns, key=lambda each: (each[0] is not self.advised, -each[1]))
-        as_good = [
-            arm.arm
-            for arm, near, ahead in ordered[1:]
+        rivals = ordered[1:]
+        named = [
+            place
+            for place, (arm, near, ahead) in enumerate(rivals, 1)
             if near > rule.named and (ahead > rule.named or _is_alternative(arm, self.advised))
         ]
+        # Before one that is named, those that are nearer are named, too.
+        as_good = [arm.arm for arm, *_ in rivals[: max(named, default=0)]]
         return {arm.arm: near for arm, near, _ in ordered}, as_good
 
     def options_as_good(self, siblings: Sequence[ScoredArm]) -> list[str]:

@@ -114,9 +114,12 @@ def _is_alone(facts: AdvisedAnswer) -> bool:
 
 
 def _certainty(facts: AdvisedAnswer) -> str:
-    word, as_good = facts.decision.word, describe_equals(facts, facts.scored.arm)
+    found, as_good = facts.decision.word, describe_equals(facts, facts.scored.arm)
     # A clear answer may have equals, and its word must not hide them.
-    is_first = word == "CLEAR" and bool(as_good)
+    is_first = found == "CLEAR" and bool(as_good)
+    compared = {arm.workflow for arm in facts.answer.scores}
+    asked = f" among the {len(compared)} workflows asked for"
+    word = f"{found}{asked if facts.answer.question.workflows and len(compared) > 1 else ''}"
     sentences = [
         f"{word}: nothing is better by much; {as_good}."
         if is_first
@@ -194,7 +197,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     reasons = []
     if found.certainty < CERTAIN:
         certainty = describe_certainty(facts.answer.results, found.certainty)
-        reasons.append(f"the best choice, or as good, with {certainty}")
+        reasons.append(f"best, or as good, with {certainty}")
     if not found.fit and is_baseline_advised(facts):
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
@@ -281,9 +284,9 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
     if lost is None and (facts.decision.word == "CLEAR" or points < NOTHING):
         return ""
     if lost is None:
-        return f"A wrong choice would lose up to {points:.2f} points of the score."
+        return f"A wrong choice loses up to {points:.2f} points of the score."
     size = f"{format_share(lost)} of speed" if lost <= 1 else f"a factor of {1 + lost:.1f} in speed"
-    return f"A wrong choice would cost as much as {size} at your weights."
+    return f"A wrong choice costs up to {size}."
 
 
 def _speed(facts: AdvisedAnswer) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 
 from advisor.decide import certainty, sensitivity, trust
@@ -11,12 +12,12 @@ from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Cell, Measurement
-from advisor.domain.plan import ArmName
+from advisor.domain.model import short_name
+from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import (
     BreakEven,
     Decision,
-    DecisionWord,
     GuidelineOpinion,
     Recommendation,
     RunningCost,
@@ -26,6 +27,7 @@ from advisor.domain.recommendation import (
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Guideline
 from advisor.domain.workflow import Workflow
+from advisor.text_format import join_names
 from probes.wire.shape import Shape
 
 
@@ -106,7 +108,7 @@ def recommend(
                 answer,
                 measurements[winner.arm],
                 catalogue.workflows,
-                word=found.word,
+                found,
                 trust=trust_grade,
                 budget=next_budget,
             )
@@ -191,15 +193,16 @@ def _next_steps(
     answer: Answer,
     advised: Measurement,
     workflows: Sequence[Workflow],
+    found: Decision,
     *,
-    word: DecisionWord | None,
     trust: Trust,
     budget: Budget | None,
 ) -> list[str]:
     """Return what to keep and to pin, and what makes the answer better founded.
 
-    What runs later is then what was measured. An answer with little evidence is settled first.
-    `budget` is that of a further run.
+    What runs later is then what was measured. An answer that is not clear, or has little evidence,
+    is settled first. `budget` is that of a further run. How an arm that is alone is compared, the
+    headline says.
     """
     steps = next((each.deployment_steps for each in workflows if each.id == advised.workflow), ())
     pins = ", ".join(f"{name} {version}" for name, version in sorted(advised.versions.items()))
@@ -208,14 +211,35 @@ def _next_steps(
         f"{build.arm} was {'stopped while it was' if build.started else 'not'} built, "
         f"so its speed is not known: {build.fix}"
         for build in answer.results.stopped_builds
-        if build.fix
+        if build.fix and build.arm not in found.outstanding
     ]
-    longer = f" --budget {budget.name}" if budget else ""
-    again = f"measure again with --wait-for-quiet 5min{longer}"
-    install = _installation_steps(answer.excluded, workflows)
-    if word == "OPEN":
-        return [f"{again}, which may settle it", *unbuilt, *install, *keep]
-    return [*([again] if trust == "D" else []), *keep, *unbuilt, *install]
+    left_out = [
+        f"to measure {each.title} too: leave out --workflows"
+        for each in answer.excluded
+        if each.workflow == PLAIN_COMPILE and each.status == "excluded" and not each.fix
+    ]
+    others = [*unbuilt, *_installation_steps(answer.excluded, workflows)]
+    settle = _settling_steps(answer, found, trust, budget) if len(answer.scores) > 1 else []
+    if found.word in {"LIKELY", "OPEN"}:
+        return [*settle, *left_out, *others, *keep]
+    return [*settle, *left_out, *keep, *others]
+
+
+def _settling_steps(
+    answer: Answer, found: Decision, trust: Trust, budget: Budget | None
+) -> list[str]:
+    """Return how arms are measured that might be better, and what repeats the leaders."""
+    late = [arm for arm in answer.unmeasured if arm.arm in found.outstanding]
+    fix = next(filter(None, (arm.fix for arm in late)), "allow more with --budget")
+    steps = [f"to measure {join_names([arm.title for arm in late])} too: {fix}"] if late else []
+    is_noisy = found.word == "OPEN" or trust == "D"
+    if is_noisy or (found.word == "LIKELY" and found.needed_repetitions):
+        quiet = " --wait-for-quiet 5min" if is_noisy or budget is None else ""
+        longer = f" --budget {budget.name}" if budget else ""
+        command = f"p3-advisor recommend {shlex.quote(short_name(answer.question.model))}"
+        others = ", with the other options of this run, repeats the leaders"
+        steps.append(f"{command}{quiet}{longer}{others}")
+    return steps
 
 
 def _installation_steps(

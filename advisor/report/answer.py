@@ -118,8 +118,7 @@ def short_answer_lines(
     if priorities != DEFAULT_PRIORITIES:
         further.append(f"Your weights: {priorities.describe()}.")
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
-    is_open = advice.decision.word == "OPEN"
-    tells_caches = has_next_step and not (is_open or measure_on(answer))
+    tells_caches = has_next_step and "CACHE" in "".join(next_steps(answer)[:1])
     caches = "" if tells_caches else " (how: show --full)"
     cost = f"Cost: {cost_line(answer, answer.advised, caches)}. " if answer.advised else ""
     # The certainty has more of what speaks against such an answer.
@@ -211,23 +210,20 @@ def measure_on(answer: Answer) -> list[str]:
 
     Another `resume` is not named where it fails, or has changed nothing.
     """
-    certainty = answer.recommendation.decision if answer.recommendation else None
-    is_open = certainty is not None and certainty.word == "OPEN"
+    found = answer.recommendation.decision if answer.recommendation else None
+    is_open = found is not None and found.word == "OPEN"
+    # More processes alone do not make up for arms that were not measured.
+    may_be_clear = found is not None and found.needed_repetitions and not found.outstanding
     is_here = answer.finished and not (answer.imported or answer.provenance or answer.rerun_command)
     if not is_here or answer.question.serves:
         return []
-    lines = []
-    if certainty is not None and certainty.outstanding:
-        fixes = {arm.arm: arm.fix for arm in answer.unmeasured}
-        fix = next(filter(None, map(fixes.get, certainty.outstanding)), "allow more with --budget")
-        lines.append(f"To measure the arms that might lead, too: {fix}.")
     may_settle = answer.measured_on < MOST_FURTHER and answer.resumable is not False
-    if may_settle and (is_open or unfit_notice(answer)):
-        command = f"p3-advisor resume {answer.run_id} --wait-for-quiet 5min"
-        lines.append(
-            f"{command} measures the leaders again, from its builds, which the next run may remove."
-        )
-    return lines
+    if not (may_settle and (is_open or may_be_clear or unfit_notice(answer))):
+        return []
+    command = f"p3-advisor resume {answer.run_id} --wait-for-quiet 5min"
+    return [
+        f"{command} measures the leaders again, from its builds, which the next run may remove."
+    ]
 
 
 def next_steps(answer: Answer) -> list[str]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.model import has_random_weights
+from advisor.domain.plan import PLAIN_COMPILE
 from advisor.recipes.snippet import CHECKPOINT
 from advisor.report import parts
 from advisor.report.answer import (
@@ -51,8 +52,6 @@ MOST_LINES = 25
 NARROWEST, WIDEST = 60, 100
 #: How the command ends that prints a document.
 AS_DOCUMENT = " --json"
-#: The workflow that a reader expects beside any other.
-PLAIN_COMPILE = "torch-compile-inductor"
 #: An arm that is so many times as fast as the advised one has a row whatever its rank is.
 ALWAYS_SHOWN_FROM = 1.2
 #: Rank, arm and speed-up are always shown.
@@ -72,7 +71,7 @@ class Extent(NamedTuple):
 #: From the longest answer to the shortest: what a reader misses least is left out first.
 EXTENTS = (
     *(Extent(arms, reasons) for arms, reasons in ((5, 3), (4, 3), (3, 3), (3, 2), (3, 1), (3, 0))),
-    *(Extent(3, 0, has_details=False, code_lines=lines) for lines in (MOST_CODE_LINES, 6)),
+    *(Extent(3, 0, has_details=False, code_lines=lines) for lines in (MOST_CODE_LINES, 6, 4)),
     *(
         Extent(arms, 0, has_details=False, has_next_step=False, code_lines=lines)
         for arms, lines in ((3, 4), (2, 4), (2, 3), (0, 4))
@@ -100,7 +99,7 @@ def _write_short(answer: Answer, width: int, extent: Extent) -> str:
         answer, has_details=has_details, has_next_step=has_next_step
     )
     lines = short_reasons(answer)[: extent.reasons]
-    if has_next_step and answer.recommendation is not None:
+    if has_next_step and answer.recommendation is not None and len(answer.scores) > 1:
         lines += [f"Next: {step.rstrip('.')}." for step in next_steps(answer)[:1]]
     blocks = [
         _wrapped([f"{first.rstrip('.')}. {measured_at(answer)}", *others], width),

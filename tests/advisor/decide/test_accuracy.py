@@ -156,8 +156,9 @@ def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expe
         answer = msgspec.structs.replace(found.answer, machine=old)
         told[capability] = describe_precision(found._replace(answer=answer), known)
     inputs = MeasuredInputs(fixed=0, has_batch=True, has_length=None, shapes=((3, 224, 224),))
-    results = msgspec.structs.replace(answer.results, inputs=inputs)
-    images = msgspec.structs.replace(answer, results=results)
+    results = msgspec.structs.replace(found.answer.results, inputs=inputs)
+    machine = builders.gpu_machine(gpu)
+    images = msgspec.structs.replace(found.answer, results=results, machine=machine)
     told["9.0, images"] = describe_precision(found._replace(answer=images), known)
     expect("precision-of-float32", told)
 

@@ -210,6 +210,11 @@ def test_a_doubt_is_not_denied_by_what_a_wrong_choice_costs(expect: Expect) -> N
     found = advise(msgspec.structs.replace(measured("once", 2.0), cells=cells))
     assert (found.decision.word, found.decision.replicated) == ("LIKELY", False)
     assert found.decision.lost_speed == 0
+    assert " --budget " in found.advice.next_steps[0], "what settles it comes first"
+    asked = msgspec.structs.replace(found.answer.question, workflows=("once",))
+    answer = msgspec.structs.replace(found.answer, question=asked)
+    restricted = write_headline(answer, builders.catalogue())[1].text
+    assert restricted.startswith("LIKELY among the 2 workflows asked for: ")
     expect("headline-one-process", built_answers.headline(found.answer, "certainty"))
 
 

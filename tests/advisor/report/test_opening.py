@@ -20,13 +20,12 @@ import recorded_runs
 from built_answers import advice_of, with_advice, with_measurement, with_results, with_score
 
 from advisor.context import Context
-from advisor.domain.plan import BASELINE
+from advisor.domain.plan import BASELINE, PLAIN_COMPILE
 from advisor.errors import ExportFileError, MissingExtraError, NewerVersionError, UserError
 from advisor.recipes.server import REQUEST
 from advisor.report import answer_files, figures, found_recipe, markdown, recipe_text, text_report
 from advisor.report.answer import code_lines
 from advisor.report.answer_files import open_answer, read_answer
-from advisor.report.text_report import PLAIN_COMPILE
 from advisor.store.store import Store
 from probes.wire.facts import EACH_CALL
 
