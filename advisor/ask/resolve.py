@@ -57,7 +57,7 @@ def resolve(
     catalogue: Catalogue,
     visible_devices: str | None = None,
 ) -> Question:
-    """Return the question; raise the `UserError` of the first invalid answer.
+    """Return the question; raise the `UserError` of the first invalid option.
 
     `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts without `--gpu`.
     """

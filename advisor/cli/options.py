@@ -77,7 +77,7 @@ def takes_run_options(command: Callable[..., None]) -> Callable[..., None]:
         command(RunOptions(**fields), **values)
 
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    given = {parameter.name: parameter for parameter in answer_parameters()}
+    given = {parameter.name: parameter for parameter in option_parameters()}
     parameters = [POSITIONAL, *(given | own).values()]
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return wrapper
@@ -100,7 +100,7 @@ def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def answer_parameters() -> list[inspect.Parameter]:
+def option_parameters() -> list[inspect.Parameter]:
     """Return one keyword parameter for each field of `RunOptions`."""
     hints = typing.get_type_hints(RunOptions, include_extras=True)
     parameters = []

@@ -256,7 +256,7 @@ def candidates_of(arms: Sequence[ScoredArm], baseline: str) -> list[ScoredArm]:
     """Return the arm of each workflow that would be chosen, and the baseline.
 
     The other arms do not count: the best draw of several arms that differ by chance is better than
-    any of them. The baseline needs no change of the code, so it is no variant of its workflow.
+    any of them. The baseline needs no change of the code, so it stands for itself.
     """
     groups: dict[tuple[str, bool], list[ScoredArm]] = {}
     for arm in arms:

@@ -240,7 +240,7 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
     return f"{size}{times}"
 
 
-def describe_load(facts: AdvisedAnswer) -> list[str]:
+def describe_goodput(facts: AdvisedAnswer) -> list[str]:
     """Return what the advised server sustains, and whether one is enough for the asked rate."""
     load, arm = facts.answer.question.load, facts.answer.served.get(facts.scored.arm)
     if load is None or arm is None or arm.goodput is None:

@@ -15,7 +15,7 @@ from advisor.decide.further_lines import (
     describe_adjustments,
     describe_changed_states,
     describe_constraints,
-    describe_load,
+    describe_goodput,
     describe_precision,
     describe_reference,
     describe_start,
@@ -80,7 +80,7 @@ def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, 
         ("start", describe_start(facts)),
         ("variant", describe_variants(facts)),
         ("requests", describe_requests(facts)),
-        ("load", describe_load(facts)),
+        ("load", describe_goodput(facts)),
         ("constraint", describe_constraints(facts)),
         ("weights", describe_weights(facts)),
         ("accuracy", describe_accuracy(facts)),
@@ -174,7 +174,7 @@ def _why_alone(facts: AdvisedAnswer) -> str:
 
 
 def _planned_arms(facts: AdvisedAnswer) -> list[UnmeasuredArm]:
-    """Return the arms that were planned and have no result: workflows before their variants."""
+    """Return the arms that were planned and have no result, the default of each workflow first."""
     planned = [arm for arm in facts.answer.unmeasured if arm.option is not None]
     return sorted(planned, key=lambda arm: arm.option != "default")
 
@@ -294,7 +294,7 @@ def _speed(facts: AdvisedAnswer) -> str:
     if is_baseline_advised(facts):
         return ""
     speedup = facts.measured.speedup
-    than = f"{'the request rate of' if describe_load(facts) else 'as fast as'} {baseline}"
+    than = f"{'the request rate of' if describe_goodput(facts) else 'as fast as'} {baseline}"
     if speedup.low is None or speedup.high is None:
         return f"{speedup.value:.2f}x {than} (interval not known)."
     if is_unfit(facts.answer.results):

@@ -264,7 +264,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Settings against graph breaks that gain less are not told.
-LEAST_GAIN = 1.02
+LEAST_TOLD_GAIN = 1.02
 #: The name of these settings.
 AGAINST_BREAKS = "graph-breaks"
 
@@ -290,7 +290,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     def is_gain(self) -> bool:
         """Whether it is faster, which another precision need not be to be worth telling."""
         low = self.speedup.low if self.speedup and self.failure is None else None
-        return low is not None and (self.graph_breaks is None or low > LEAST_GAIN)
+        return low is not None and (self.graph_breaks is None or low > LEAST_TOLD_GAIN)
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ from advisor.text_format import (
 from probes.wire.shape import Shape
 
 #: What letters and grades mean.
-LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
+LETTER_LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
 #: Where a rule comes from.
 BASES: dict[Basis, str] = {"paper": "stated in the paper", "ours": "our reading of the paper"}
 
@@ -141,8 +141,8 @@ LIMITS: Mapping[Bound, Limit] = {
         "a better compiler hardly does",
     ),
 }
-#: A gain that matters.
-LEAST_GAIN = 1.1
+#: A gain that is worth naming an arm for.
+NOTABLE_GAIN = 1.1
 #: The arm that spares eager PyTorch its launches, and what it gains at least where these limit.
 GRAPH, LEAST_GAIN_OF_GRAPH = "pytorch-eager/cuda-graph", 1.25
 
@@ -167,7 +167,7 @@ def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
         return ""
     is_doubtful, otherwise = is_unfit(answer.results), limit.otherwise
     best = max(gains, key=lambda arm: gains[arm].value, default=None)
-    if best is not None and gains[best].value >= LEAST_GAIN:
+    if best is not None and gains[best].value >= NOTABLE_GAIN:
         low, gain = gains[best].low, f"{gains[best].value:.2f}x"
         if not is_doubtful or (low is not None and low > 1):
             gain = describe_range(gains[best]) if is_doubtful else gain
@@ -192,7 +192,7 @@ def explain_arm(
     """Return the lines about one arm with a score."""
     scored, measured = arm
     name = f"{scored.title}, arm {scored.arm}"
-    lines = [f"{name}, run {answer.run_id}, rubric {answer.rubric}", LEGEND]
+    lines = [f"{name}, run {answer.run_id}, rubric {answer.rubric}", LETTER_LEGEND]
     if "performance" in criteria:
         lines += _measured_lines(answer, arm, known.get(arm.workflow))
     for name in criteria:

@@ -14,7 +14,7 @@ from probes.wire.checks import AccuracyClass, Checked
 
 #: What follows an error in tables, by class; nothing follows that of exact outputs.
 MARKS: dict[AccuracyClass, str] = {"exact": "", "close": "~", "unchecked": "?", "incorrect": "!"}
-LEGEND = (
+ERROR_LEGEND = (
     "error: root mean square, relative to a reference in higher precision; text: divergence in "
     "nats a token, or a word from engines that report the likeliest tokens alone; ~ not exact; "
     "? not checkable"

@@ -31,7 +31,7 @@ from advisor.report.answer import answer_lines, code_lines
 from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
 from advisor.report.explanation import describe_limits
-from advisor.report.formatting import LEGEND, ReportTable, accuracy_cell, accuracy_line
+from advisor.report.formatting import ERROR_LEGEND, ReportTable, accuracy_cell, accuracy_line
 from advisor.report.ranking import (
     interval_or_range,
     ranking_columns,
@@ -163,7 +163,7 @@ def _template() -> jinja2.Template:
         "unbroken": text_format.keep_units,
     }
     environment.globals["MISSING"] = text_format.MISSING
-    environment.globals["accuracy_legend"] = LEGEND
+    environment.globals["error_legend"] = ERROR_LEGEND
     return environment.from_string(package_file("report.html.jinja"))
 
 

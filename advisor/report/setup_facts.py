@@ -55,7 +55,7 @@ def list_numbers(numbers: Iterable[int]) -> str:
     return join_names([*map(str, sorted({*numbers}))])
 
 
-def describe_load(load: LoadQuestion) -> str:
+def describe_mix(load: LoadQuestion) -> str:
     """Return the tokens of the requests to a server, and the name of their mix."""
     sides = (
         {each.input_tokens for each in load.lengths},

@@ -21,11 +21,11 @@ from advisor.report.answer import (
     short_answer_lines,
 )
 from advisor.report.explanation import short_reasons
-from advisor.report.formatting import LEGEND, plain_table
+from advisor.report.formatting import ERROR_LEGEND, plain_table
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import (
     describe_inputs,
-    describe_load,
+    describe_mix,
     describe_shapes,
     input_facts,
 )
@@ -214,7 +214,7 @@ def _timed_shapes(answer: Answer) -> tuple[str, str]:
     """Return the shapes or the load that were measured, and a sentence for those that were not."""
     question, missing = answer.question, answer.unmeasured_shapes
     if question.load is not None:
-        return describe_load(question.load), ""
+        return describe_mix(question.load), ""
     timed = [shape for shape in question.shapes if shape not in missing]
     absent = f" Not measured: {describe_shapes(answer, missing)}." if timed and missing else ""
     return describe_shapes(answer, timed or question.shapes) + describe_inputs(answer), absent
@@ -240,7 +240,7 @@ def ranking(answer: Answer) -> list[str]:
     table = plain_table(rows, text_columns={1})
     if answer.results.serving is not None:
         return [*table, SERVED_COLUMNS]
-    return [*table, COLUMNS[speed_unit(answer)], LEGEND]
+    return [*table, COLUMNS[speed_unit(answer)], ERROR_LEGEND]
 
 
 def _indented(title: str, lines: Sequence[str]) -> list[str]:

@@ -66,13 +66,13 @@ def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
     return [array.take(range(batch_size), axis=0, mode="wrap") for array in arrays]
 
 
-def has_coupled_rows(request: Request) -> bool | None:
+def read_coupled_rows(request: Request) -> bool | None:
     """Return whether the reference worker found coupled rows; None if it could not find out."""
     file = coupled_rows_file(request)
     return json.loads(file.read_text()) if file.exists() else None
 
 
-def has_dependent_rows(cell: ProgramCell, reference: Reference, built: list[int]) -> bool:
+def has_coupled_rows(cell: ProgramCell, reference: Reference, built: list[int]) -> bool:
     """Return whether rows depend on each other, or outputs have no rows.
 
     The cell is that of eager PyTorch for the largest batch size.
@@ -137,7 +137,7 @@ def new_shapes(
     """
     largest, cell = max(cells), cells[max(cells)]
     is_possible = is_batched(cell.reference.inputs[0], largest.batch_size)
-    if is_possible and not has_coupled_rows(request):
+    if is_possible and not read_coupled_rows(request):
         for size in new_batch_sizes(request.batch_sizes, short=short):
             yield of_batch_size(cell, size)
     changed = at_new_length(request)

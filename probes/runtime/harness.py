@@ -163,6 +163,6 @@ def recipe_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.RecipeFact
         else None,
         integration=workflow.integration(request),
         inputs=subject.describe_inputs(),
-        coupled_rows=flexibility.has_coupled_rows(request),
+        coupled_rows=flexibility.read_coupled_rows(request),
         starts=workflow.starts(subject, request) if hasattr(workflow, "starts") else {},
     )

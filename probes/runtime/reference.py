@@ -101,7 +101,7 @@ def record_coupled_rows(job: Job) -> None:
     rules = rules_for(request.accuracy, job.subject.dtype)
     cell = ProgramCell(job.workflow, shape, program, [], found, rules)
     with process.exclusive_calls(request):
-        is_coupled = flexibility.has_dependent_rows(cell, found, request.batch_sizes)
+        is_coupled = flexibility.has_coupled_rows(cell, found, request.batch_sizes)
     with replace_when_complete(flexibility.coupled_rows_file(request)) as partial:
         partial.write_text(json.dumps(is_coupled))
 

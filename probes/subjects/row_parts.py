@@ -61,7 +61,7 @@ def run_in_parts(run: Run, inputs: list[Any], batched: Sequence[bool], size: int
     ]
 
 
-def has_independent_rows(
+def has_uncoupled_rows(
     run: Run, inputs: list[Any], batched: Sequence[bool], epsilon: float
 ) -> bool:
     """Return whether two halves of the batch have the outputs of the whole batch.

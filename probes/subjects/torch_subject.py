@@ -270,7 +270,7 @@ class TorchSubject(Subject):
                 inputs,
                 batched,
                 functools.partial(
-                    row_parts.has_independent_rows,
+                    row_parts.has_uncoupled_rows,
                     self.run,
                     inputs,
                     batched,

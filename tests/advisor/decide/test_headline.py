@@ -16,7 +16,7 @@ from golden_files import Expect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.decide.further_lines import describe_load
+from advisor.decide.further_lines import describe_goodput
 from advisor.decide.headline import write_headline
 from advisor.decide.serving import compare_with_asked_rate
 from advisor.domain.answer import AdvisedAnswer
@@ -466,7 +466,7 @@ def lines(rate: float | None, *levels: RateLevel) -> list[str]:
     answer = built_answers.answer_for(
         measured, [builders.scored_arm("engine")], builders.header(question=question)
     )
-    return describe_load(built_answers.advised(answer))
+    return describe_goodput(built_answers.advised(answer))
 
 
 def test_without_an_asked_rate_the_goodput_alone_is_stated(expect: Expect) -> None:

@@ -165,7 +165,7 @@ def test_what_was_not_tried_on_the_other_platform_stays_declared(expect: Expect)
     expect("portability-not-tried", rating.why)
 
 
-ANSWERS = RunOptions(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
+OPTIONS = RunOptions(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
 
 
 def test_the_newest_run_of_the_same_work_on_another_device_is_a_platform(
@@ -204,7 +204,7 @@ def test_stored_platforms_and_named_runs_give_the_same_portability(context: Cont
 
 
 def test_platforms_are_stored_with_a_new_run(context: Context) -> None:
-    draft = propose(ANSWERS, context)
+    draft = propose(OPTIONS, context)
     recorded_runs.make_gpu_run(
         context.store, model=draft.question.model, input_tokens=draft.question.input_tokens
     )
@@ -222,7 +222,7 @@ def test_an_error_before_the_run_is_stored_leaves_no_run(
     def fail(*_: object) -> None:
         raise OSError
 
-    draft = propose(ANSWERS, context)
+    draft = propose(OPTIONS, context)
     monkeypatch.setattr(drafts, "find_platforms", fail)
     with pytest.raises(OSError):  # noqa: PT011 - any will do
         create(draft, context)

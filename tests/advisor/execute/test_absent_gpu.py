@@ -19,11 +19,11 @@ from advisor.domain.answer import Answer, encode
 from advisor.execute import drafts
 from advisor.report import text_report
 
-ANSWERS = RunOptions(model="synthetic/ffn@8x16", gpu="H100")
+OPTIONS = RunOptions(model="synthetic/ffn@8x16", gpu="H100")
 
 
 def find_answer(context: Context, **changes: Any) -> Answer:
-    return builders.known(drafts.find_answer(msgspec.structs.replace(ANSWERS, **changes), context))
+    return builders.known(drafts.find_answer(msgspec.structs.replace(OPTIONS, **changes), context))
 
 
 def test_the_answer_names_its_origin_and_counts_less_than_a_measurement(context: Context) -> None:
@@ -92,7 +92,7 @@ def test_a_run_of_another_question_does_not_answer(
     changes: dict[str, Any], context: Context
 ) -> None:
     recorded_runs.make_gpu_run(context.store)
-    run_options = msgspec.structs.replace(ANSWERS, **changes)
+    run_options = msgspec.structs.replace(OPTIONS, **changes)
     assert drafts.find_answer(run_options, context) is None
 
 

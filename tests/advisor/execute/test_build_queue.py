@@ -154,7 +154,7 @@ def test_the_expected_time_is_that_of_all_builds_side_by_side() -> None:
     ("asked", "built"),
     [({}, ["compile", "other", "compile/quick"]), ({"workflows": ("compile",)}, None)],
 )
-def test_a_variant_waits_for_the_race_of_an_arm_of_its_workflow(
+def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
     asked: dict[str, object], built: list[str] | None
 ) -> None:
     arms = [
@@ -194,7 +194,7 @@ def test_an_arm_that_the_model_calls_for_precedes_its_siblings(called_for: str |
     assert [chosen(queue, 0) for _ in arms] == [first, None]
 
 
-def test_one_arm_of_each_workflow_precedes_the_variants_of_others() -> None:
+def test_one_arm_of_each_workflow_precedes_the_other_arms_of_others() -> None:
     promising = [
         msgspec.structs.replace(expecting(name, 10.0), largest_speedup=speedup)
         for name, speedup in (("fast/one", 4.0), ("fast/two", 3.0), ("slow/one", 1.1))

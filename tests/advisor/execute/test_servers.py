@@ -96,8 +96,8 @@ def lengths(home: pathlib.Path) -> str:
 def measured(make_context: Callable[[str], Context], lengths: str) -> Run:
     """A run of both queues that is interrupted when the second server starts, and resumed."""
     context = make_context("")
-    answers = ask(lengths, f"{BASELINE},faster/default", rate=ASKED_RATE)
-    run = create(propose(answers, context), context)
+    run_options = ask(lengths, f"{BASELINE},faster/default", rate=ASKED_RATE)
+    run = create(propose(run_options, context), context)
     logged_events = execute(run, context)
     for event in logged_events:
         if isinstance(event.run_event, WorkerSpawned) and event.run_event.arm == BASELINE:

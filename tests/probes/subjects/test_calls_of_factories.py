@@ -298,11 +298,11 @@ def test_other_batch_sizes_are_tried_where_each_row_stands_for_itself(
 ) -> None:
     make_reference(function, tmp_path)
     request = request_for(function, tmp_path)
-    assert flexibility.has_coupled_rows(request) is None
+    assert flexibility.read_coupled_rows(request) is None
     with torch.inference_mode():
         subject = by_request.open_torch_subject(request)
         runtime.record_coupled_rows(Job(request, cast("Any", None), pytorch_eager, subject))
-    assert flexibility.has_coupled_rows(request) is not expected
+    assert flexibility.read_coupled_rows(request) is not expected
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")

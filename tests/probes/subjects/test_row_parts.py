@@ -68,7 +68,7 @@ def test_memory_that_parts_do_not_save_is_an_error(most_rows: int, can_divide: b
 )
 def test_independent_rows_have_the_same_outputs_in_halves(run: Any, independent: bool) -> None:
     epsilon = float(np.finfo("float32").eps)
-    assert row_parts.has_independent_rows(run, INPUTS[:1], [True], epsilon) is independent
+    assert row_parts.has_uncoupled_rows(run, INPUTS[:1], [True], epsilon) is independent
 
 
 MODELS = """
