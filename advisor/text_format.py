@@ -107,6 +107,17 @@ def format_speedup(speedup: Interval | None) -> str:
     return MISSING if speedup is None else f"{_format_factor(speedup.value, 2)}x"
 
 
+def describe_range(speedup: Interval) -> str:
+    low, high = (format_number(bound, digits=2) for bound in (speedup.low, speedup.high))
+    return f"between {low}x and {high}x"
+
+
+def describe_speedup(speedup: Interval, *, unfit: bool) -> str:
+    """Return a speed-up with its interval, or its range where that is all that is told."""
+    is_range = speedup.is_range(unfit=unfit)
+    return describe_range(speedup) if is_range else format_interval(speedup)
+
+
 #: Up to so many seconds a duration is written in seconds.
 SHORT_SECONDS = 120
 

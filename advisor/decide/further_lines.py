@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor.decide.diagnosis import find_lower_precision
-from advisor.decide.other_arms import describe_range, is_unknown
+from advisor.decide.other_arms import is_unknown
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
@@ -17,6 +17,7 @@ from advisor.domain.model import TransformersModel, has_random_weights
 from advisor.domain.results import ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm
 from advisor.text_format import (
+    describe_speedup,
     format_count,
     format_interval,
     format_mebibytes,
@@ -85,8 +86,7 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     speed, baseline = variant.speedup, answer.titles[answer.results.baseline]
     if speed is None or speed.low is None or speed.high is None:
         return f"{code} fails: {variant.failure}."
-    is_range = bool(variant.doubt) or speed.is_wide
-    gain = describe_range(speed) if is_range else format_interval(speed, unit="x")
+    gain = describe_speedup(speed, unfit=bool(variant.doubt))
     doubt = f"; {DOUBTS[variant.doubt]}" if variant.doubt else ""
     if variant.graph_breaks is not None:
         before = len(answer.measurements[arm].facts.get("graph_breaks", {}))

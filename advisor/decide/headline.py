@@ -27,7 +27,6 @@ from advisor.decide.other_arms import (
     describe_faster,
     describe_gain,
     describe_points,
-    describe_range,
     describe_requests,
     find_faster_arm,
     is_baseline_advised,
@@ -45,8 +44,8 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.model import OnnxModel
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
-from advisor.errors import MachineUnfitError
 from advisor.text_format import (
+    describe_range,
     format_apart,
     format_share,
     join_names,
@@ -97,8 +96,7 @@ def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, 
 def _without_recommendation(answer: Answer) -> str:
     problem = answer.problem
     reason = problem.what if problem else "nothing was decided"
-    has_answer = problem is None or problem.name != MachineUnfitError.name
-    return f"No recommendation: {reason}" if has_answer else f"No answer: {reason}"
+    return f"{'No answer' if answer.has_unfit_problem else 'No recommendation'}: {reason}"
 
 
 def _instruction(facts: AdvisedAnswer) -> str:
@@ -297,11 +295,10 @@ def _speed(facts: AdvisedAnswer) -> str:
     than = f"{'the request rate of' if describe_goodput(facts) else 'as fast as'} {baseline}"
     if speedup.low is None or speedup.high is None:
         return f"{speedup.value:.2f}x {than} (interval not known)."
-    if is_unfit(facts.answer.results):
-        why = describe_unfitness(facts.answer.results)
-        return f"{describe_range(speedup).capitalize()} {than}: {why}."
-    if speedup.is_wide:
-        return f"{describe_range(speedup).capitalize()} {than}."
+    unfit = is_unfit(facts.answer.results)
+    if speedup.is_range(unfit=unfit):
+        why = f": {describe_unfitness(facts.answer.results)}" if unfit else ""
+        return f"{describe_range(speedup).capitalize()} {than}{why}."
     is_doubtful = facts.decision.word != "CLEAR" and speedup.low < 1 < speedup.value
     doubt = "; it may be slower" if is_doubtful else ""
     interval = f"({speedup.low:.2f} to {speedup.high:.2f})"

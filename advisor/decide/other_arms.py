@@ -13,7 +13,7 @@ from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.model import OnnxModel, name_own_shapes
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
-from advisor.text_format import format_number, join_names
+from advisor.text_format import describe_range, join_names
 
 #: An arm that is this many times as fast as the advised one is named.
 CLEARLY_FASTER = 1.1
@@ -70,7 +70,7 @@ def describe_gain(facts: AdvisedAnswer, arm: ScoredArm) -> str:
     """Return the speed-up of an arm; its range if that is wide or the machine was not fit."""
     speedup = facts.answer.measurements[arm.arm].speedup
     is_baseline = arm.arm == facts.answer.results.baseline
-    if is_baseline or not (speedup.is_wide or is_unfit(facts.answer.results)):
+    if is_baseline or not speedup.is_range(unfit=is_unfit(facts.answer.results)):
         return f"{arm.speedup:.2f}x"
     return describe_range(speedup)
 
@@ -86,11 +86,6 @@ def describe_points(shown: ScoredArm, arm: ScoredArm) -> str:
 def is_unknown(speedup: Interval) -> bool:
     """Return whether a range spans so much that it says nothing."""
     return not speedup.low or speedup.high is None or speedup.high > WIDEST_RANGE * speedup.low
-
-
-def describe_range(speedup: Interval) -> str:
-    low, high = (format_number(bound, digits=2) for bound in (speedup.low, speedup.high))
-    return f"between {low}x and {high}x"
 
 
 def is_baseline_advised(facts: AdvisedAnswer) -> bool:

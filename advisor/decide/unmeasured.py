@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.decide import sensitivity, trust
 from advisor.decide.grades import declared_facts, rate
-from advisor.decide.other_arms import describe_range, is_unknown
+from advisor.decide.other_arms import is_unknown
 from advisor.decide.rounds import is_late, more_time
 from advisor.decide.scoring import find_failures, value_of, weigh
 from advisor.domain.answer import Answer, Problem, RankedArm, Status, UnmeasuredArm
@@ -25,7 +25,7 @@ from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
 from advisor.errors import MachineUnfitError, NothingViableError
-from advisor.text_format import format_share, join_names
+from advisor.text_format import describe_range, format_share, join_names
 from probes.wire.outcome import Failure, SkipCause
 
 #: Why an arm was skipped that could have been measured.

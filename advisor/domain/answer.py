@@ -17,7 +17,7 @@ from advisor.domain.question import Question
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
 from advisor.domain.results import Evidence, Results, ScoredArm
 from advisor.domain.serving import ServedArm
-from advisor.errors import UserError
+from advisor.errors import MachineUnfitError, UserError
 from probes.wire.checks import Checked
 from probes.wire.outcome import FailureStatus, SkipCause
 from probes.wire.shape import Shape
@@ -160,6 +160,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     provenance: str = ""
     #: The command that prints this answer; null for a stored run.
     rerun_command: str | None = None
+
+    @property
+    def has_unfit_problem(self) -> bool:
+        """Whether nothing was decided because the machine was not fit to measure on."""
+        return self.problem is not None and self.problem.name == MachineUnfitError.name
 
     @property
     def evidence(self) -> Evidence:

@@ -47,11 +47,10 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             math.log(self.high / self.value) if self.high else math.inf,
         )
 
-    @property
-    def is_wide(self) -> bool:
-        """Whether it spans so much that its value alone would mislead."""
+    def is_range(self, *, unfit: bool = False) -> bool:
+        """Return whether its value alone misleads: it is wide, or the machine was `unfit`."""
         low, high = self.low, self.high
-        return low is not None and high is not None and high > WIDE * low
+        return low is not None and high is not None and high > (1 if unfit else WIDE) * low
 
     def over(self, other: Interval, log_error: float = 0.0, widening: float = 1.0) -> Interval:
         """Return the ratio to an independent figure; its widths are `widening` times as long.

@@ -18,7 +18,6 @@ from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, 
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import (
     BuildsAreGoneError,
-    MachineUnfitError,
     ModelCallError,
     ModelRefusedError,
     RunIsImportedError,
@@ -126,7 +125,7 @@ def keeps_builds(answer: Answer) -> bool:
     if not answer.finished or answer.question.serves:
         return False
     if answer.recommendation is None:
-        return answer.problem is not None and answer.problem.name == MachineUnfitError.name
+        return answer.has_unfit_problem
     return answer.recommendation.decision.word in {"LIKELY", "OPEN"}
 
 

@@ -138,7 +138,7 @@ def classify(
         return "undecided" if busy or doubt else "slower"
     if low > most * (1 + tolerance):
         return "faster"
-    if doubt and (reached.is_wide or low < least * (1 - tolerance)):
+    if doubt and (reached.is_range() or low < least * (1 - tolerance)):
         return "undecided"
     may_be_none = low <= 1 < measured.value * (1 - tolerance)
     return "undecided" if may_be_none or shows_nothing(measured, tolerance) else "holds"

@@ -13,7 +13,6 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Adoption
-from advisor.errors import MachineUnfitError
 from advisor.recipes.server import serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, lines_for, shorten
 from advisor.report.setup_facts import describe_shapes
@@ -39,14 +38,9 @@ def headline(answer: Answer) -> str:
     return answer.headline[0].text
 
 
-def has_unfit_problem(answer: Answer) -> bool:
-    """Return whether there is no answer because the machine was not fit to measure on."""
-    return answer.problem is not None and answer.problem.name == MachineUnfitError.name
-
-
 def unfit_notice(answer: Answer) -> list[str]:
     """Return a line for figures of a machine that was not fit to measure on."""
-    return [UNFIT_NOTICE] if has_unfit_problem(answer) or is_unfit(answer.results) else []
+    return [UNFIT_NOTICE] if answer.has_unfit_problem or is_unfit(answer.results) else []
 
 
 def caveats(answer: Answer) -> list[str]:

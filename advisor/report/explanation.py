@@ -9,7 +9,7 @@ from advisor.ask import rubric_files
 from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.decide.diagnosis import find_bound
-from advisor.decide.other_arms import describe_range, flip_in_certainty
+from advisor.decide.other_arms import flip_in_certainty
 from advisor.decide.trust import describe_certainty, is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
@@ -25,6 +25,7 @@ from advisor.report.formatting import accuracy_line
 from advisor.report.ranking import interval_or_range, is_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes
 from advisor.text_format import (
+    describe_range,
     format_fact,
     format_mebibytes,
     format_milliseconds,

@@ -21,7 +21,6 @@ from advisor.domain.constraints import (
 )
 from advisor.domain.measurement import Interval
 from advisor.domain.results import Rating
-from advisor.report.answer import has_unfit_problem
 from advisor.report.figures import checks_of
 from advisor.report.formatting import accuracy_cell
 from advisor.text_format import (
@@ -116,9 +115,7 @@ def ranking_columns(
             "score",
             "score",
             lambda arm: (
-                MISSING
-                if has_unfit_problem(answer)
-                else format_number(arm.scored.score, decimals=2)
+                MISSING if answer.has_unfit_problem else format_number(arm.scored.score, decimals=2)
             ),
             "score",
             ("score", "weights"),
@@ -193,7 +190,7 @@ def _rank(answer: Answer, arm: RankedArm) -> str:
 
     Figures that were measured on a machine that was not fit give no rank.
     """
-    if has_unfit_problem(answer):
+    if answer.has_unfit_problem:
         return MISSING
     return f"{arm.scored.rank}{'!' if arm.scored.failures else ''}"
 
@@ -223,16 +220,15 @@ def interval_or_range(speedup: Interval, *, unfit: bool, decimals: int = 2) -> s
 
 def speed_or_range(speedup: Interval, *, unfit: bool) -> str:
     """Return a speed-up; its range if that is wide or the machine was unfit, unless too wide."""
-    low, high = speedup.low, speedup.high
-    if (unfit or speedup.is_wide) and low is not None and high is not None and low < high:
-        span = f"{format_number(low, 2)} to {format_number(high, 2)}"
+    if speedup.is_range(unfit=unfit):
+        span = f"{format_number(speedup.low, 2)} to {format_number(speedup.high, 2)}"
         return MISSING if is_unknown(speedup) else span
     return format_speedup(speedup)
 
 
 def is_range(answer: Answer, arm: RankedArm, rating: Rating) -> bool:
     """Return whether a grade is that of a speed-up of which only a range is known."""
-    return rating.fact == "speedup" and (arm.speedup.is_wide or is_unfit(answer.results))
+    return rating.fact == "speedup" and (arm.speedup.is_range() or is_unfit(answer.results))
 
 
 def write_fact(answer: Answer, arm: RankedArm, rating: Rating) -> str:

@@ -11,7 +11,6 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from advisor.decide.other_arms import describe_range
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import Cell
@@ -26,7 +25,7 @@ from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
-from advisor.text_format import format_interval, format_seconds
+from advisor.text_format import describe_speedup, format_interval, format_seconds
 from probes.wire.shape import Shape
 
 #: Builds of torch that an index has.
@@ -225,8 +224,7 @@ def _docstring(
     cell = next((each for each in entry.cells if each.shape == shape), None)
     speed = ""
     if cell and entry.arm != answer.results.baseline:
-        is_range = unfit_notice(answer) and cell.speedup.low and cell.speedup.high
-        shown = describe_range(cell.speedup) if is_range else format_interval(cell.speedup)
+        shown = describe_speedup(cell.speedup, unfit=bool(unfit_notice(answer)))
         baseline = answer.results.baseline
         speed = f": {shown} as fast as {answer.titles.get(baseline, baseline)}"
     error = worst_error(entry.measured.correctness)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import msgspec
 
 from advisor.decide.further_lines import DOUBTS, describe_variant
-from advisor.decide.other_arms import describe_range
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import BreakCause
 from advisor.domain.model import TransformersModel
@@ -29,7 +28,7 @@ from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.recipe_text import render_snippet, snippet_cell
 from advisor.store.runs import Run
-from advisor.text_format import format_interval, format_milliseconds
+from advisor.text_format import describe_speedup, format_interval, format_milliseconds
 from probes.wire.facts import EACH_CALL
 from probes.wire.shape import Shape
 
@@ -110,10 +109,10 @@ def render_verification(found: Verification) -> str:
     lines = [f"{found.arm}, run {found.run_id}, {found.shape.description}: {result}."]
     if found.speedup_reached is not None:
         own, other = map(format_milliseconds, (found.seconds_reached, found.baseline_seconds))
-        reached = f"{format_interval(found.speedup_reached)} as fast as {baseline}"
+        shown = describe_speedup(found.speedup_reached, unfit=bool(found.doubt))
+        reached = f"{shown} as fast as {baseline}"
         times = f"{own} ms a call instead of {other} ms"
         if found.doubt:
-            reached = f"{describe_range(found.speedup_reached)} as fast as {baseline}"
             times = DOUBTS[found.doubt]
         lines.append(f"  {reached}: {times}; the run measured {format_interval(found.speedup)}")
     agree = f"agree with those of {baseline}"

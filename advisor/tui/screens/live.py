@@ -13,15 +13,14 @@ from textual.widgets import RichLog, Static
 
 from advisor.decide.headline import describe_equals
 from advisor.decide.load_blocks import levels_of, valid_blocks
-from advisor.decide.other_arms import describe_range
 from advisor.decide.trust import find_disturbances, find_unfitness, is_unfit
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
-from advisor.report.answer import has_unfit_problem, headline
-from advisor.text_format import format_interval, format_milliseconds, format_number, format_share
+from advisor.report.answer import headline
+from advisor.text_format import describe_speedup, format_milliseconds, format_number, format_share
 from advisor.tui import text
 from advisor.tui.answer import describe_question
 from advisor.tui.dialogs import yes_or_no
@@ -256,7 +255,7 @@ def describe_leader(
         why = ": the run stopped" if has_stopped else ""
         return Text(f"No answer{why} before the second round.", "dim")
     advice = answer.recommendation
-    if leader is None or (advice is None and not has_unfit_problem(answer)):
+    if leader is None or (advice is None and not answer.has_unfit_problem):
         return Text(text.printable(headline(answer)))
     decision = advice.decision if advice else None
     word = decision.word if decision else "OPEN"
@@ -264,7 +263,7 @@ def describe_leader(
     if leader.arm == answer.results.baseline:
         speed = "the baseline"
     else:
-        speed = describe_range(leader.speedup) if unfit else format_interval(leader.speedup)
+        speed = describe_speedup(leader.speedup, unfit=unfit)
     line = Text.assemble(
         ("So far (provisional): ", "dim"),
         (f"{word} " if word else "", "bold"),

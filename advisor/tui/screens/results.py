@@ -16,7 +16,6 @@ from advisor.domain.constraints import CRITERIA
 from advisor.errors import NoRecipeError
 from advisor.execute.execution import keeps_builds
 from advisor.report import explanation, found_recipe, recipe_text
-from advisor.report.answer import has_unfit_problem
 from advisor.report.ranking import speed_or_range
 from advisor.store.runs import Run
 from advisor.system import read_tail
@@ -143,7 +142,7 @@ time between tokens, in milliseconds, at the first batch size."""
         lead = EXPLORED if self.is_explored else self.lead
         self.query_one(AnswerPanel).show(render_answer_lines(answer, self.size.width, lead))
         columns, rows = ranking_table(answer.document)
-        unfit = has_unfit_problem(answer.document)
+        unfit = answer.document.has_unfit_problem
         styles = {
             entry.arm: "dim" for entry in answer.document.ranked if entry.scored.failures or unfit
         }
@@ -303,7 +302,7 @@ recipe prints it. Log: the output of the stack."""
         document, entry = self._answer.document, self._answer.ranked_arm(self._arm)
         known = self._answer.catalogue.by_id
         title = text.styled(text.printable(entry.arm, 60), "bold")
-        if not has_unfit_problem(document):
+        if not document.has_unfit_problem:
             rank = f"rank {entry.scored.rank} of {len(document.ranked)}"
             title += Text(f"   {rank}   score {entry.scored.score:.2f}")
         speed = speed_or_range(entry.speedup, unfit=is_unfit(document.results))

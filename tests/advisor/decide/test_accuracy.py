@@ -150,10 +150,11 @@ def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expe
     lower = msgspec.structs.replace(lower, diagnosis=diagnosis)
     gpu = builders.gpu()
     found = advise(lower, device="cuda", gpu=gpu.uuid, dtype="float32")
-    told, known = {}, builders.shipped_catalogue().improvements.precision
+    told, answer = {}, found.answer
+    known = builders.shipped_catalogue().improvements.precision
     for capability in ("7.5", "9.0"):
         old = builders.gpu_machine(msgspec.structs.replace(gpu, compute_capability=capability))
-        answer = msgspec.structs.replace(found.answer, machine=old)
+        answer = msgspec.structs.replace(answer, machine=old)
         told[capability] = describe_precision(found._replace(answer=answer), known)
     inputs = MeasuredInputs(fixed=0, has_batch=True, has_length=None, shapes=((3, 224, 224),))
     results = msgspec.structs.replace(found.answer.results, inputs=inputs)

@@ -19,7 +19,6 @@ import pytest
 from built_answers import with_measurement, without_advice
 from packaging.requirements import Requirement
 
-from advisor.decide.other_arms import describe_range
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.plan import Plan
@@ -28,7 +27,7 @@ from advisor.report import found_recipe, recipe_text
 from advisor.report.answer import caveats
 from advisor.report.found_recipe import FoundRecipe, pin
 from advisor.report.recipe_text import render_dockerfile, render_server
-from advisor.text_format import format_interval
+from advisor.text_format import describe_range, format_interval
 from probes.runtime.process import read_environment
 from probes.wire.events import Imported, RecipeFacts
 from probes.wire.facts import EACH_CALL, InputFacts, InterpreterFacts, StartLines
