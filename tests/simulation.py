@@ -13,6 +13,7 @@ import math
 import os
 import pathlib
 import random
+import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -139,6 +140,8 @@ class SimulatedMachine:
 class SimulatedSession:
     """Replaces the session with worker processes; the pipeline drives it without changes."""
 
+    headroom = types.SimpleNamespace(fits_another_worker=lambda: True)
+
     def __init__(
         self, machine: SimulatedMachine, log_gaps: Mapping[str, float], *, calls: int = 5
     ) -> None:
@@ -208,10 +211,6 @@ class SimulatedSession:
     def is_warmed_up(self, arm: str) -> bool:
         """Return whether the arm is built; every running arm is."""
         return arm in self._running
-
-    def has_memory_headroom(self) -> bool:
-        """Return True."""
-        return True
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Stop the processes of `arms`, or all."""

@@ -208,10 +208,14 @@ class BuildQueue:
         out_of_memory = remaining.oom_beside_others(state)
         needs_all = arm.builds_alone or arm.id in out_of_memory
         if running:
-            return not self._runs_alone and not needs_all and session.has_memory_headroom(running)
+            return (
+                not self._runs_alone
+                and not needs_all
+                and session.headroom.fits_another_worker(running)
+            )
         self._runs_alone = needs_all
         is_first = not self.started and not has_new_arm(session, state)
-        return is_first or session.has_memory_headroom()
+        return is_first or session.headroom.fits_another_worker()
 
 
 def seconds_left(progress: RunInProgress) -> float:

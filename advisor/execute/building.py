@@ -264,7 +264,7 @@ def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[Log
     for arm in arms:
         if arm != baseline and is_over(progress):
             return
-        if has_new_arm(session, recorder.state) and not session.has_memory_headroom():
+        if has_new_arm(session, recorder.state) and not session.headroom.fits_another_worker():
             return
         left = math.inf if arm == baseline else seconds_left(progress)
         limit = build_limits.limit_or_skip(recorder.state, arm, progress.question, left)

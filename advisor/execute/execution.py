@@ -225,7 +225,7 @@ def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[
             return
         hopeless = build_queue.arms_that_cannot_lead(answer, header.catalogue)
         yield from building.drop_unbuilt(progress, builds, hopeless)
-        if not session.has_memory_headroom() or waiting & remaining.oom_beside_others(
+        if not session.headroom.fits_another_worker() or waiting & remaining.oom_beside_others(
             recorder.state
         ):
             yield from post_race.free_memory(progress)
@@ -258,5 +258,5 @@ def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
 
 def has_answer(header: Header, state: RunState) -> bool:
     """Return whether the decision is made with what has been measured so far."""
-    summary = AnswerSummary.of(evaluate(header, state))
-    return summary.arm is not None and summary.decision_word != "OPEN"
+    advice = evaluate(header, state).recommendation
+    return advice is not None and advice.decision.word != "OPEN"

@@ -81,7 +81,7 @@ def free_memory(progress: RunInProgress) -> Iterator[LoggedEvent]:
         yield from recorder.record_each(profile_and_stop(session, arm, question))
     for arm in reversed(remaining.leaders_to_keep(recorder.state, question)[1:]):
         has_crowded_out = waiting & remaining.oom_beside_others(recorder.state)
-        if has_crowded_out or not session.has_memory_headroom():
+        if has_crowded_out or not session.headroom.fits_another_worker():
             yield from recorder.record_each(profile_and_stop(session, arm, question))
 
 

@@ -162,7 +162,7 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[Logg
         all_arms = {arm.id for arm in progress.state.plan.arms}
         waiting = all_arms - failed_arms(progress.state) - built
         # Arms that are not built yet will race together with those that are.
-        is_early = bool(waiting) and progress.session.has_memory_headroom()
+        is_early = bool(waiting) and progress.session.headroom.fits_another_worker()
         may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
         closed = yield from _run_rounds(progress, race, shape, counts, ends, may_end)
         yield recorder.record(closed)

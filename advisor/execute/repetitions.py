@@ -144,7 +144,7 @@ def import_ahead(progress: RunInProgress) -> None:
     if question.device == "cpu" or not question.budget.repeats or state.repeats:
         return
     arms = _next_arms(progress, 1)
-    if len(arms) < progress.builds_at_once and session.has_memory_headroom():
+    if len(arms) < progress.builds_at_once and session.headroom.fits_another_worker():
         session.add_standbys((arm, next_process_number(state, arm.id)) for arm in arms)
 
 
@@ -205,7 +205,7 @@ def _repeat_in_groups(
         yield from recorder.record_each(session.build(plan.baseline.id, end=progress.end))
         while waiting and (
             not any(session.is_running(arm.id) for arm in group[1:])
-            or session.has_memory_headroom()
+            or session.headroom.fits_another_worker()
         ):
             group.append(waiting.pop(0))
             yield from recorder.record_each(session.build(group[-1].id, end=progress.end))

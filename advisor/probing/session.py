@@ -312,10 +312,6 @@ class WorkerSession(WorkerPool):
     def last_conditions(self, arm: str) -> Conditions:
         return self._conditions[arm]
 
-    def has_memory_headroom(self, running_builds: int = 0) -> bool:
-        """Return whether there is memory for one more worker next to the running builds."""
-        return self.headroom.fits_another_worker(running_builds)
-
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Let all workers, or those of `arms`, check their outputs once more and exit."""
         stopping = [arm for arm in self.running() if arms is None or arm in arms]

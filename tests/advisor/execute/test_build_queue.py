@@ -41,16 +41,13 @@ class IdleSession:
     """A session in which no worker runs."""
 
     machine = types.SimpleNamespace(clock=lambda: 0.0)
+    headroom = types.SimpleNamespace(fits_another_worker=lambda *_: True)
 
     def is_running(self, arm: str) -> bool:
         del arm
         return False
 
     is_prepared = is_warmed_up = has_started = is_running
-
-    def has_memory_headroom(self, running_builds: int = 0) -> bool:
-        del running_builds
-        return True
 
 
 class BusySession(IdleSession):

@@ -12,6 +12,7 @@ import math
 import pathlib
 import random
 import shutil
+import types
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -140,6 +141,7 @@ class MemoryLimitedSession(SimulatedSession):
         super().__init__(*arguments)
         self.built: set[str] = set()
         self.most_built = 0
+        self.headroom = types.SimpleNamespace(fits_another_worker=lambda: len(self.built) < 3)
 
     def build(self, arm: str, **_: Any) -> Iterator[RunEvent]:
         """Count a built worker."""
@@ -151,10 +153,6 @@ class MemoryLimitedSession(SimulatedSession):
         """Forget the stopped workers."""
         self.built -= set(self.built if arms is None else arms)
         return super().stop(arms)
-
-    def has_memory_headroom(self) -> bool:
-        """Return whether one more worker fits."""
-        return len(self.built) < 3
 
 
 def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline() -> None:

@@ -270,15 +270,16 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
 
 
 def limit_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a build without memory fail, which `has_memory_headroom` does not know before."""
+    """Let a build without memory fail, which the session does not know before."""
     memory = LimitedMemory(4)
+    fits_another_worker = memory.fits_another_worker
 
     real_build = WorkerSession._build
 
     def build(
         session: WorkerSession, worker: Worker, deferred: list[RunEvent], end: float
     ) -> Iterator[RunEvent]:
-        if memory.fits_another_worker():
+        if fits_another_worker():
             yield from real_build(session, worker, deferred, end)
         else:
             yield from session.drop(
@@ -288,7 +289,7 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "builds_at_once", lambda _: 1)
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: memory)
     monkeypatch.setattr(WorkerSession, "_build", build)
-    monkeypatch.setattr(WorkerSession, "has_memory_headroom", lambda *_: True)
+    monkeypatch.setattr(memory, "fits_another_worker", lambda *_: True)
 
 
 @pytest.mark.parametrize(
