@@ -1,25 +1,22 @@
-"""The schemas of documents, and errors."""
+"""The schemas of documents."""
 
 from __future__ import annotations
 
 import functools
 import json
 import pathlib
-import re
 from typing import Any
 
 import jsonschema
 import msgspec
 import pytest
 
-from advisor import errors, schemas, settings
+from advisor import schemas
 from advisor.ask import rubric_files
 from advisor.ask.run_options import RunOptions
 from advisor.decide.decision import decide
 from advisor.domain.answer import encode
-from advisor.errors import SettingsError, UserError
 from advisor.store.runs import Run
-from probes.wire.outcome import Failure
 
 TESTS = pathlib.Path(__file__).parents[1]
 #: Answers that were written on real machines.
@@ -107,96 +104,3 @@ def test_the_specification_is_valid_against_its_own_schemas(specification: dict[
     assert specification["workflows"]
     for workflow in specification["workflows"]:
         own["workflow"].validate(workflow)
-
-
-def subclasses_of(parent: type[UserError]) -> list[type[UserError]]:
-    return [kind for child in parent.__subclasses__() for kind in (child, *subclasses_of(child))]
-
-
-KINDS = subclasses_of(UserError)
-
-
-def test_names_are_unique() -> None:
-    names = [kind.name for kind in KINDS]
-    assert len(names) > 10
-    assert sorted(set(names)) == sorted(names)
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_an_error_has_its_own_name_and_a_meaning(kind: type[UserError]) -> None:
-    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.name)
-    assert "name" in vars(kind), "the name is inherited from another error"
-    assert kind.__doc__
-    assert kind.__module__ == errors.__name__
-
-
-@pytest.mark.parametrize(
-    ("kind", "code"),
-    [
-        (errors.NothingViableError, 1),
-        (errors.SizeError, 2),
-        (errors.UnknownModelError, 2),
-        (errors.NoStackError, 3),
-        (errors.NotWritableError, 3),
-        (errors.InterpreterError, 3),
-        (errors.BudgetSpentError, 4),
-    ],
-)
-def test_exit_codes_are_stable(kind: type[UserError], code: int) -> None:
-    assert kind.exit_code == code
-
-
-def test_a_baseline_that_was_not_reached_is_no_failure_of_it() -> None:
-    late = Failure("skipped", "build", "not built", "allow more", skip_cause="out-of-time")
-    found = errors.error_of("pytorch-eager", late)
-    assert (type(found), found.next_step) == (errors.BudgetSpentError, "allow more")
-    assert type(errors.error_of("pytorch-eager", None)) is errors.NothingViableError
-
-
-@pytest.mark.parametrize(
-    ("name", "step"),
-    [
-        ("servin", "did you mean serving?"),
-        ("SERV", "did you mean serving?"),
-        ("balnced", "did you mean balanced?"),
-        ("xyz", "use one of balanced, serving"),
-        ("", "use one of balanced, serving"),
-    ],
-)
-def test_a_misspelt_name_gets_the_nearest_or_all(name: str, step: str) -> None:
-    assert errors.choose_among(name, ["balanced", "serving"]) == step
-
-
-def test_a_settings_file_is_read_or_refused(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "config.toml"
-    assert settings.read(file) == settings.Settings()
-    file.write_text('theme = "p3-high-contrast"\n[keys]\nexport = "ctrl+e"\n')
-    assert settings.read(file).keys == {"export": "ctrl+e"}
-    file.write_text("colour = 3\n")
-    with pytest.raises(SettingsError, match="colour"):
-        settings.read(file)
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("", 'theme = "dusk"\n'),
-        ('theme = "dawn"\n', 'theme = "dusk"\n'),
-        (
-            '# mine\ntheme = "dawn"  # bright\n\n[keys]\nexport = "x"\n',
-            '# mine\ntheme = "dusk"\n\n[keys]\nexport = "x"\n',
-        ),
-        ('[keys]\nsort = "theme = 3"\n', 'theme = "dusk"\n[keys]\nsort = "theme = 3"\n'),
-        ('# only keys\n[keys]\nsort = "s"\n', 'theme = "dusk"\n# only keys\n[keys]\nsort = "s"\n'),
-    ],
-)
-def test_saving_a_theme_keeps_the_rest_of_the_file(
-    before: str, after: str, tmp_path: pathlib.Path
-) -> None:
-    file = tmp_path / "new" / "config.toml"
-    if before:
-        file.parent.mkdir()
-        file.write_text(before)
-    settings.save_theme(file, "dusk")
-    assert file.read_text() == after
-    assert settings.read(file).theme == "dusk"

@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import recorded_runs
@@ -120,6 +121,29 @@ def test_a_run_outside_the_store_is_not_executed(
     assert sorted(clone.iterdir()) == before
     for name in ("show", "report", "explain", "recipe"):
         assert_user_error(run_program(name, "latest", directory=tmp_path), 2)
+
+
+def make_sparse(file: pathlib.Path) -> None:
+    file.touch()
+    os.truncate(file, 6 << 30)
+
+
+@pytest.mark.parametrize(
+    ("command", "replace"),
+    [("explain", make_sparse), ("verify", os.mkfifo)],
+    ids=["sparse", "fifo"],
+)
+def test_events_that_are_no_regular_or_a_huge_file_do_not_hang(
+    command: str,
+    replace: Callable[[pathlib.Path], None],
+    tmp_path: pathlib.Path,
+    run_program: RunProgram,
+) -> None:
+    run = recorded_runs.make_run(Store(tmp_path), finished=True).directory
+    events = run / "events.jsonl"
+    events.unlink()
+    replace(events)
+    assert_user_error(run_program(command, str(run)), 2)
 
 
 def test_a_document_is_not_executed(

@@ -1,30 +1,22 @@
-"""Runs in one file, and the history of stored runs."""
+"""Runs in one file."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import pathlib
-import subprocess
-import sys
 from typing import Any
 
 import builders
 import msgspec
 import pytest
-from recorded_runs import HISTORY, IDS, make_planned_run
 
 from advisor.context import Context
 from advisor.decide import decision as deciding
 from advisor.decide.decision import evaluate_imported
-from advisor.domain.answer import AnswerSummary
 from advisor.domain.machine import CreatedEnvironment
-from advisor.domain.measurement import Interval
 from advisor.domain.run_events import (
-    Finished,
     LoggedEvent,
     Planned,
-    Resumed,
     WorkerReported,
     WorkerSpawned,
 )
@@ -33,12 +25,10 @@ from advisor.errors import (
     ExportFileError,
     NewerVersionError,
     RunIsImportedError,
-    RunNotControllableError,
 )
 from advisor.execute.execution import execute
-from advisor.store import export_file, runs
-from advisor.store.control import RunControl
-from advisor.store.runs import ENTRY, HistoryEntry, Run, load_entry, size_of_events
+from advisor.store import export_file
+from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.events import Imported
 from probes.wire.facts import InterpreterFacts
@@ -250,184 +240,3 @@ def test_figures_outside_the_range_of_floats_are_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr(deciding, "evaluate", evaluate)
     with pytest.raises(ExportFileError, match="contradict each other"):
         evaluate_imported(HEADER, EVENTS, "a file")
-
-
-def run_ids(entries: list[HistoryEntry]) -> list[str]:
-    return [entry.run_id for entry in entries]
-
-
-def test_the_history_is_newest_first_with_model_and_device(three_runs: Store) -> None:
-    entries = three_runs.history()
-    assert run_ids(entries) == HISTORY
-    assert [entry.finished for entry in entries] == [True, False, True]
-    assert {(entry.model, entry.device) for entry in entries} == {("synthetic/ffn@8x16", "CPU")}
-    assert entries == three_runs.history()
-
-
-def test_the_history_has_the_measured_gpu(home: pathlib.Path) -> None:
-    two = (
-        builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
-        builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
-    )
-    Store(home).create(
-        builders.header(
-            question=builders.question(device="cuda", gpu="GPU-b"),
-            machine=builders.gpu_machine(*two),
-        )
-    )
-    assert [entry.device for entry in Store(home).history()] == ["NVIDIA H200"]
-
-
-def test_the_history_updates_a_run_that_has_finished_and_one_that_goes_on(
-    home: pathlib.Path,
-) -> None:
-    made = make_planned_run(home)
-    assert [entry.finished for entry in Store(home).history()] == [False]
-    for event, is_finished in ((Finished(), True), (Resumed(), False), (Finished(), True)):
-        with made.writer() as writer:
-            writer.append(builders.events(event)[0])
-        assert [entry.finished for entry in Store(home).history()] == [is_finished]
-
-
-def test_the_history_drops_removed_runs(three_runs: Store, home: pathlib.Path) -> None:
-    three_runs.history()
-    (home / "runs" / IDS[2] / "run.json").unlink()
-    assert run_ids(three_runs.history()) == HISTORY[1:]
-
-
-def test_the_history_omits_a_damaged_run(three_runs: Store, home: pathlib.Path) -> None:
-    (home / "runs" / IDS[1] / "run.json").write_bytes(b"rubbish")
-    assert run_ids(three_runs.history()) == [IDS[2], IDS[0]]
-
-
-SUMMARY = AnswerSummary(
-    arm="compiled",
-    decision_word="OPEN",
-    trust="C",
-    speedup=Interval(value=2.0, low=1.9, high=None),
-    headline="Use",
-)
-
-
-def cached_answer(store: Store) -> AnswerSummary | None:
-    (entry,) = store.history()
-    return entry.answer
-
-
-def test_an_entry_and_its_answer_hold_for_their_version_and_events(
-    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, store = make_planned_run(home), Store(home)
-    (entry,) = store.history()
-    assert load_entry(str(run.directory), size_of_events(str(run.directory))) == entry
-    assert load_entry(str(run.directory), size_of_events(str(run.directory)) - 1) is None
-    store.save_answer(entry, SUMMARY, size_of_events(str(run.directory)) - 1)
-    assert cached_answer(store) is None
-    store.save_answer(entry, SUMMARY, size_of_events(str(run.directory)))
-    assert cached_answer(store) == SUMMARY
-    monkeypatch.setattr(runs, "__version__", "0.0.0")
-    assert cached_answer(store) is None
-
-
-def test_an_entry_of_another_run_is_not_used(three_runs: Store, home: pathlib.Path) -> None:
-    before = three_runs.history()
-    first, second = (home / "runs" / run_id / ENTRY for run_id in HISTORY[:2])
-    first.write_bytes(second.read_bytes())
-    assert three_runs.history() == before
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff", b"{}", b'{"entry": 1}', b"[" * 100_000])
-def test_a_damaged_entry_is_made_again(
-    content: bytes, three_runs: Store, home: pathlib.Path
-) -> None:
-    before = three_runs.history()
-    file = home / "runs" / HISTORY[0] / ENTRY
-    file.write_bytes(content)
-    assert three_runs.history() == before
-    assert file.read_bytes() != content
-
-
-def test_the_history_works_where_an_entry_cannot_be_written(
-    three_runs: Store, home: pathlib.Path
-) -> None:
-    (home / "runs" / HISTORY[0] / ENTRY).mkdir()
-    assert [entry.run_id for entry in three_runs.history()] == HISTORY
-
-
-#: The first reads of a new process, in eight threads at once. Threads take turns as often as they
-#: can, so that they meet inside msgspec.
-FIRST_READS = """
-import pathlib, sys, threading
-from advisor.store.runs import Run
-
-sys.setswitchinterval(1e-6)
-run, begin = Run(pathlib.Path(sys.argv[1])), threading.Barrier(8)
-
-def read():
-    begin.wait()
-    assert len(run.events()) == 3
-    assert run.header().run_id
-
-threads = [threading.Thread(target=read) for _ in range(8)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
-
-
-def test_threads_that_read_a_run_for_the_first_time_do_not_crash(home: pathlib.Path) -> None:
-    made = make_planned_run(
-        home,
-        IDS[0],
-        *builders.events(Planned(plan=builders.plan("compiled")), Resumed(), Finished()),
-    )
-    for _ in range(3):
-        subprocess.run([sys.executable, "-c", FIRST_READS, str(made.directory)], check=True)
-
-
-def test_commands_are_read_once_and_only_when_they_are_complete(tmp_path: pathlib.Path) -> None:
-    control = RunControl(tmp_path)
-    assert control.read_commands(0) == ([], 0)
-    control.send("pause")
-    control.send("skip a/b")
-    commands, offset = control.read_commands(0)
-    assert commands == ["pause", "skip a/b"]
-    assert offset == (tmp_path / "control").stat().st_size
-    with (tmp_path / "control").open("a") as file:
-        file.write("canc")
-    assert control.read_commands(offset) == ([], offset)
-    assert oct((tmp_path / "control").stat().st_mode & 0o777) == "0o600"
-
-
-def test_the_state_is_stored_and_cleared(tmp_path: pathlib.Path) -> None:
-    control = RunControl(tmp_path)
-    assert not control.is_paused()
-    control.set_paused(paused=True)
-    assert control.is_paused()
-    control.set_paused(paused=False)
-    assert not control.is_paused()
-    control.set_paused(paused=True)
-    control.send("pause")
-    control.clear()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_link_or_a_directory_of_another_user_controls_nothing(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.write_text("cancel\n")
-    (tmp_path / "run").mkdir()
-    control = RunControl(tmp_path / "run")
-    (tmp_path / "run" / "control").symlink_to(elsewhere)
-    assert control.read_commands(0) == ([], 0)
-    with pytest.raises(RunNotControllableError):
-        control.send("pause")
-    (tmp_path / "run" / "control").unlink()
-    control.send("pause")
-    user = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    assert control.read_commands(0) == ([], 0)
-    with pytest.raises(RunNotControllableError):
-        control.send("pause")

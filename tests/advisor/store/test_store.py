@@ -1,0 +1,121 @@
+"""The history of stored runs."""
+
+from __future__ import annotations
+
+import pathlib
+
+import builders
+import pytest
+from recorded_runs import HISTORY, IDS, make_planned_run
+
+from advisor.domain.answer import AnswerSummary
+from advisor.domain.measurement import Interval
+from advisor.domain.run_events import (
+    Finished,
+    Resumed,
+)
+from advisor.store import runs
+from advisor.store.runs import ENTRY, HistoryEntry, load_entry, size_of_events
+from advisor.store.store import Store
+
+
+def run_ids(entries: list[HistoryEntry]) -> list[str]:
+    return [entry.run_id for entry in entries]
+
+
+def test_the_history_is_newest_first_with_model_and_device(three_runs: Store) -> None:
+    entries = three_runs.history()
+    assert run_ids(entries) == HISTORY
+    assert [entry.finished for entry in entries] == [True, False, True]
+    assert {(entry.model, entry.device) for entry in entries} == {("synthetic/ffn@8x16", "CPU")}
+    assert entries == three_runs.history()
+
+
+def test_the_history_has_the_measured_gpu(home: pathlib.Path) -> None:
+    two = (
+        builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
+        builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
+    )
+    Store(home).create(
+        builders.header(
+            question=builders.question(device="cuda", gpu="GPU-b"),
+            machine=builders.gpu_machine(*two),
+        )
+    )
+    assert [entry.device for entry in Store(home).history()] == ["NVIDIA H200"]
+
+
+def test_the_history_updates_a_run_that_has_finished_and_one_that_goes_on(
+    home: pathlib.Path,
+) -> None:
+    made = make_planned_run(home)
+    assert [entry.finished for entry in Store(home).history()] == [False]
+    for event, is_finished in ((Finished(), True), (Resumed(), False), (Finished(), True)):
+        with made.writer() as writer:
+            writer.append(builders.events(event)[0])
+        assert [entry.finished for entry in Store(home).history()] == [is_finished]
+
+
+def test_the_history_drops_removed_runs(three_runs: Store, home: pathlib.Path) -> None:
+    three_runs.history()
+    (home / "runs" / IDS[2] / "run.json").unlink()
+    assert run_ids(three_runs.history()) == HISTORY[1:]
+
+
+def test_the_history_omits_a_damaged_run(three_runs: Store, home: pathlib.Path) -> None:
+    (home / "runs" / IDS[1] / "run.json").write_bytes(b"rubbish")
+    assert run_ids(three_runs.history()) == [IDS[2], IDS[0]]
+
+
+SUMMARY = AnswerSummary(
+    arm="compiled",
+    decision_word="OPEN",
+    trust="C",
+    speedup=Interval(value=2.0, low=1.9, high=None),
+    headline="Use",
+)
+
+
+def cached_answer(store: Store) -> AnswerSummary | None:
+    (entry,) = store.history()
+    return entry.answer
+
+
+def test_an_entry_and_its_answer_hold_for_their_version_and_events(
+    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, store = make_planned_run(home), Store(home)
+    (entry,) = store.history()
+    assert load_entry(str(run.directory), size_of_events(str(run.directory))) == entry
+    assert load_entry(str(run.directory), size_of_events(str(run.directory)) - 1) is None
+    store.save_answer(entry, SUMMARY, size_of_events(str(run.directory)) - 1)
+    assert cached_answer(store) is None
+    store.save_answer(entry, SUMMARY, size_of_events(str(run.directory)))
+    assert cached_answer(store) == SUMMARY
+    monkeypatch.setattr(runs, "__version__", "0.0.0")
+    assert cached_answer(store) is None
+
+
+def test_an_entry_of_another_run_is_not_used(three_runs: Store, home: pathlib.Path) -> None:
+    before = three_runs.history()
+    first, second = (home / "runs" / run_id / ENTRY for run_id in HISTORY[:2])
+    first.write_bytes(second.read_bytes())
+    assert three_runs.history() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"{}", b'{"entry": 1}', b"[" * 100_000])
+def test_a_damaged_entry_is_made_again(
+    content: bytes, three_runs: Store, home: pathlib.Path
+) -> None:
+    before = three_runs.history()
+    file = home / "runs" / HISTORY[0] / ENTRY
+    file.write_bytes(content)
+    assert three_runs.history() == before
+    assert file.read_bytes() != content
+
+
+def test_the_history_works_where_an_entry_cannot_be_written(
+    three_runs: Store, home: pathlib.Path
+) -> None:
+    (home / "runs" / HISTORY[0] / ENTRY).mkdir()
+    assert [entry.run_id for entry in three_runs.history()] == HISTORY
