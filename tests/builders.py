@@ -275,7 +275,6 @@ def checked(batch_size: int = 1, **changes: Any) -> Checked:
         rmse=1e-7,
         rmse_eager=1e-7,
         allowed=1e-6,
-        max_abs=1e-6,
         compared_elements=1024,
         accuracy=Accuracy(
             relative_error=1e-7,

@@ -19,7 +19,7 @@ class FakeNvml:
     The library lacks the functions that have no answer here. An exception as answer is raised.
     """
 
-    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+    NVML_CLOCK_SM = 1
     NVML_TEMPERATURE_GPU = 0
     NVMLError = NVMLError
 

@@ -22,7 +22,7 @@ from probes.wire.checks import Checked
 from probes.wire.outcome import FailureStatus, SkipCause
 from probes.wire.shape import Shape
 
-SCHEMA: Final = "p3-advisor/run/4"
+SCHEMA: Final = "p3-advisor/run/5"
 
 #: Why an arm or a workflow has no measurement.
 Status = Literal[FailureStatus, ExclusionStatus]
@@ -121,7 +121,7 @@ class HeadlineLine(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A run: the question, the machine, the results, their scores and the recommendation."""
 
-    schema: Literal["p3-advisor/run/4"] = SCHEMA
+    schema: Literal["p3-advisor/run/5"] = SCHEMA
     run_id: str
     created: str
     advisor_version: str

@@ -44,18 +44,14 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     driver: str
     cuda_driver: str
     sm_clock_max_mhz: int | None = None
-    memory_clock_max_mhz: int | None = None
     #: Current and default power limit.
     power_limit_w: float | None = None
     power_limit_default_w: float | None = None
     ecc: bool | None = None
     #: Whether MIG mode is on.
     mig: bool | None = None
-    persistence: bool | None = None
     #: Active NVLinks; null for a GPU without NVLink.
     nvlinks: int | None = None
-    pcie_generation: int | None = None
-    pcie_width: int | None = None
     #: Processes that used the GPU when it was inspected.
     processes: tuple[GpuProcess, ...] = ()
     #: Number of these processes that share the GPU through MPS.

@@ -48,17 +48,14 @@ def check_outputs(
                 rmse=worst.found.rmse,
                 rmse_eager=worst.expected.eager.rmse,
                 allowed=worst.allowed,
-                max_abs=worst.found.worst,
-                compared_elements=sum(int(each.expected.values.size) for each in checks),
+                compared_elements=sum(each.expected.compared_elements for each in checks),
             )
-        left_out = [each.expected.left_out for each in checks]
         accuracy = dataclasses.replace(
             summarise(reference, checks, fault),
             uncompared=dict(collections.Counter(whole.uncompared.values())),
             outputs=len(whole.outputs[0]),
             unseen=whole.unseen,
             changed_states=whole.changed_states,
-            left_out_elements=sum(int(each.sum()) for each in left_out if each is not None),
         )
         return dataclasses.replace(found, accuracy=accuracy)
 
@@ -199,11 +196,8 @@ def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: Fault)
         ),
         cosine=min((each.cosine for each in floats if each.cosine is not None), default=None),
         worst_element=_largest(each.found.worst / each.expected.scale for each in floats),
-        worst_row=_largest(each.found.row for each in floats),
         top1=_mean(each.top1 for each in checks),
-        top1_eager=_mean(each.expected.eager_top1 for each in checks),
         envelope=envelope if reference.perturbations else None,
-        perturbations=reference.perturbations,
     )
 
 

@@ -74,6 +74,12 @@ class ExpectedOutput:
     #: The root mean square of the reference over all input sets.
     least_scale: float = 0.0
 
+    @property
+    def compared_elements(self) -> int:
+        """How many elements are compared."""
+        left_out = 0 if self.left_out is None else int(self.left_out.sum())
+        return int(self.values.size) - left_out
+
     def align(self, array: Any) -> Any:
         """Return the sample of an output with the reference's values where others are right."""
         if self.keys and array.shape == self.shape:

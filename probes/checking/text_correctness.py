@@ -82,7 +82,6 @@ def check_tokens(
         fault,
         ratio_to_eager=max(kl_mean or 0.0, 0.0) / kl_eager if has_ratio else None,
         top1=agreement.top1,
-        top1_eager=agreement.top1_eager,
         kl_mean=kl_mean,
         equal_tokens=divergence.equal,
     )
@@ -125,20 +124,16 @@ def measure_agreement(
         method=scores[0].method if scores else "tokens only",
         sequences=divergence.sequences,
         identical_sequences=divergence.identical,
-        first_divergence=divergence.first,
         divergence_gap=divergence.gap,
         allowed_gap=near_tie,
         positions=metrics.positions if metrics else 0,
         kl_mean=metrics.kl_mean if metrics else None,
-        kl_p99=metrics.kl_p99 if metrics else None,
         kl_eager=eager.kl_mean,
         # The divergence grows with the square of an error in the logits.
         kl_allowed=max(rules.text_exact_divergence, rules.text_eager_times**2 * eager.kl_mean),
         top1=metrics.top1 if metrics else None,
-        top1_eager=eager.top1,
         top1_or_tie=metrics.top1_or_tie if metrics else None,
         top1_least=rules.text_exact_top1,
-        top5=metrics.top5 if metrics else None,
     )
 
 
@@ -209,8 +204,7 @@ class Divergence:
     sequences: int
     #: Rows that do not diverge.
     identical: int
-    #: The earliest position at which a row diverges, and the largest gap; None where none does.
-    first: int | None
+    #: The largest gap; None where no row diverges.
     gap: float | None
     #: Both texts at the largest gap; empty where no row diverges.
     excerpt: str
@@ -252,7 +246,6 @@ def find_divergence(
     return Divergence(
         sequences,
         identical,
-        min(positions, default=None),
         largest,
         excerpt,
         sum(equal) / len(equal) if equal else 1.0,

@@ -111,7 +111,6 @@ TOP_TOKENS = 5
 #: The most likely tokens whose log probabilities a reference keeps for every row. Near ties are
 #: among them.
 KEPT_TOKENS = 64
-PERCENTILE = 99
 #: Least probability of all tokens that are left out.
 LEAST_REST = 1e-9
 
@@ -133,13 +132,10 @@ class TokenLogprobs:
 class FidelityMetrics:
     """Agreement with the reference in a run that is forced to generate the reference's tokens."""
 
-    #: Kullback-Leibler divergence from the reference in nats: mean and 99th percentile.
+    #: Mean Kullback-Leibler divergence from the reference in nats.
     kl_mean: float
-    kl_p99: float
-    #: Share of positions with the same most likely token, and of the five most likely tokens that
-    #: both have.
+    #: Share of positions with the same most likely token.
     top1: float
-    top5: float
     #: `top1`, where a near tie counts as the same token.
     top1_or_tie: float
     #: Largest error of the log probabilities of the most likely tokens.
@@ -169,15 +165,9 @@ def measure_fidelity(scores: TokenLogprobs, exact: Any, near_tie: float = 0.0) -
     own, other = (
         np.take_along_axis(target, each[..., :1], -1)[..., 0] for each in (target_ids, found_ids)
     )
-    shared_tokens = [
-        [len(set(one) & set(other)) for one, other in zip(*rows, strict=True)]
-        for rows in zip(target_ids, found_ids, strict=True)
-    ]
     return FidelityMetrics(
         kl_mean=float(divergence.mean()),
-        kl_p99=float(np.percentile(divergence, PERCENTILE)),
         top1=float((target_ids[..., 0] == found_ids[..., 0]).mean()),
-        top5=float(np.mean(shared_tokens)) / TOP_TOKENS,
         top1_or_tie=float((own - other <= near_tie).mean()),
         largest=float(abs(errors).max()),
         positions=int(divergence.size),
@@ -229,9 +219,7 @@ def merge(metrics: Sequence[FidelityMetrics]) -> FidelityMetrics:
     count = len(metrics)
     return FidelityMetrics(
         kl_mean=sum(each.kl_mean for each in metrics) / count,
-        kl_p99=max(each.kl_p99 for each in metrics),
         top1=sum(each.top1 for each in metrics) / count,
-        top5=sum(each.top5 for each in metrics) / count,
         top1_or_tie=sum(each.top1_or_tie for each in metrics) / count,
         largest=max(each.largest for each in metrics),
         positions=sum(each.positions for each in metrics),

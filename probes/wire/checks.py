@@ -45,7 +45,7 @@ class Agreement:
 
     A divergence is the earliest position at which a sequence differs; its gap is by how much the
     reference preferred its own token there, in nats, the largest over the sequences. `kl_*` and
-    `top*` are those of the next-token probabilities in a run that is forced to generate the
+    `top1*` are those of the next-token probabilities in a run that is forced to generate the
     reference's tokens.
     """
 
@@ -54,24 +54,19 @@ class Agreement:
     method: str
     sequences: Count
     identical_sequences: Count
-    first_divergence: Count | None
     divergence_gap: float | None
     allowed_gap: float
     positions: Count
-    #: Kullback-Leibler divergence in nats: mean and 99th percentile over the positions, eager
-    #: PyTorch's in the tested precision, and the allowed divergence.
+    #: Kullback-Leibler divergence in nats: mean over the positions, eager PyTorch's in the tested
+    #: precision, and the allowed divergence.
     kl_mean: float | None
-    kl_p99: float | None
     kl_eager: float
     kl_allowed: float
     #: Share of positions with the same likeliest token.
     top1: float | None
-    top1_eager: float
     #: `top1`, where a near tie counts as the same token; at least `top1_least` is allowed.
     top1_or_tie: float | None
     top1_least: float
-    #: Mean share of the five likeliest tokens that are the same.
-    top5: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,15 +84,12 @@ class Accuracy:
     #: The arm's error over that of eager PyTorch in the same precision.
     ratio_to_eager: float | None = None
     cosine: float | None = None
-    #: Largest error of an element, and of a row, over the RMS of the reference.
+    #: Largest error of an element over the RMS of the reference.
     worst_element: float | None = None
-    worst_row: float | None = None
     #: Share of rows, or of positions of a text, with the same likeliest class.
     top1: float | None = None
-    top1_eager: float | None = None
-    #: Relative error that rounding alone caused in `perturbations` of inputs and weights.
+    #: Relative error that rounding alone caused in perturbations of inputs and weights.
     envelope: float | None = None
-    perturbations: Count = 0
     #: Text: divergence from the reference in nats a token, and share of equal tokens.
     kl_mean: float | None = None
     equal_tokens: float | None = None
@@ -109,9 +101,6 @@ class Accuracy:
     #: Buffers, attributes and variables that each call of the module changes without an effect on
     #: the outputs. Compiled and exported programs may leave them as they are.
     changed_states: tuple[str, ...] = ()
-    #: Elements of compared outputs that were left out, because they depend on the order of equal
-    #: values or on random numbers.
-    left_out_elements: Count = 0
     #: How often one input was called again, and all results were the same within rounding.
     repeats: Count = 0
 
@@ -132,7 +121,7 @@ class Checked(Event):
     rmse: Amount | None = None
     rmse_eager: Amount | None = None
     allowed: Amount | None = None
-    max_abs: Amount | None = None
+    #: Without those that depend on the order of equal values or on random numbers.
     compared_elements: Count = 0
     accuracy: Accuracy = dataclasses.field(default_factory=Accuracy)
     agreement: Agreement | None = None

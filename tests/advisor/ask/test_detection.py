@@ -33,27 +33,23 @@ def process(pid: int, memory_bytes: int | None = 1 << 30) -> types.SimpleNamespa
 def test_clocks_limits_links_and_processes_are_read(install: Any) -> None:
     install(
         FakeNvml(
-            nvmlDeviceGetMaxClockInfo=lambda _handle, clock: {1: 1980, 2: 3201}[clock],
+            nvmlDeviceGetMaxClockInfo=lambda _handle, clock: {1: 1980}[clock],
             nvmlDeviceGetEnforcedPowerLimit=500_000,
             nvmlDeviceGetPowerManagementDefaultLimit=700_000,
             nvmlDeviceGetEccMode=[1, 1],
             nvmlDeviceGetMigMode=[0, 1],
-            nvmlDeviceGetPersistenceMode=1,
             nvmlDeviceGetNvLinkState=lambda _handle, link: (
                 1 if link < 4 else NVMLError("Invalid Argument")
             ),
-            nvmlDeviceGetMaxPcieLinkGeneration=5,
-            nvmlDeviceGetMaxPcieLinkWidth=16,
             nvmlDeviceGetComputeRunningProcesses=[process(os.getpid())],
             nvmlDeviceGetMPSComputeRunningProcesses=[],
         )
     )
     (gpu,), problem = detection.detect_gpus()
     assert problem is None
-    assert (gpu.sm_clock_max_mhz, gpu.memory_clock_max_mhz) == (1980, 3201)
+    assert gpu.sm_clock_max_mhz == 1980
     assert (gpu.power_limit_w, gpu.power_limit_default_w) == (500.0, 700.0)
-    assert (gpu.ecc, gpu.mig, gpu.persistence) == (True, False, True)
-    assert (gpu.nvlinks, gpu.pcie_generation, gpu.pcie_width) == (4, 5, 16)
+    assert (gpu.ecc, gpu.mig, gpu.nvlinks) == (True, False, 4)
     (gpu_process,) = gpu.processes
     assert gpu_process.pid == os.getpid()
     assert gpu_process.name
