@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 
 from advisor.decide import certainty, sensitivity, trust
@@ -12,7 +11,6 @@ from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Cell, Measurement
-from advisor.domain.model import short_name
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import (
@@ -236,9 +234,8 @@ def _settling_steps(
     if is_noisy or (found.word == "LIKELY" and found.needed_repetitions):
         quiet = " --wait-for-quiet 5min" if is_noisy or budget is None else ""
         longer = f" --budget {budget.name}" if budget else ""
-        command = f"p3-advisor recommend {shlex.quote(short_name(answer.question.model))}"
-        others = ", with the other options of this run, repeats the leaders"
-        steps.append(f"{command}{quiet}{longer}{others}")
+        again = f"ask again on your machine with{quiet}{longer}"
+        steps.append(f"{again}, which repeats the leaders")
     return steps
 
 
