@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from probes.protocol import GENERATE, Request
@@ -65,6 +65,8 @@ class Findings:
     draws: bool = False
     #: Names of what each call changes without an effect on the outputs of later ones.
     changed_states: tuple[str, ...] = ()
+    #: By input set and output, numpy arrays, where each call returns the same.
+    outputs: Sequence[list[Any]] | None = None
 
 
 class Subject:

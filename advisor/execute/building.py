@@ -36,9 +36,9 @@ WORKERS_OF_REFERENCE, COPIES_OF_WEIGHTS = 2, 4
 #: With this many times the memory free, the builds on a GPU start before the first calls of the
 #: baseline show how much it needs.
 TIMES_BEFORE_FIRST_CALLS = 4
-#: Share of the time of a run in which the reference outputs of one shape are computed. After it
-#: they are computed again in float32 at most.
-REFERENCE_SHARE = 0.25
+#: Share of the time of a run in which the reference outputs of one shape are computed, on a GPU and
+#: with half of the threads of a CPU. After it they are computed again in float32 at most.
+REFERENCE_SHARE, REFERENCE_SHARE_ON_CPU = 0.25, 0.5
 #: Constraint that needs the peak memory of each build, which only a build that runs alone shows.
 MEMORY = "memory"
 
@@ -217,10 +217,12 @@ def _start_reference(progress: RunInProgress) -> Iterator[RunEvent]:
     """
     state = progress.state
     is_quick = any(_slow_references(state))
+    on_cpu = progress.question.device == "cpu"
+    share = REFERENCE_SHARE_ON_CPU if on_cpu else REFERENCE_SHARE
     yield from progress.session.start_reference(
         state.plan.baseline,
         next_process_number(state, REFERENCE),
-        math.inf if is_quick else REFERENCE_SHARE * progress.seconds,
+        math.inf if is_quick else share * progress.seconds,
         quick=is_quick,
     )
 

@@ -95,7 +95,9 @@ class RacePause:
             return False
         now = progress.clock()
         self._last = min(self._last, now + NEARLY_BUILT_SECONDS, progress.end)
-        return now >= self._last or not any(map(self._is_nearly_built, self._running_arms()))
+        running = self._running_arms()
+        may_wait = any(map(self._is_nearly_built, running)) or self._expects_rival(running)
+        return now >= self._last or not may_wait
 
     def _is_worth_a_race(self) -> bool:
         if not _ready_arms(self._progress):
@@ -104,7 +106,7 @@ class RacePause:
             return True
         if self._is_first:
             return all(map(self._is_settled, self._early))
-        return not any(map(self._may_end_by_then, self._running_arms()))
+        return not any(self._may_end_by(self._due, arm) for arm in self._running_arms())
 
     def _running_arms(self) -> list[Arm]:
         running = self._builds.running
@@ -128,8 +130,21 @@ class RacePause:
             missing == 1 and is_short and len(self._progress.question.shapes) > 1
         )
 
-    def _may_end_by_then(self, arm: Arm) -> bool:
-        """Return whether the shapes that are missing are expected to be built by the next race."""
+    def _expects_rival(self, running: Sequence[Arm]) -> bool:
+        """Return whether the first race would have another workflow if it waited a little."""
+        workflow = self._progress.state.plan.baseline.workflow
+        ready = {*_ready_arms(self._progress)}
+        arms = self._progress.state.plan.arms
+        return (
+            self._is_first
+            and all(arm.workflow == workflow for arm in arms if arm.id in ready)
+            and any(
+                arm.workflow != workflow and self._may_end_by(self._last, arm) for arm in running
+            )
+        )
+
+    def _may_end_by(self, end: float, arm: Arm) -> bool:
+        """Return whether the shapes that are missing are expected to be built by then."""
         seconds = arm.expected_build_seconds
         processes = self._progress.state.processes.get(arm.id, ())
         since = processes[-1].building_since if processes else None
@@ -138,4 +153,4 @@ class RacePause:
         spent = self._progress.state.at - since
         missing = missing_shapes(self._progress, arm.id)
         expected = seconds * missing / len(self._progress.question.shapes)
-        return self._progress.clock() + expected - spent <= self._due
+        return self._progress.clock() + expected - spent <= end

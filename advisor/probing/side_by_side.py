@@ -115,7 +115,8 @@ class SideBySideBuilds:
         self._pool = pool
         self._shares = ProcessorShares(sorted(visible)[:usable], builds_at_once)
         #: With a CPU quota below the number of visible processors, the kernel chooses better.
-        self._confines = config.question.device != "cpu" and len(visible) <= usable
+        self._is_on_cpu = config.question.device == "cpu"
+        self._confines = not self._is_on_cpu and len(visible) <= usable
         self._importing: dict[str, NextBuild] = {}
         self._building: set[str] = set()
         self._repeated = tuple(repeated)
@@ -142,8 +143,8 @@ class SideBySideBuilds:
                 yield from self._send_build(self._importing.pop(arm))
             building = len(self.running)
             self.forget_ended()
-            for arm in filter(self._is_checked, self._building):
-                self._shares.release(arm)
+            if not self._confines:
+                self._make_room_for_checks()
             if len(self.running) < building and self._confines:
                 yield from self._start_builds(choose)
                 self._extend_builds()
@@ -238,15 +239,22 @@ class SideBySideBuilds:
         pool = self._pool
         return pool.is_prepared(arm) or pool.is_warmed_up(arm) or not pool.is_running(arm)
 
-    def _is_checked(self, arm: str) -> bool:
-        """Return whether the outputs of the arm are checked next to the builds of others.
+    def _make_room_for_checks(self) -> None:
+        """Let the next builds begin, but on a CPU suspend them while outputs are checked.
 
-        On a GPU the check has the processors of the build, and before the reference is known it
-        waits.
+        The threads of the checked program would wait for one that does not run. Before the
+        reference is known, a check waits.
         """
         pool = self._pool
-        is_known = not pool.is_running(REFERENCE)
-        return not self._confines and is_known and pool.workers[arm].phase == "correctness"
+        checked = {arm for arm in self._building if pool.workers[arm].phase == "correctness"}
+        for arm in checked:
+            self._shares.release(arm)
+        are_alone = self._is_on_cpu and bool(checked) and not pool.is_running(REFERENCE)
+        for worker in self._workers():
+            if are_alone and worker.arm not in checked:
+                worker.suspend()
+            else:
+                worker.go_on()
 
     def _finish(self, arm: str) -> None:
         self._importing.pop(arm, None)

@@ -260,6 +260,8 @@ class Worker:
 
     def suspend(self) -> None:
         """Stop its processes until `go_on`; its deadline waits as well."""
+        if self.suspended_since is not None:
+            return
         now = self.clock()
         processes.suspend_processes(self.directory, except_pid=self.popen.pid)
         self.suspended_since, self.left_seconds = now, self.deadline - now

@@ -77,6 +77,8 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
     word, *arguments = token
     if word != "build":
         return
+    if is_reference:
+        job = reference.leave_processors(job)
     load_subject(job)
     if is_reference:
         reference.run_role(job)

@@ -27,7 +27,7 @@ DRIVER = "libcuda.so.1"
 #: Seconds between two looks for free processors.
 POLL_SECONDS = 0.05
 #: A worker waits so long for the calls of another one, which may have been suspended.
-MOST_WAITING_SECONDS = 20.0
+MOST_WAITING_SECONDS = 60.0
 
 
 def peak_rss_bytes(process: int | str = "self") -> int | None:

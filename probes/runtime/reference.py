@@ -33,16 +33,20 @@ def run_role(job: Job) -> None:
         inputs = [subject.inputs(shape.batch_size, number) for number in range(count)]
         arrays.save(program_cell.inputs_file(request, shape), inputs)
     channel.send(events.Ready())
-    if channel.read_token()[0] != "outputs":
-        return
+    if channel.read_token()[0] == "outputs":
+        with process.exclusive_calls(request):
+            write_outputs(job)
+
+
+def write_outputs(job: Job) -> None:
+    """Write the outputs for each shape, and what else is checked or measured with them."""
+    request, channel = job.request, job.channel
     for shape in request.shapes:
         channel.start_phase("correctness", shape)
         inputs = program_cell.load_inputs(request, shape)
         of_shape = job.at(shape)
-        with process.exclusive_calls(request):
-            write_reference(of_shape, shape, inputs)
-            workload = of_shape.subject.workload(shape, inputs[0])
-        channel.send(workload)
+        write_reference(of_shape, shape, inputs)
+        channel.send(of_shape.subject.workload(shape, inputs[0]))
     if request.long_text:
         write_long_text(job)
     # A model that takes no other batch size refuses it in each worker.
@@ -70,7 +74,7 @@ def write_reference(job: Job, shape: Shape, inputs: list[list[Any]]) -> None:
     reference = array_reference.create_reference(
         name,
         exact,
-        program_cell.run_program(job.workflow, program, device_inputs),
+        findings.outputs or program_cell.run_program(job.workflow, program, device_inputs),
         inputs,
         subject.class_counts,
         findings,
@@ -100,8 +104,7 @@ def record_coupled_rows(job: Job) -> None:
     program = job.workflow.build(job.subject, inputs, request)
     rules = rules_for(request.accuracy, job.subject.dtype)
     cell = ProgramCell(job.workflow, shape, program, [], found, rules)
-    with process.exclusive_calls(request):
-        is_coupled = flexibility.has_coupled_rows(cell, found, request.batch_sizes)
+    is_coupled = flexibility.has_coupled_rows(cell, found, request.batch_sizes)
     with replace_when_complete(flexibility.coupled_rows_file(request)) as partial:
         partial.write_text(json.dumps(is_coupled))
 
@@ -118,6 +121,19 @@ def make_length_reference(job: Job) -> None:
     program_cell.reference_file(changed, shape).parent.mkdir(exist_ok=True)
     changed_job = dataclasses.replace(job, request=changed, subject=subject)
     write_reference(changed_job, shape, [subject.inputs(shape.batch_size, 0)])
+
+
+def leave_processors(job: Job) -> Job:
+    """Return the job with half of the threads on a CPU, where the others build meanwhile.
+
+    Threads that wait for one that does not run make each call up to ten times as long.
+    """
+    request = job.request
+    if request.device != "cpu":
+        return job
+    request = dataclasses.replace(request, threads=max(1, request.threads // 2))
+    job.workflow.settings(request)
+    return dataclasses.replace(job, request=request)
 
 
 def answer_tokens(job: Job) -> list[str]:

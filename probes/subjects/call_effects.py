@@ -65,7 +65,7 @@ def find_random_outputs(
             raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
         settled = State(module)
         changed = before.changed(settled)
-        *_, other = [call_seeded(make()) for make in make_tensors]
+        outputs = [call_seeded(make()) for make in make_tensors]
         # What only the first call fills, such as a table, is nothing that later ones have to do.
         going_on = settled.changed(State(module)) if changed else []
         start, again = perf_counter(), first
@@ -80,7 +80,7 @@ def find_random_outputs(
         cached.cache_clear()
     with restored(module):
         fresh = call_seeded(make_tensors[-1]())
-    is_same = _are_equal(first, again) and _are_equal(other, fresh)
+    is_same = _are_equal(first, again) and _are_equal(outputs[-1], fresh)
     if not is_same and changed:
         lasting = before.changed(State(module))
         with restored(module):
@@ -94,7 +94,7 @@ def find_random_outputs(
                 " training mode only (if self.training:)",
             )
     if is_same and not draws:
-        return Findings(draws=draws, changed_states=tuple(going_on))
+        return Findings(changed_states=tuple(going_on), outputs=outputs)
     with restored(module):
         pairs = list(_call_in_pairs(call, make_tensors))
     found = {index for pair in pairs for index in _differing(*pair, is_exact=is_same)}

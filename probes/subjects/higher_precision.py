@@ -260,8 +260,8 @@ def step(values: torch.Tensor, unit: float, generator: torch.Generator) -> torch
         return values
     # Without its sign and its mantissa, a value is the power of two below it.
     powers = (values.view(torch.int64) & EXPONENT_BITS).view(torch.float64)
-    up = torch.empty_like(values, dtype=torch.bool).bernoulli_(0.5, generator=generator)
-    return values + unit * torch.where(up, powers, -powers)
+    signs = torch.empty_like(values, dtype=torch.int8).random_(0, 2, generator=generator)
+    return torch.addcmul(values, powers, signs.mul_(2).sub_(1), value=unit)
 
 
 def unit_of(values: torch.Tensor) -> float:

@@ -77,11 +77,12 @@ class TorchSubject(Subject):
         self._length = request.input_tokens
         #: How the reference is computed, once it is.
         self._precision = ReferencePrecision(torch.float64, self._own)
-        #: Of the last call that `settle_inputs` made.
+        #: Of the last call of the module.
         self._output_elements = 0
         self._call_seconds = 0.0
         #: What `examine_calls` has found: random outputs, operators and precisions.
         self._random: Mapping[int, Any] = {}
+        self._eager: list[Any] | None = None
         self._observed = equal_keys.Observer()
         self._settings = adjustments.read_settings()
 
@@ -153,9 +154,7 @@ class TorchSubject(Subject):
         """Return whether the model computes numbers from these inputs; -inf masks are numbers."""
         try:
             with module_state.restored(self.module):
-                start = time.perf_counter()
-                outputs = self.run(inputs)
-                self._call_seconds = time.perf_counter() - start
+                outputs = self._call(self.tensors(inputs))
         except torch.OutOfMemoryError:
             raise
         except higher_precision.REFUSALS:
@@ -200,7 +199,13 @@ class TorchSubject(Subject):
         )
 
     def run(self, inputs: list[Any]) -> list[Any]:
-        return collect(self.module(*self.tensors(inputs)))
+        return self._call(self.tensors(inputs))
+
+    def _call(self, tensors: tuple[torch.Tensor, ...]) -> list[Any]:
+        start = time.perf_counter()
+        outputs = collect(self.module(*tensors))
+        self._call_seconds = time.perf_counter() - start
+        return outputs
 
     def reference(
         self, input_sets: list[list[Any]], *, quick: bool = False
@@ -223,14 +228,19 @@ class TorchSubject(Subject):
         found = call_effects.find_random_outputs(
             self.module,
             [functools.partial(self.tensors, inputs) for inputs in input_sets],
-            lambda tensors: collect(self.module(*tensors)),
+            self._call,
         )
-        with module_state.restored(self.module), call_effects.seeded(()):
-            output = self.module(*self.tensors(input_sets[0]))
-            # Some compiled code takes no such mode.
-            with contextlib.suppress(*higher_precision.REFUSALS), self._observed:
-                self.module(*self.tensors(input_sets[0]))
+
+        def call(mode: contextlib.AbstractContextManager[Any]) -> Any:
+            with module_state.restored(self.module), call_effects.seeded(()), mode:
+                return self.module(*self.tensors(input_sets[0]))
+
+        try:
+            output = call(self._observed)
+        except higher_precision.REFUSALS:  # Some compiled code takes no such mode.
+            output = call(contextlib.nullcontext())
         self._random = found.random
+        self._eager = found.outputs[0] if found.outputs else None
         adjustments.refuse_changed_settings(self._settings)
         return dataclasses.replace(found, unseen=tuple(sorted(unseen_types(output))))
 
@@ -243,10 +253,8 @@ class TorchSubject(Subject):
 
     def _try_precision(self, option: ReferencePrecision, inputs: list[Any]) -> None:
         # For example, the grouped matrix products of mixtures of experts have no float64 kernels.
-        started = time.monotonic()
-        own = self.run(inputs)
-        limit = higher_precision.limit_seconds(time.monotonic() - started)
-        with higher_precision.time_limit(limit):
+        own = self._eager or self.run(inputs)
+        with higher_precision.time_limit(higher_precision.limit_seconds(self._call_seconds)):
             exact = next(self._outputs_in(option, [inputs]))
         self._precision = option
         own_unit = torch.finfo(self._own).eps

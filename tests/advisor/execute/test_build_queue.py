@@ -374,12 +374,21 @@ def progress_of(
 
 
 def pause_of(
-    process: ProcessState, clock: Callable[[], float], *, has_raced: bool, seconds: float, at: float
+    process: ProcessState,
+    clock: Callable[[], float],
+    *,
+    has_raced: bool,
+    seconds: float,
+    at: float,
+    workflow: str = "quick",
 ) -> race_pause.RacePause:
-    """Return the pauses of a run where `quick` is ready and `slow`, with `process`, is built."""
+    """Return the pauses of a run where `quick` is ready and `slow`, with `process`, is built.
+
+    `quick` is an arm of `workflow`.
+    """
     arms = (
         builders.arm(BASELINE),
-        builders.arm("quick"),
+        builders.arm("quick", workflow=workflow),
         builders.arm("slow", expected_build_seconds=seconds),
     )
     state = builders.run_state(
@@ -441,6 +450,34 @@ def test_a_race_waits_for_a_nearly_built_arm_for_a_while() -> None:
     assert not pause.is_due()
     clock[0] += race_pause.NEARLY_BUILT_SECONDS
     assert pause.is_due()
+
+
+@pytest.mark.parametrize(
+    ("workflow", "seconds", "later", "is_due"),
+    [
+        (BASELINE, 15.0, 0.0, False),
+        (BASELINE, 15.0, race_pause.NEARLY_BUILT_SECONDS, True),
+        (BASELINE, 80.0, 0.0, True),
+        ("quick", 15.0, 0.0, True),
+    ],
+)
+def test_the_first_race_waits_a_little_for_an_arm_of_another_workflow(
+    workflow: str, seconds: float, later: float, is_due: bool
+) -> None:
+    clock = [0.0]
+    process = ProcessState(building_since=0.0)
+    pause = pause_of(
+        process,
+        lambda: clock[0],
+        has_raced=False,
+        seconds=seconds,
+        at=0.0,
+        workflow=workflow,
+    )
+    clock[0] = 41.0
+    assert pause.is_due() is (is_due and not later)
+    clock[0] += later
+    assert pause.is_due() is is_due
 
 
 @pytest.mark.parametrize(
