@@ -232,9 +232,9 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.asks_for_letter:
             return LETTERS.get(int(value), "below C")
         if FIGURES[self.criterion].dimension == "factor":
-            return f"{value:g}x"
+            return f"{value:.12g}x"
         unit = self.shown_unit(value)
-        return f"{value:.3g}" if unit is None else f"{value / UNITS[unit]:g}{unit}"
+        return f"{value:.12g}" if unit is None else f"{value / UNITS[unit]:.12g}{unit}"
 
     def shown_unit(self, value: float) -> Unit | None:
         """Return the user's unit, else MiB for bytes and s, or ms below 1 s, for a time."""

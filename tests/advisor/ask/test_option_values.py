@@ -78,6 +78,7 @@ def test_a_criterion_takes_a_letter_or_its_number(name: str, letter: str, tier: 
         ("accuracy<=0", 0.0, "accuracy<=0"),
         ("engaged>=90%", 0.9, "engaged>=90%"),
         ("breaks<=0", 0.0, "breaks<=0"),
+        ("breaks<=1234567", 1234567.0, "breaks<=1234567"),
     ],
 )
 def test_a_figure_is_converted_to_its_base_unit_and_shown_in_its_own(

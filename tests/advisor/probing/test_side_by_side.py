@@ -162,10 +162,10 @@ def test_builds_on_a_cpu_stand_still_while_outputs_are_checked(
     def is_alone_while_checked() -> bool:
         """Check `checked` for one turn; its outputs really are checked too soon to be seen."""
         found[checked.id].phase = "correctness"
-        builds._make_room_for_checks()  # noqa: SLF001
+        builds._make_room_for_checks()
         stands = [found[arm.id].suspended_since is not None for arm in (SLOW, checked)]
         found[checked.id].phase = "build"
-        builds._make_room_for_checks()  # noqa: SLF001
+        builds._make_room_for_checks()
         assert found[SLOW.id].suspended_since is None
         return stands == [True, False]
 
