@@ -1,10 +1,10 @@
-"""Which arm is built next, which are not built, and when builds pause for a race."""
+"""Which arm is built next, and which are not built."""
 
 from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import builders
@@ -20,12 +20,11 @@ from advisor.decide.decision import decide_again
 from advisor.decide.unmeasured import potential_of
 from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.constraints import Constraint
-from advisor.domain.plan import Arm, Plan
+from advisor.domain.plan import Arm
 from advisor.domain.run_events import RaceOpened, WorkerSpawned
-from advisor.domain.run_state import Header, ProcessState
-from advisor.execute import build_queue, building, race_pause
+from advisor.domain.run_state import Header
+from advisor.execute import build_queue, building
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
-from probes.wire.events import Built
 from probes.wire.shape import Shape
 
 DUPLICATE = msgspec.structs.replace(
@@ -351,164 +350,3 @@ def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
     engine = next(each for each in builders.shipped_catalogue().workflows if each.id == workflow)
     arms = list_arms(engine, "cuda")
     assert {arm.builds_alone for arm in arms} == {builds_alone}
-
-
-SIZES = (1, 2, 3)
-
-
-def progress_of(
-    building: str, ready: Sequence[str], clock: Callable[[], float], **known: Any
-) -> Any:
-    """Stands for a run whose races may last until second 70, while one arm is built."""
-    session = types.SimpleNamespace(
-        is_running=lambda arm: arm in {*ready, building},
-        has_started=lambda _: True,
-        has_failed=lambda _: False,
-        is_prepared=lambda arm: arm in ready,
-        is_warmed_up=lambda _: False,
-        is_building=lambda arm: arm == building,
-    )
-    return types.SimpleNamespace(
-        session=session, clock=clock, seconds=100.0, races_end=70.0, **known
-    )
-
-
-def pause_of(
-    process: ProcessState,
-    clock: Callable[[], float],
-    *,
-    has_raced: bool,
-    seconds: float,
-    at: float,
-    workflow: str = "quick",
-) -> race_pause.RacePause:
-    """Return the pauses of a run where `quick` is ready and `slow`, with `process`, is built.
-
-    `quick` is an arm of `workflow`.
-    """
-    arms = (
-        builders.arm(BASELINE),
-        builders.arm("quick", workflow=workflow),
-        builders.arm("slow", expected_build_seconds=seconds),
-    )
-    state = builders.run_state(
-        {"quick": ProcessState(), "slow": process},
-        opened={1: (BASELINE,)} if has_raced else {},
-        plan=Plan(arms=arms, excluded=()),
-        at=at,
-    )
-    progress = progress_of(
-        "slow",
-        (BASELINE, "quick"),
-        clock,
-        state=state,
-        question=builders.question(batch_sizes=SIZES),
-        header=builders.header(catalogue=builders.shipped_catalogue()),
-        end=78.0,
-    )
-    running = types.SimpleNamespace(running=["slow"])
-    return race_pause.RacePause(progress, running, ["quick", "slow"])  # type: ignore[arg-type]
-
-
-def with_built(count: int) -> dict[Shape, Built]:
-    return {
-        Shape(size): Built(Shape(size), build_seconds=1.0, first_call_seconds=1.0)
-        for size in SIZES[:count]
-    }
-
-
-@pytest.mark.parametrize(
-    ("sizes_built", "seconds", "now", "is_due"),
-    [
-        (1, 30.0, 41.0, True),
-        (2, 30.0, 41.0, False),
-        # The last shape of a long build takes too long.
-        (2, 90.0, 41.0, True),
-        (3, 90.0, 41.0, False),
-        # The time for builds is over.
-        (1, 30.0, 75.0, True),
-        (3, 30.0, 75.0, False),
-        (3, 30.0, 79.0, True),
-    ],
-)
-def test_a_race_that_is_due_waits_for_an_arm_that_is_nearly_built(
-    sizes_built: int, seconds: float, now: float, is_due: bool
-) -> None:
-    clock = [0.0]
-    process = ProcessState(built=with_built(sizes_built))
-    pause = pause_of(process, lambda: clock[0], has_raced=False, seconds=seconds, at=0.0)
-    assert not pause.is_due()
-    clock[0] = now
-    assert pause.is_due() is is_due
-
-
-def test_a_race_waits_for_a_nearly_built_arm_for_a_while() -> None:
-    clock = [41.0]
-    process = ProcessState(built=with_built(len(SIZES)))
-    pause = pause_of(process, lambda: clock[0] - 41.0, has_raced=False, seconds=30.0, at=0.0)
-    clock[0] += 41.0
-    assert not pause.is_due()
-    clock[0] += race_pause.NEARLY_BUILT_SECONDS
-    assert pause.is_due()
-
-
-@pytest.mark.parametrize(
-    ("workflow", "seconds", "later", "is_due"),
-    [
-        (BASELINE, 15.0, 0.0, False),
-        (BASELINE, 15.0, race_pause.NEARLY_BUILT_SECONDS, True),
-        (BASELINE, 80.0, 0.0, True),
-        ("quick", 15.0, 0.0, True),
-    ],
-)
-def test_the_first_race_waits_a_little_for_an_arm_of_another_workflow(
-    workflow: str, seconds: float, later: float, is_due: bool
-) -> None:
-    clock = [0.0]
-    process = ProcessState(building_since=0.0)
-    pause = pause_of(
-        process,
-        lambda: clock[0],
-        has_raced=False,
-        seconds=seconds,
-        at=0.0,
-        workflow=workflow,
-    )
-    clock[0] = 41.0
-    assert pause.is_due() is (is_due and not later)
-    clock[0] += later
-    assert pause.is_due() is is_due
-
-
-@pytest.mark.parametrize(
-    ("since", "seconds", "is_due"), [(10.0, 90.0, True), (10.0, 30.0, False), (None, 90.0, False)]
-)
-def test_a_later_race_waits_only_for_builds_that_may_end_soon(
-    since: float | None, seconds: float, is_due: bool
-) -> None:
-    process = ProcessState(building_since=since)
-    pause = pause_of(process, lambda: 30.0, has_raced=True, seconds=seconds, at=30.0)
-    assert pause.is_due() is is_due
-
-
-@pytest.mark.parametrize(
-    ("building", "now", "is_over"),
-    [
-        ("none", 70.0, True),
-        ("second", 70.0, True),
-        ("other", 70.0, False),
-        ("other", 85.0, True),
-    ],
-)
-def test_the_first_build_of_a_workflow_may_take_longer(
-    building: str, now: float, is_over: bool
-) -> None:
-    arms = [
-        builders.arm(BASELINE),
-        builders.arm("first", workflow="a"),
-        builders.arm("second", workflow="a"),
-        builders.arm("other", workflow="b"),
-    ]
-    state = builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=()))
-    progress = progress_of(building, (BASELINE, "first"), lambda: now, state=state, end=100.0)
-    assert race_pause.is_over(progress) is is_over
