@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ from advisor.domain.plan import Arm, ArmName
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.errors import RunFileError, SizeError
+from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store
 from advisor.text_format import format_number, write_duration
@@ -31,13 +33,12 @@ SUFFICIENT = 2.0
 HOPELESS_FACTOR = 2.0
 
 
-def limit_or_skip(
-    state: RunState, arm: Arm, question: Question, seconds_left: float
-) -> BuildLimit | Failure | None:
+def limit_or_skip(progress: RunInProgress, arm: Arm) -> BuildLimit | Failure | None:
     """Return the limit for the builds of `arm`, or its failure if they need not start.
 
-    They must be expected to end within `seconds_left`.
+    They must be expected to end while arms are built.
     """
+    state, question = progress.state, progress.question
     limit, expected_seconds = limit_build(state, arm.id, question), arm.expected_build_seconds
     if expected_seconds is None:
         return limit
@@ -45,12 +46,21 @@ def limit_or_skip(
     if limit is not None and expected_seconds > HOPELESS_FACTOR * limit.seconds:
         reason = f"{expected}, {limit.shortfall}"
         return Failure("skipped", "build", reason, limit.fix, skip_cause="build-limit")
-    if expected_seconds > seconds_left:
-        left = format_number(max(seconds_left, 0.0), digits=2)
+    left_seconds = seconds_left(progress)
+    if expected_seconds > left_seconds:
+        left = format_number(max(left_seconds, 0.0), digits=2)
         reason = f"{expected}, and {left} s were left for builds"
         fix = more_time(state, question)
         return Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
     return limit
+
+
+def seconds_left(progress: RunInProgress) -> float:
+    """Return the seconds that are left for builds.
+
+    Before the first race an arm to compare with is worth its time.
+    """
+    return progress.races_end - progress.clock() if progress.state.groups else math.inf
 
 
 def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:

@@ -144,8 +144,7 @@ class BuildQueue:
             is_running = progress.session.is_running(arm.id)
             if not is_running and progress.session.has_started(arm.id):
                 continue  # its import failed
-            left = seconds_left(progress)
-            limit = build_limits.limit_or_skip(state, arm, progress.question, left)
+            limit = build_limits.limit_or_skip(progress, arm)
             if isinstance(limit, Failure):
                 self.skipped.append((arm, limit))
                 continue
@@ -216,14 +215,6 @@ class BuildQueue:
         self._runs_alone = needs_all
         is_first = not self.started and not has_new_arm(session, state)
         return is_first or session.headroom.fits_another_worker()
-
-
-def seconds_left(progress: RunInProgress) -> float:
-    """Return the seconds that are left for builds.
-
-    Before the first race an arm to compare with is worth its time.
-    """
-    return progress.races_end - progress.clock() if progress.state.groups else math.inf
 
 
 def has_new_arm(session: WorkerSession, state: RunState) -> bool:

@@ -21,7 +21,6 @@ from advisor.execute.build_queue import (
     BuildQueue,
     has_new_arm,
     order_builds,
-    seconds_left,
     without_waiting,
 )
 from advisor.execute.race_pause import RacePause, is_over
@@ -268,8 +267,7 @@ def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[Log
             return
         if has_new_arm(session, recorder.state) and not session.headroom.fits_another_worker():
             return
-        left = math.inf if arm == baseline else seconds_left(progress)
-        limit = build_limits.limit_or_skip(recorder.state, arm, progress.question, left)
+        limit = build_limits.limit_or_skip(progress, arm)
         if isinstance(limit, Failure):
             yield from recorder.record_each(session.drop(arm.id, limit))
             continue

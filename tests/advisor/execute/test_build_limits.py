@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+import types
 from typing import Any
 
 import builders
@@ -98,6 +99,12 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
     assert "quick" in answer.measurements
 
 
+def in_progress(state: RunState, question: Question, left: float = math.inf) -> Any:
+    """Stand for a run with so many seconds left for builds."""
+    fields = {"state": state, "question": question, "races_end": left, "clock": lambda: 0.0}
+    return types.SimpleNamespace(**fields)
+
+
 @pytest.mark.parametrize(("expected", "starts"), [(20.0, True), (50.0, False)])
 def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
     expected: float, *, starts: bool
@@ -105,7 +112,7 @@ def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
     """A payback limit in seconds says nothing to users, and is often rounded to none."""
     state = builders.run_state({BASELINE: BUILT, "compiled": ()})
     arm = msgspec.structs.replace(builders.arm("compiled"), expected_build_seconds=expected)
-    found = build_limits.limit_or_skip(state, arm, WITH_REQUESTS, math.inf)
+    found = build_limits.limit_or_skip(in_progress(state, WITH_REQUESTS), arm)
     if starts:
         assert isinstance(found, BuildLimit)
     else:
@@ -173,8 +180,11 @@ def test_an_arm_without_figures_promises_as_much_as_its_workflow(tmp_path: pathl
 @pytest.mark.parametrize(("left", "is_built"), [(29.0, False), (31.0, True)])
 def test_a_build_that_cannot_end_in_time_is_left_out(left: float, is_built: bool) -> None:
     arm = msgspec.structs.replace(builders.arm("slow"), expected_build_seconds=30.0)
-    state = builders.run_state({builders.BASELINE: builders.process(outcome=Outcome())})
-    found = build_limits.limit_or_skip(state, arm, builders.question(), left)
+    state = builders.run_state(
+        {builders.BASELINE: builders.process(outcome=Outcome())},
+        opened={1: (builders.BASELINE,)},
+    )
+    found = build_limits.limit_or_skip(in_progress(state, builders.question(), left), arm)
     assert (found is None) == is_built
     if isinstance(found, Failure):
         assert found.skip_cause == "out-of-time"

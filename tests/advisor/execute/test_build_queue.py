@@ -23,7 +23,7 @@ from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import RaceOpened, WorkerSpawned
 from advisor.domain.run_state import Header
-from advisor.execute import build_queue, building
+from advisor.execute import build_limits, build_queue, building
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
 from probes.wire.shape import Shape
 
@@ -123,7 +123,7 @@ def test_what_brought_most_for_its_seconds_is_built_first() -> None:
 
 def test_a_build_that_cannot_end_in_time_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], shares=2)
-    monkeypatch.setattr(build_queue, "seconds_left", lambda _: 20.0)
+    monkeypatch.setattr(build_limits, "seconds_left", lambda _: 20.0)
     assert chosen(queue, 0) == "short"
     ((arm, failure),) = queue.skipped
     assert (arm.id, failure.skip_cause) == ("long", "out-of-time")
