@@ -281,9 +281,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     budget: Annotated[
         str,
         _time(
-            "how long the run takes at most, builds included: quick, standard or "
-            "thorough, which repeat the leaders in more fresh processes, gate, which repeats every "
-            "arm for compare, or a duration such as 120s or 5min; default: quick",
+            "how long the run takes at most, builds included, or up to twice as long until two "
+            "workflows can be compared: quick, standard or thorough, which repeat the leaders in "
+            "more fresh processes, gate, which repeats every arm for compare, or a duration such "
+            "as 120s or 5min; default: quick",
             "BUDGET",
         ),
     ] = ""

@@ -18,8 +18,8 @@ def is_over(progress: RunInProgress) -> bool:
     """Return whether no further arm is built.
 
     The build of a workflow that has no figure yet may go on for half of the time of the
-    repetitions: it can change the answer more. A run goes on for as long again until an arm of
-    another workflow than the baseline's is built, if there is any.
+    repetitions: it can change the answer more. Until an arm of another workflow than the baseline's
+    is built, if there is any, a run builds for half of its seconds longer.
     """
     state = progress.state
     plan = state.plan
@@ -29,7 +29,7 @@ def is_over(progress: RunInProgress) -> bool:
     if rivals & {*raced_arms(state), *_ready_arms(progress)}:
         late = (progress.races_end + progress.end) / 2
         return progress.clock() >= (late if _builds_new_workflow(progress) else progress.races_end)
-    return progress.clock() >= progress.end + progress.seconds
+    return progress.clock() >= progress.end + progress.seconds / 2
 
 
 def _ready_arms(progress: RunInProgress) -> list[str]:

@@ -142,16 +142,23 @@ def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
 
 
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
-    """Return the best arms, among them the advised one, `torch.compile` and the baseline.
+    """Return the best arms, among them `torch.compile`.
 
-    Arms that are much faster than the advised one are there whatever `most` is, unless it is 0.
+    The advised arm, the baseline and the fastest arm, if it is much faster than the advised one,
+    are there whatever `most` is, unless it is 0.
     """
     ranked, advised = answer.ranked, answer.advised
     compiled = next((arm.arm for arm in ranked if arm.workflow == PLAIN_COMPILE), "")
     least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
-    kept = [arm for arm in ranked if arm == advised or arm.speedup.value >= least]
-    wanted = (compiled, answer.results.baseline)
-    order = sorted(ranked, key=lambda arm: (arm not in kept, arm.arm not in wanted))
+    fastest = max(ranked, key=lambda arm: arm.speedup.value, default=None)
+    kept = [
+        arm
+        for arm in ranked
+        if arm == advised
+        or arm.arm == answer.results.baseline
+        or (arm == fastest and arm.speedup.value >= least)
+    ]
+    order = sorted(ranked, key=lambda arm: (arm not in kept, arm.arm != compiled))
     first = order[: max(most, len(kept)) if most else 0]
     return [arm for arm in ranked if arm in first]
 

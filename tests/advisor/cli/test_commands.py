@@ -150,7 +150,7 @@ def test_after_deciding_again_the_printed_commands_are_about_the_arm_that_is_adv
     recipe, full = (
         shlex.split(line.partition("p3-advisor ")[2])
         for line in decided.splitlines()
-        if "p3-advisor recipe" in line or "--full" in line
+        if line.startswith(("Whole code", "All figures"))
     )
     assert run_program(*recipe).stdout == run_program("recipe", file, "--workflow", arm).stdout
     assert decided.startswith(run_program(*full).stdout.splitlines()[0])
