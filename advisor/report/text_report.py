@@ -142,23 +142,20 @@ def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
 
 
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
-    """Return the best arms, among them `torch.compile`.
+    """Return the best arms, among them the baseline, then `torch.compile`.
 
-    The advised arm, the baseline and the fastest arm, if it is much faster than the advised one,
-    are there whatever `most` is, unless it is 0.
+    The advised arm, and the fastest one if it is much faster, are there whatever `most` is, unless
+    it is 0.
     """
     ranked, advised = answer.ranked, answer.advised
     compiled = next((arm.arm for arm in ranked if arm.workflow == PLAIN_COMPILE), "")
     least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
     fastest = max(ranked, key=lambda arm: arm.speedup.value, default=None)
     kept = [
-        arm
-        for arm in ranked
-        if arm == advised
-        or arm.arm == answer.results.baseline
-        or (arm == fastest and arm.speedup.value >= least)
+        arm for arm in ranked if arm == advised or (arm == fastest and arm.speedup.value >= least)
     ]
-    order = sorted(ranked, key=lambda arm: (arm not in kept, arm.arm != compiled))
+    wanted = (answer.results.baseline, compiled)
+    order = sorted(ranked, key=lambda arm: (arm not in kept, *(arm.arm != each for each in wanted)))
     first = order[: max(most, len(kept)) if most else 0]
     return [arm for arm in ranked if arm in first]
 
