@@ -96,7 +96,7 @@ class RacePause:
         now = progress.clock()
         self._last = min(self._last, now + NEARLY_BUILT_SECONDS, progress.end)
         running = self._running_arms()
-        may_wait = any(map(self._is_nearly_built, running)) or self._expects_rival(running)
+        may_wait = any(map(self._is_nearly_built, running)) or self._expects_others(running)
         return now >= self._last or not may_wait
 
     def _is_worth_a_race(self) -> bool:
@@ -130,17 +130,17 @@ class RacePause:
             missing == 1 and is_short and len(self._progress.question.shapes) > 1
         )
 
-    def _expects_rival(self, running: Sequence[Arm]) -> bool:
-        """Return whether the first race would have another workflow if it waited a little."""
-        workflow = self._progress.state.plan.baseline.workflow
+    def _expects_others(self, running: Sequence[Arm]) -> bool:
+        """Return whether the first race would have more than variants if it waited a little.
+
+        Variants are arms that the model calls for, such as those in another memory layout.
+        """
         ready = {*_ready_arms(self._progress)}
         arms = self._progress.state.plan.arms
         return (
             self._is_first
-            and all(arm.workflow == workflow for arm in arms if arm.id in ready)
-            and any(
-                arm.workflow != workflow and self._may_end_by(self._last, arm) for arm in running
-            )
+            and all(arm.called_for for arm in arms if arm.id in ready)
+            and any(not arm.called_for and self._may_end_by(self._last, arm) for arm in running)
         )
 
     def _may_end_by(self, end: float, arm: Arm) -> bool:

@@ -43,15 +43,15 @@ def pause_of(
     has_raced: bool,
     seconds: float,
     at: float,
-    workflow: str = "quick",
+    called_for: str | None = None,
 ) -> race_pause.RacePause:
     """Return the pauses of a run where `quick` is ready and `slow`, with `process`, is built.
 
-    `quick` is an arm of `workflow`.
+    `quick` is a variant if the model calls for it.
     """
     arms = (
         builders.arm(BASELINE),
-        builders.arm("quick", workflow=workflow),
+        builders.arm("quick", called_for=called_for),
         builders.arm("slow", expected_build_seconds=seconds),
     )
     state = builders.run_state(
@@ -116,16 +116,16 @@ def test_a_race_waits_for_a_nearly_built_arm_for_a_while() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workflow", "seconds", "later", "is_due"),
+    ("called_for", "seconds", "later", "is_due"),
     [
-        (BASELINE, 15.0, 0.0, False),
-        (BASELINE, 15.0, race_pause.NEARLY_BUILT_SECONDS, True),
-        (BASELINE, 80.0, 0.0, True),
-        ("quick", 15.0, 0.0, True),
+        ("convolutions", 15.0, 0.0, False),
+        ("convolutions", 15.0, race_pause.NEARLY_BUILT_SECONDS, True),
+        ("convolutions", 80.0, 0.0, True),
+        (None, 15.0, 0.0, True),
     ],
 )
-def test_the_first_race_waits_a_little_for_an_arm_of_another_workflow(
-    workflow: str, seconds: float, later: float, is_due: bool
+def test_the_first_race_waits_a_little_where_only_variants_are_ready(
+    called_for: str | None, seconds: float, later: float, is_due: bool
 ) -> None:
     clock = [0.0]
     process = ProcessState(building_since=0.0)
@@ -135,7 +135,7 @@ def test_the_first_race_waits_a_little_for_an_arm_of_another_workflow(
         has_raced=False,
         seconds=seconds,
         at=0.0,
-        workflow=workflow,
+        called_for=called_for,
     )
     clock[0] = 41.0
     assert pause.is_due() is (is_due and not later)
