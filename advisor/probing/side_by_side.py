@@ -152,8 +152,6 @@ class SideBySideBuilds:
             worker.suspend()
         # A message that was on its way may say that a build has finished.
         yield from self._pool.receive(0.0)
-        for arm in filter(self._has_finished, self.running):
-            self._pool.workers[arm].go_on()
         self.forget_ended()
 
     @property
@@ -260,5 +258,10 @@ class SideBySideBuilds:
         self._importing.pop(arm, None)
         self._building.discard(arm)
         self._shares.release(arm)
-        if self._confines and self._pool.is_running(arm):
-            confine(self._pool.workers[arm].directory, os.sched_getaffinity(0))
+        if not self._pool.is_running(arm):
+            return
+        worker = self._pool.workers[arm]
+        # It may have been suspended before the message that it has finished was read.
+        worker.go_on()
+        if self._confines:
+            confine(worker.directory, os.sched_getaffinity(0))

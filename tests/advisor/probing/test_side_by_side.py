@@ -180,6 +180,28 @@ def test_builds_on_a_cpu_stand_still_while_outputs_are_checked(
     assert alone == [device == "cpu"]
 
 
+def test_an_arm_that_ends_its_build_while_another_is_checked_can_warm_up(
+    session: WorkerSession,
+) -> None:
+    start_workers(session)
+    builds = SideBySideBuilds(session, 2)
+    choose = taking([NextBuild(QUICK, process=0), NextBuild(SLOW, process=0)])
+
+    def pauses() -> bool:
+        """Suspend `quick` when `prepared` is in its file and the supervisor has not read it."""
+        if QUICK.id not in builds.running or session.workers[QUICK.id].phase != "open":
+            return False
+        quick = session.workers[QUICK.id]
+        events = quick.directory / protocol.EVENTS
+        workers.wait_until(lambda: '"prepared"' in events.read_text())
+        quick.suspend()
+        return False
+
+    list(session.build_side_by_side(builds, choose, pauses))
+    assert session.is_prepared(QUICK.id)
+    assert worker_events_of(session.build(QUICK.id), Ready)
+
+
 def test_workers_of_a_repetition_import_while_processors_are_free(session: WorkerSession) -> None:
     start_workers(session)
     builds = SideBySideBuilds(session, 2, repeated=[QUICK])
