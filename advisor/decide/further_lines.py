@@ -110,7 +110,7 @@ def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
         for name, done in entry.adjusted.items()
     }
     told = "; ".join(f"{name} {done}" for name, done in adjusted.items())
-    return [f"For equal arms: {told}."] if told else []
+    return [f"For equal conditions: {told}."] if told else []
 
 
 def describe_reference(facts: AdvisedAnswer) -> list[str]:

@@ -279,18 +279,24 @@ SECONDS_PER_HOUR = 3600
 def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[BreakEven, ...]:
     """Return, for each shape, the requests after which the candidate's build has paid off.
 
-    The ends are those of the paired speed-up's interval; null stands for never, or for an end that
-    the data do not bound.
+    The ends are those of the intervals of the paired speed-up and of the baseline's call; null
+    stands for never, or for an end that the data do not bound.
     """
     more_seconds = candidate.build_seconds.cold - baseline.build_seconds.cold
     incumbents = {cell.shape: cell for cell in baseline.cells}
     found = []
     for cell in candidate.cells:
+        size = cell.shape.batch_size
         if cell.shape in incumbents:
-            seconds = _request_seconds(incumbents[cell.shape])
+            known, speedup = incumbents[cell.shape].seconds, cell.speedup
+            ends = (
+                (speedup.value, known.median),
+                (speedup.low, known.low or known.median),
+                (speedup.high, known.high or known.median),
+            )
             value, most, least = (
-                None if speedup is None else break_even(more_seconds, seconds - seconds / speedup)
-                for speedup in (cell.speedup.value, cell.speedup.low, cell.speedup.high)
+                break_even(more_seconds, seconds / size * (1 - 1 / gain)) if gain else None
+                for gain, seconds in ends
             )
             found.append(BreakEven(shape=cell.shape, requests=value, low=least, high=most))
     return tuple(found)

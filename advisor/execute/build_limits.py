@@ -39,6 +39,9 @@ def limit_or_skip(progress: RunInProgress, arm: Arm) -> BuildLimit | Failure | N
     They must be expected to end while arms are built.
     """
     state, question = progress.state, progress.question
+    shared = _shared_failure(state, arm)
+    if shared is not None:
+        return shared
     limit, expected_seconds = limit_build(state, arm.id, question), arm.expected_build_seconds
     if expected_seconds is None:
         return limit
@@ -53,6 +56,25 @@ def limit_or_skip(progress: RunInProgress, arm: Arm) -> BuildLimit | Failure | N
         fix = more_time(state, question)
         return Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
     return limit
+
+
+def _shared_failure(state: RunState, arm: Arm) -> Failure | None:
+    """Return the failure of another arm of the workflow that this one would have, too.
+
+    Arms of the same precisions open the same models, and those with one artefact build the same.
+    """
+    for other in state.plan.arms:
+        processes = state.processes.get(other.id, ())
+        failure = processes[-1].failure if processes else None
+        if failure is None or other.workflow != arm.workflow or other.id == arm.id:
+            continue
+        has_same_models = failure.phase == "open" and other.dtypes == arm.dtypes
+        has_same_build = bool(arm.artefact) and other.artefact == arm.artefact
+        if (failure.status == "unsupported" and has_same_models) or (
+            failure.status in {"unsupported", "build-failed"} and has_same_build
+        ):
+            return failure
+    return None
 
 
 def seconds_left(progress: RunInProgress) -> float:

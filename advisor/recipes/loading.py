@@ -218,8 +218,9 @@ def _example_lines(
     """Return the lines that repeat or cut example inputs to the batch size, if they have one."""
     dtype = f".to(torch.{question.dtype})" if question.dtype != "own" else ""
     cast = f"(x{dtype} if x.is_floating_point() else x)" if dtype else "x"
-    value = f"torch.cat([{cast}] * {batch_size})[:{batch_size}]"  # keeps the layout
-    if inputs and not any(each.batched for each in inputs):
+    # More copies than that would take their memory; concatenation keeps the layout.
+    value = f"torch.cat([{cast}] * -(-{batch_size} // len(x)))[:{batch_size}]"
+    if inputs and all(not each.batched or each.rows == batch_size for each in inputs):
         value = cast
     elif inputs and not all(each.batched for each in inputs):
         value = f"({value} if x.dim() else x)"

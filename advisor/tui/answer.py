@@ -278,7 +278,8 @@ class ResultsPanes(Vertical):
                         yield TextPane(pane)
                     else:
                         yield Weights(self._first.priorities)
-                        yield Static("", id="weights-note", markup=False)
+                        with VerticalScroll():
+                            yield Static("", id="weights-note", markup=False)
 
     def on_mount(self) -> None:
         self.query_one(ContentTabs).can_focus = False  # tab and numbers go to the panes

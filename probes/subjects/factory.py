@@ -43,7 +43,7 @@ def create(request: Request) -> LoadedModel:
     if given:
         made = (made[0] if isinstance(made, tuple) and made else made, *read_given(given))
     returned = check_returned(made, target)
-    adjusted = {TRAINING_MODE: "left by model.eval()"} if returned[0].training else {}
+    adjusted = {TRAINING_MODE: "switched off by model.eval()"} if returned[0].training else {}
     if isinstance(returned[0], torch.jit.ScriptModule):
         adjusted["torch.jit.script"] = "kept; torch.compile takes only the module before it"
     module, examples = flatten(adjustments.uncompile(returned[0], adjusted), *returned[1:])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import psutil
 import pytest
+import workers
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -147,9 +148,10 @@ def test_a_stopped_run_has_its_answer_so_far_and_the_end_of_the_client_ends_it(
         assert stopped.is_error or stopped.structured_content["state"] == "ended"
         await start(client, wait_seconds=2)
 
+    def is_ended() -> bool:
+        home = str(tmp_path / "store")
+        environments = (each.info["environ"] or {} for each in psutil.process_iter(["environ"]))
+        return all(each.get("P3_ADVISOR_HOME") != home for each in environments)
+
     talk(tmp_path, work, simulated)
-    assert not [
-        each
-        for each in psutil.process_iter(["environ"])
-        if (each.info["environ"] or {}).get("P3_ADVISOR_HOME") == str(tmp_path / "store")
-    ]
+    workers.wait_until(is_ended)

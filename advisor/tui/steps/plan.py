@@ -51,12 +51,16 @@ class PlanStep(Step):
 
     def on_mount(self) -> None:
         self._left_out: set[str] = set()
+        #: The workflows that were asked for, and those that were kept of them.
+        self._asked = self._kept = ""
 
     def begin(self) -> None:
         """Remove the plan of earlier options and make a new one."""
         self._draft = None
         if self.is_about_another_model():
             self._left_out.clear()
+        elif self._kept and self.run_options.workflows == self._kept:
+            self.change_options(workflows=self._asked)
         self.show_no_rows("Making the plan ...")
         self.query_one(Table).focus()
         self._make_plan()
@@ -84,6 +88,7 @@ class PlanStep(Step):
             self.app.run_controller.show_absent_gpu(drafted)
         else:
             self._draft = drafted
+            self._left_out &= {arm.id for arm in drafted.plan.distinct}
             self._draw()
 
     def on_resize(self) -> None:
@@ -162,7 +167,11 @@ class PlanStep(Step):
         """Limit the question to the arms that were not left out."""
         if self._draft is not None and self._left_out:
             kept = [arm for arm in self._draft.plan.distinct if arm.id not in self._left_out]
-            self.change_options(workflows=",".join(str(arm.name) for arm in kept))
+            self._asked, self._kept = (
+                self.run_options.workflows,
+                ",".join(str(arm.name) for arm in kept),
+            )
+            self.change_options(workflows=self._kept)
 
 
 #: Status of a workflow that can be measured on this machine after an installation.

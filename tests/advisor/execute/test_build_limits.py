@@ -21,6 +21,7 @@ from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.decide.rounds import more_time
 from advisor.domain.catalogue import EarlierRuns
+from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import SizeError
@@ -28,7 +29,7 @@ from advisor.execute import build_limits
 from advisor.execute.build_limits import with_expected_builds
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store
-from probes.wire.outcome import Failure, Outcome
+from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
 
 #: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
 BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
@@ -168,6 +169,31 @@ def test_a_stored_run_of_the_same_question_comes_first(tmp_path: pathlib.Path) -
     )
     found = expected(store, header, *[arm for arm in (built,) if arm != "pytorch-eager"])
     assert found[built] == round(total, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "phase", "same", "is_built"),
+    [
+        ("unsupported", "open", {}, False),
+        ("unsupported", "open", {"dtypes": ("float32",)}, True),
+        ("build-failed", "build", {}, True),
+        ("build-failed", "build", {"artefact": "file"}, False),
+        ("out-of-memory", "build", {"artefact": "file"}, True),
+    ],
+)
+def test_an_arm_that_would_fail_like_its_sibling_is_not_built(
+    status: FailureStatus, phase: Phase, same: dict[str, Any], *, is_built: bool
+) -> None:
+    failure = Failure(status, phase, "a reason of the stack")
+    first = builders.arm("engine", artefact="file")
+    second = builders.arm("engine/fed", workflow="engine", **same)
+    baseline = builders.arm(BASELINE)
+    state = builders.run_state(
+        {"engine": builders.process(outcome=Outcome(failure))},
+        plan=Plan(arms=(baseline, first, second), excluded=()),
+    )
+    found = build_limits.limit_or_skip(in_progress(state, builders.question()), second)
+    assert found == (None if is_built else failure)
 
 
 def test_an_arm_without_figures_promises_as_much_as_its_workflow(tmp_path: pathlib.Path) -> None:

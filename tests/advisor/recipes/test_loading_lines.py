@@ -160,3 +160,25 @@ def test_the_recipe_keeps_the_layout_of_the_examples(
     exec(compose_snippet(builders.question(model=model), 3, ONNX_INTEGRATION, (facts,)), names)
     assert names["inputs"][0].shape == (3, 3, 4, 4)
     assert names["inputs"][0].is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(("rows", "most"), [(3, 9), (8, 8), (64, 64), (None, 9)])
+def test_examples_are_repeated_no_more_than_the_batch_needs(
+    rows: int | None, most: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = rows or 3
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f"net_{rows}.py").write_text(
+        f"import torch\ndef build():\n    return torch.nn.Identity(), torch.ones({size}, 4)\n"
+    )
+    question = builders.question(
+        model=FactoryModel(name=f"{tmp_path}/net_{rows}.py:build"), dtype="own"
+    )
+    inputs = (InputFacts(name="", shape=(4,), dtype="float32", rows=rows),)
+    text = "\n".join(loading_lines(question, 8, inputs))
+    imports = "import os, runpy, sys\nimport torch\n"
+    found: dict[str, Any] = {}
+    exec(imports + text, found)
+    (values,) = found["inputs"]
+    assert values.shape == (8, 4)
+    assert values.untyped_storage().nbytes() <= most * 4 * 4
