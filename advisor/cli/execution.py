@@ -7,12 +7,14 @@ import functools
 import shutil
 import signal
 import sys
+import weakref
 from collections.abc import Iterator
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 import msgspec
 import typer
+from typing_extensions import Self
 
 from advisor.cli.output import OutputFormat, make_context, print_document, print_status, print_text
 from advisor.errors import UserError
@@ -112,6 +114,8 @@ def _print_document(answer: Answer, output_format: OutputFormat, *, full: bool =
 
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Long enough to leave the code that dropped the exception.
+RETRY_SECONDS = 0.05
 
 
 class InterruptedRunError(BaseException):
@@ -134,23 +138,46 @@ def resumable_with(command: str) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Turn each ending signal within a block into `InterruptedRunError`.
+class Interruptions:
+    """Turns the first ending signal within a block into `InterruptedRunError`.
 
-    A further one ends what the first one has begun, such as waiting for workers. Signals after the
-    block, and those that were ignored when the program started, have no effect.
+    Later signals, and signals that were ignored when the program started, have no effect.
     """
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        raise InterruptedRunError(number)
+    def __init__(self) -> None:
+        self._is_over = False
 
-    # A program started with a signal ignored, as `nohup` does, keeps ignoring it.
-    heeded = [each for each in ENDING_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
-    for number in heeded:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number in heeded:
-            signal.signal(number, signal.SIG_IGN)
+    def __enter__(self) -> Self:
+        for number in ENDING_SIGNALS:
+            # A program started with a signal ignored, as `nohup` does, keeps ignoring it.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._interrupt)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_over = True
+
+    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
+        for later in ENDING_SIGNALS:
+            signal.signal(later, signal.SIG_IGN)
+        signal.signal(signal.SIGALRM, lambda *_: self._raise(number))
+        self._raise(number)
+
+    def _raise(self, number: int) -> None:
+        if not self._is_over:
+            # No local variable may hold the exception: it must be collected when it is dropped.
+            raise self._retried_when_dropped(InterruptedRunError(number))
+
+    def _retried_when_dropped(self, problem: InterruptedRunError) -> InterruptedRunError:
+        """Raise the exception again if it is collected before the block ends."""
+        weakref.finalize(problem, self._set_timer).atexit = False
+        return problem
+
+    def _set_timer(self) -> None:
+        if not self._is_over:
+            signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)

@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 from advisor.ask.run_options import RunOptions
-from advisor.cli.execution import InterruptedRunError, interruptible
+from advisor.cli.execution import InterruptedRunError, Interruptions
 from advisor.context import Context
 from advisor.errors import UserError
 from advisor.execute.drafts import create, propose
@@ -28,7 +28,7 @@ run_options = RunOptions(
     workflows=sys.argv[4],
 )
 try:
-    with interruptible():
+    with Interruptions():
         run = (
             create(propose(run_options, context), context)
             if store.is_empty()

@@ -5,7 +5,7 @@ import pathlib
 import platform
 import sys
 
-from advisor.cli.execution import interruptible
+from advisor.cli.execution import Interruptions
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
 from advisor.errors import UserError
@@ -27,7 +27,7 @@ settings = BuildSettings(
     report=lambda line: print(line, flush=True),
 )
 try:
-    with interruptible():
+    with Interruptions():
         creation.create("tiny", environment, settings)
 except UserError as problem:
     print(f"{problem.what}; next: {problem.next_step}", flush=True)

@@ -1,4 +1,4 @@
-"""Signals that end the program."""
+"""Signals that end the program, also when a finalizer or an extension drops the exception."""
 
 from __future__ import annotations
 
@@ -26,11 +26,39 @@ RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 PREAMBLE = """
 import os, signal, time
-from advisor.cli.execution import InterruptedRunError, interruptible
+from typing import Annotated
+import msgspec
+from advisor.cli.execution import RETRY_SECONDS, InterruptedRunError, Interruptions
 
 def send_signal():
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(0)
+"""
+
+IN_A_FINALIZER = """
+class Ending:
+    def __del__(self):
+        send_signal()
+
+def drop():
+    Ending()
+"""
+
+#: msgspec looks a type up in a dictionary and takes an exception in its hash for a missing key.
+IN_A_LOOKUP = """
+class Hashed:
+    def __hash__(self):
+        if is_interrupting:
+            send_signal()
+        return 0
+
+is_interrupting = False
+wanted = Annotated[int, Hashed()]
+
+def drop():
+    global is_interrupting
+    is_interrupting = True
+    assert msgspec.json.decode(b"1", type=wanted) == 1
 """
 
 
@@ -117,28 +145,53 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_interruption_that_was_dropped_follows_the_next_signal() -> None:
+@pytest.mark.parametrize("dropping", [IN_A_FINALIZER, IN_A_LOOKUP], ids=["finalizer", "lookup"])
+def test_a_dropped_interruption_is_raised_again(dropping: str) -> None:
     script = """
-class Ending:
-    def __del__(self):
-        send_signal()
-
-with interruptible():
+with Interruptions():
     try:
-        Ending()
+        drop()
         print("dropped")
-        send_signal()
+        time.sleep(60)
     except InterruptedRunError as problem:
         print("arrived", problem.number)
-send_signal()
+"""
+    assert run(dropping + script).stdout == f"dropped\narrived {signal.SIGTERM.value}\n"
+
+
+def test_a_propagating_interruption_is_not_disturbed_by_later_signals() -> None:
+    script = """
+try:
+    with Interruptions():
+        try:
+            send_signal()
+        finally:
+            send_signal()
+            time.sleep(4 * RETRY_SECONDS)
+            print("cleaned up")
+except InterruptedRunError:
+    print("arrived")
+"""
+    assert run(script).stdout == "cleaned up\narrived\n"
+
+
+def test_nothing_is_raised_after_the_block() -> None:
+    script = """
+try:
+    with Interruptions():
+        send_signal()
+except InterruptedRunError:
+    pass
+time.sleep(4 * RETRY_SECONDS)
 print("over")
 """
-    assert run(script).stdout == f"dropped\narrived {signal.SIGTERM.value}\nover\n"
+    left = run(script)
+    assert (left.stdout, left.stderr, left.returncode) == ("over\n", "", 0)
 
 
 def test_an_initially_ignored_signal_stays_ignored() -> None:
     script = """
-with interruptible():
+with Interruptions():
     os.kill(os.getpid(), signal.SIGHUP)
     print("went on", flush=True)
     try:
