@@ -17,7 +17,8 @@ import workers
 
 from advisor.ask import rubric_files
 from probes import files
-from probes.runtime import process
+from probes.runtime import process, reference
+from probes.runtime.cells import Job
 
 
 def test_installed_versions_and_the_providers_of_packages_are_read() -> None:
@@ -110,7 +111,8 @@ ROOT = rubric_files.probes_directory().parent
 GROWTH = """
 import sys
 sys.path.insert(0, {root!r})
-from probes.runtime import process
+from probes.runtime import process, reference
+from probes.runtime.cells import Job
 before = process.peak_rss_bytes()
 {action}
 print(process.peak_rss_bytes() - before)
@@ -190,3 +192,17 @@ def test_memory_that_a_build_keeps_is_not_known_without_a_gpu(
         with kept.counting():
             pass
     assert kept.bytes is None
+
+
+@pytest.mark.parametrize(
+    ("device", "threads", "left"), [("cpu", 8, 4), ("cpu", 1, 1), ("cuda", 8, 8)]
+)
+def test_the_reference_leaves_half_of_the_processors_of_a_cpu_to_builds(
+    device: str, threads: int, left: int, tmp_path: pathlib.Path
+) -> None:
+    applied = []
+    workflow: Any = types.SimpleNamespace(settings=lambda request: applied.append(request.threads))
+    request = workers.make_request(tmp_path / "eager.py", tmp_path, device=device, threads=threads)
+    job = reference.leave_processors(Job(request, channel=None, workflow=workflow))  # type: ignore[arg-type]
+    assert job.request.threads == left
+    assert applied == ([left] if device == "cpu" else [])
