@@ -299,6 +299,10 @@ async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
         setup.step.store_options()
         assert app.run_options.batch_sizes == "1,8"
         assert "alike" not in app.run_options.workflows
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: setup.step_index == 2)
+        await go_to_step(pilot, 3)
+        await wait_for_text(pilot, "[ ] alike")
         app.action_new_question()
         await wait_for(pilot, lambda: setup.step_index == 0)
         name.focus()
