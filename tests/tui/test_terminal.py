@@ -254,6 +254,8 @@ def test_d_prints_the_checks_of_the_machine_and_the_exit_restores_the_terminal(
         since = len(screen.out)
         screen.press(b"\r")
         screen.wait_for(ENTER_ALTERNATE_SCREEN, since)
+        # The terminal itself takes Ctrl-Q until the program is in raw mode, so wait for its screen.
+        screen.wait_for(b"recommends one", since)
         since = len(screen.out)
         screen.press(CTRL_Q)
         assert screen.wait() == 0
