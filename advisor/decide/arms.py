@@ -119,7 +119,6 @@ def summarise_arm(
 
 
 def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:
-    """Return how many visits were made, discarded, and kept under unfit conditions."""
     recorded = [each for process in processes for each in process.visit_conditions]
     visits = [visit for process in processes for visit in process.visits]
     return VisitCounts(

@@ -124,7 +124,6 @@ def _undisturbed_share(baseline: Cell, calls: Calls) -> float:
 
 
 def _scaled(cells: Sequence[Cell], factors: Mapping[Shape, float]) -> tuple[Cell, ...]:
-    """Return the cells with their call times multiplied by the factors of their shapes."""
     return tuple(_with_seconds(cell, factors.get(cell.shape, 1.0)) for cell in cells)
 
 

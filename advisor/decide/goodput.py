@@ -224,7 +224,6 @@ class GoodputSearch:
         self.blocks: list[LoadBlock] = []
 
     def is_finished(self, *, coarse: bool = False) -> bool:
-        """Return whether the rate is known well enough, or the blocks are used up."""
         if len(self.blocks) >= self._most_blocks:
             return True
         if self._contradicted(coarse=coarse):

@@ -91,7 +91,6 @@ def figure_for(rule: GradeRule, grade: float) -> float | None:
 
 
 def is_rising(rule: GradeRule) -> bool:
-    """Check whether a larger figure has a better grade."""
     return rule.knots[-1][1] >= rule.knots[0][1]
 
 
@@ -203,10 +202,6 @@ def facts_of(
 
 
 def _measured_facts(measurement: Measurement, workflow: Workflow) -> dict[str, FactValue]:
-    """Return the facts that this run has measured.
-
-    New shapes are included only where some were tried.
-    """
     new_shapes = _measured_new_shapes(measurement, str(workflow.declared.new_shapes.value))
     build = measurement.build_seconds
     measured: dict[str, FactValue] = {
@@ -233,7 +228,6 @@ def _measured_new_shapes(measurement: Measurement, declared: str) -> str | None:
 
 
 def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
-    """Return the facts that need no measurement."""
     declared = workflow.declared
     return {
         "own_environment": workflow.environment.kind != "shared",

@@ -84,7 +84,6 @@ def describe_points(shown: ScoredArm, arm: ScoredArm) -> str:
 
 
 def is_unknown(speedup: Interval) -> bool:
-    """Return whether a range spans so much that it says nothing."""
     return not speedup.low or speedup.high is None or speedup.high > WIDEST_RANGE * speedup.low
 
 
@@ -93,7 +92,6 @@ def is_baseline_advised(facts: AdvisedAnswer) -> bool:
 
 
 def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
-    """Return that outputs are less exact than those of the advised arm; empty if they are not."""
     error = _largest_error(facts.answer.measurements[faster.arm])
     if error <= _largest_error(facts.measured):
         return ""
@@ -128,7 +126,6 @@ def _is_as_good_sibling(facts: AdvisedAnswer, arm: ScoredArm) -> bool:
 
 
 def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
-    """Return the weights of performance at which an arm is advised, as the flips have them."""
     if faster.score >= facts.scored.score:
         return f"has {describe_points(facts.scored, faster)}"
     flip = _flip_to(facts, faster)
@@ -148,7 +145,6 @@ def _flip_to(facts: AdvisedAnswer, faster: ScoredArm) -> Flip | None:
 
 
 def describe_requests(facts: AdvisedAnswer) -> list[str]:
-    """Return where another arm serves the stated number of requests first, builds included."""
     sizes: dict[str, list[str]] = {}
     requests = facts.answer.question.requests
     for shape, arm in facts.advice.first_to_serve.items():
@@ -212,5 +208,4 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
 
 
 def _shape_name(facts: AdvisedAnswer) -> str:
-    """Return what differs between the shapes of the run."""
     return "batch size" if len(facts.answer.question.lengths) == 1 else "shape"

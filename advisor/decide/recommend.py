@@ -140,7 +140,6 @@ def _guideline_opinion(
 def advise_by_shape(
     advised: ScoredArm, results: Results, by_shape: Mapping[Shape, Sequence[ScoredArm]]
 ) -> tuple[ShapeAdvice, ...]:
-    """Return the best arm at each shape alone; `by_shape` has their arms, best first."""
     speedups = {
         (entry.arm, cell.shape): cell.speedup.value
         for entry in results.measurements
@@ -162,7 +161,6 @@ def advise_by_shape(
 
 
 def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Guideline | None:
-    """Return the first guideline that fits the task, the device and the weights."""
     for guideline in guidelines:
         name = guideline.criterion
         is_weighty = name is None or getattr(question.priorities, name) >= guideline.at_least
@@ -226,7 +224,6 @@ def _next_steps(
 def _settling_steps(
     answer: Answer, found: Decision, trust: Trust, budget: Budget | None
 ) -> list[str]:
-    """Return how arms are measured that might be better, and what repeats the leaders."""
     late = [arm for arm in answer.unmeasured if arm.arm in found.outstanding]
     fix = next(filter(None, (arm.fix for arm in late)), "allow more with --budget")
     steps = [f"to measure {join_names([arm.title for arm in late])} too: {fix}"] if late else []
@@ -327,7 +324,6 @@ def first_to_serve(measurements: Sequence[Measurement], requests: int | None) ->
 def price(
     measurements: Sequence[Measurement], price_per_hour: float | None
 ) -> tuple[RunningCost, ...]:
-    """Return the price of a million tokens, or of a thousand requests of a forward pass."""
     if price_per_hour is None:
         return ()
     return tuple(

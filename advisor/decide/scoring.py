@@ -25,11 +25,7 @@ from probes.wire.shape import Shape
 def score_arms(
     results: Results, question: Question, catalogue: Catalogue, evidence: Evidence = "measured"
 ) -> tuple[ScoredArm, ...]:
-    """Return every measured arm with its grades and its score, best first.
-
-    Arms that fail a constraint come after those that do not. `evidence` is where the figures come
-    from.
-    """
+    """Return every measured arm, best first; those that fail a constraint come last."""
     workflows = catalogue.by_id
     arms = [
         (entry, workflows[entry.workflow].for_arm(entry.option)) for entry in results.measurements
@@ -110,7 +106,6 @@ def _score_arm(
     question: Question,
     evidence: Evidence,
 ) -> ScoredArm:
-    """Return an arm with its grades and its score, not ranked yet."""
     known = {
         fact: evidence if each == "measured" else each for fact, each in facts.evidence.items()
     }
@@ -151,7 +146,6 @@ def _bonus(measurement: Measurement, baseline: str, rule: DecisionRule) -> float
 
 
 def _at_shape(results: Results, shape: Shape) -> Results:
-    """Return the results with each arm's speed-up at one shape instead of the mean."""
     measurements = [
         msgspec.structs.replace(entry, speedup=cell.speedup)
         for entry in results.measurements
@@ -162,7 +156,6 @@ def _at_shape(results: Results, shape: Shape) -> Results:
 
 
 def adoption_of(workflow: Workflow) -> Adoption:
-    """Return what adopting a workflow takes, with the declared facts of one arm."""
     declared = workflow.declared
     return Adoption(
         lines_changed=int(declared.lines_changed.value),
@@ -172,13 +165,11 @@ def adoption_of(workflow: Workflow) -> Adoption:
 
 
 def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
-    """Return the weighted mean of the grades."""
     grades = {name: rating.grade for name, rating in ratings.items()}
     return round(question.priorities.weigh(grades), DIGITS)
 
 
 def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
-    """Rank by constraints met, score, measured speed and name."""
     ordered = sorted(
         scored,
         key=lambda arm: (bool(arm.failures), -round(arm.score, DIGITS), -arm.speedup, arm.arm),
@@ -189,7 +180,6 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
 
 
 def _explain(rating: Rating, criterion: str, results: Results, workflow: Workflow) -> Rating:
-    """Return the rating with what other platforms add to its explanation."""
     if criterion != "portability":
         return rating
     more = performance_portability.describe_portability(results.portability, workflow)
@@ -241,6 +231,5 @@ def find_failures(
 
 
 def _needs_real_weights(constraint: Constraint, measurement: Measurement | None) -> bool:
-    """Return whether the constraint is on a loss that random weights do not show."""
     loss = measurement.trained_loss if measurement is not None else None
     return constraint.asks_for_class and loss is not None and loss.basis == "needs-real-weights"

@@ -36,7 +36,6 @@ def has_failed_process(state: RunState, arm: str) -> bool:
 
 
 def goodput_of_arm(state: RunState, arm: str, load: LoadQuestion, seed: int) -> Goodput | None:
-    """Return the goodput of an arm from all blocks so far; None where no rate meets the limits."""
     blocks = valid_blocks(state.processes.get(arm, ()))
     return estimate_goodput([load_block(block, load) for block in blocks], load.share, seed)
 
@@ -155,7 +154,6 @@ def estimate_deviation(
 def summarise_server(
     state: RunState, arm: str, goodput: Goodput | None, question: Question, deviation: float
 ) -> ServedArm:
-    """Return what the arm's server sustained."""
     load, processes = question.load, state.processes[arm]
     assert load is not None  # noqa: S101 - for the type checker: the caller has checked it
     blocks = valid_blocks(processes)
@@ -227,7 +225,6 @@ def _joules_per_token(processes: Sequence[ProcessState], load: LoadQuestion) -> 
 
 
 def _completed_repeats(state: RunState) -> int:
-    """Return the number of repetitions in which a fresh process of an arm was under load."""
     processes = (process for each in state.processes.values() for process in each)
     return len({each.repeat for each in processes if each.repeat and valid_blocks([each])})
 
@@ -282,7 +279,6 @@ LEAST_RATE, MOST_RATE = 0.95, 1.3
 
 
 def servers_for(rate: float, goodput: float) -> int:
-    """Return how many equal servers share a rate so that none exceeds its goodput."""
     return max(1, math.ceil(rate / goodput - ROUNDING))
 
 
@@ -292,7 +288,6 @@ def compare_with_asked_rate(
     rate: float | None,
     price_per_hour: float | None,
 ) -> AskedRate | None:
-    """Return the comparison; None without a goodput with both bounds, or without a rate."""
     if rate is None or goodput is None or goodput.low is None or goodput.high is None:
         return None
     servers = servers_for(rate, goodput.value)

@@ -30,11 +30,7 @@ from probes.wire.shape import Shape
 def summarise(
     state: RunState, races: Mapping[Shape, RaceResult], question: Question, noise: NoisePrior
 ) -> Results:
-    """Return the measurements of every valid arm.
-
-    Changes of less than `EQUIVALENCE_MARGIN` are ignored. `noise` is what equal processes are known
-    to differ by.
-    """
+    """Summarise every valid arm; changes of less than `EQUIVALENCE_MARGIN` are ignored."""
     plan, baseline = state.plan, state.plan.baseline.id
     series = {
         arm.id: _series_by_shape(state, races, baseline, arm.id)
