@@ -23,7 +23,6 @@ def is_of_likeliest(checks: Iterable[Checked]) -> bool:
 
 
 def worst_check(checks: Iterable[Checked]) -> Checked | None:
-    """Return the check with the worst class; None without one."""
     return max(checks, key=lambda check: CLASSES.index(check.accuracy_class), default=None)
 
 

@@ -101,7 +101,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def baseline(self) -> Arm:
-        """The arm that all others are compared with."""
         return self.arms[0]
 
     @property
@@ -116,5 +115,4 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def arm_directory_name(arm: str) -> str:
-    """Return the name of the arm's directory."""
     return arm.replace("/", "+")

@@ -19,7 +19,6 @@ Outside = Literal["extend", "flat"]
 
 
 def name_fact(fact: str) -> str:
-    """Return the name of a fact in a sentence."""
     return FACT_NAMES.get(fact, fact.replace("_", " "))
 
 
@@ -54,7 +53,6 @@ class GradeRule(msgspec.Struct, frozen=True, kw_only=True):
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:
-        """Refuse a function that is not monotone or not defined."""
         if bool(self.knots) == bool(self.values):
             message = f"the grade of {self.fact} needs either knots or values"
             raise ValueError(message)

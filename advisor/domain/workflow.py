@@ -24,7 +24,6 @@ class CitedFact(msgspec.Struct, frozen=True, kw_only=True):
     because: str = ""
 
     def __post_init__(self) -> None:
-        """Require a reason for a fact that its source does not state."""
         if self.basis != "stated" and not self.because.strip():
             message = f"a fact whose basis is {self.basis!r} needs a sentence in `because`"
             raise ValueError(message)
@@ -213,13 +212,11 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def environments(self) -> tuple[Environment, ...]:
-        """The environments of all devices, of the load generator and of the quantisers."""
         generator = (self.load_generator,) if self.load_generator else ()
         quantisers = (arm.quantiser for arm in self.arms.values() if arm.quantiser)
         return (self.environment, *self.environment_on.values(), *generator, *quantisers)
 
     def for_question(self, question: Question) -> Workflow:
-        """Return the workflow with its environment and declared facts for a question."""
         device, input_format = question.device, input_format_of(question.model)
         fixed = getattr(question.model, "batch_size", None) is not None
         declared, arms = self.declared, dict(self.arms)
@@ -259,13 +256,11 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
         return self.arms.get(option, DeclaredArm())
 
     def for_arm(self, option: str) -> Workflow:
-        """Return the workflow with the declared facts of one arm."""
         declared = msgspec.structs.replace(self.declared, **self.arm(option).declared)
         return msgspec.structs.replace(self, declared=declared)
 
 
 def _spell(word: str) -> str:
-    """Return a word of an option as texts spell it: abbreviations and formats in capitals."""
     if word in ABBREVIATIONS:
         return ABBREVIATIONS[word]
     return word.upper() if any(map(str.isdigit, word)) else word
