@@ -12,6 +12,7 @@ from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.model import Model
 from probes.wire.shape import Shape
 
+DeviceKind = Literal["cpu", "cuda"]
 Dtype = Literal["own", "float32", "float16", "bfloat16"]
 Task = Literal["forward", "generate", "serve"]
 #: Formats of quantised weights.
@@ -128,7 +129,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     model: Model
     task: Task
-    device: Literal["cpu", "cuda"]
+    device: DeviceKind
     #: UUID of the measured GPU; null on the CPU.
     gpu: str | None
     dtype: Dtype

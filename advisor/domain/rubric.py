@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.domain.question import Task
+from advisor.domain.question import DeviceKind, Task
 
 Basis = Literal["paper", "ours"]
 #: A letter as a number: 3 is A, 2 is B, 1 is C.
@@ -138,7 +138,7 @@ class Guideline(msgspec.Struct, frozen=True, kw_only=True):
     says: Annotated[str, msgspec.Meta(min_length=1)]
     workflows: tuple[str, ...]
     tasks: tuple[Task, ...]
-    devices: tuple[Literal["cpu", "cuda"], ...]
+    devices: tuple[DeviceKind, ...]
     #: The criterion that must have a weight of at least `at_least` percent; null for advice that
     #: holds for any weights.
     criterion: Literal["performance", "productivity", "portability"] | None = None

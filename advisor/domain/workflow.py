@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from advisor.domain.model import InputFormat, input_format_of
-from advisor.domain.question import Dtype, Question, Task, WeightFormat
+from advisor.domain.question import DeviceKind, Dtype, Question, Task, WeightFormat
 
 #: Words of options that texts spell in their own way.
 ABBREVIATIONS = {"cuda": "CUDA", "io": "I/O"}
@@ -101,7 +101,7 @@ class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True):
     """Declared facts that hold for one task, device or form of the model, of all arms or of one."""
 
     task: Task | None = None
-    device: Literal["cpu", "cuda"] | None = None
+    device: DeviceKind | None = None
     input_format: InputFormat | None = None
     #: Whether the ONNX file takes one batch size alone; null for all models.
     fixed: bool | None = None
@@ -133,12 +133,12 @@ class DeclaredArm(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Options for the workflow's module.
     options: dict[str, Any] = {}
-    devices: tuple[Literal["cpu", "cuda"], ...] = ()
+    devices: tuple[DeviceKind, ...] = ()
     tasks: tuple[Task, ...] = ()
     dtypes: tuple[Dtype, ...] = ()
     input_formats: tuple[InputFormat, ...] = ()
     #: Devices on which it is measured only if `--workflows` names it, because its build takes long.
-    on_request: tuple[Literal["cpu", "cuda"], ...] = ()
+    on_request: tuple[DeviceKind, ...] = ()
     #: It is measured only where a run has found this: that the outputs of another arm of the
     #: workflow vary, or that the model convolves images.
     after: Literal["nondeterministic", "convolutions"] | None = None
@@ -164,12 +164,12 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     #: Further names that `--workflows` takes; workflows with the same one are meant together.
     aliases: tuple[str, ...] = ()
     tasks: tuple[Task, ...]
-    devices: tuple[Literal["cpu", "cuda"], ...]
+    devices: tuple[DeviceKind, ...]
     dtypes: tuple[Dtype, ...]
     input_formats: tuple[InputFormat, ...]
     environment: Environment
     #: Environments for devices for which the stack has a distribution of its own.
-    environment_on: dict[Literal["cpu", "cuda"], Environment] = {}
+    environment_on: dict[DeviceKind, Environment] = {}
     #: Sets of requirements; the interpreter of `--python` is used if it meets one of them.
     accepts: tuple[tuple[str, ...], ...] = ()
     arms: dict[str, DeclaredArm]
@@ -178,7 +178,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     #: Position in the order of builds; fast builds come first.
     build_order: int
     #: Devices on which no other arm may be built meanwhile.
-    builds_alone_on: tuple[Literal["cpu", "cuda"], ...] = ()
+    builds_alone_on: tuple[DeviceKind, ...] = ()
     declared: DeclaredFacts
     #: How the user can install it.
     how_to_get: str
