@@ -20,7 +20,7 @@ from probes.wire.shape import Shape
 
 
 def summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
-    """Return the seconds of the cold and the warm builds; the processes are in order."""
+    # The processes are in the order of their start.
     cold, warm = _cold_process(processes), _warm_process(processes)
     started = cold.build_started
     return BuildSeconds(
@@ -235,11 +235,6 @@ def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
         reason=failure.reason if failure else "it took longer than the time limit",
     )
     return {**results, shape: ended}
-
-
-def is_complete(results: Sequence[NewShapeResult]) -> bool:
-    """Return whether every new shape was tried."""
-    return all(result.outcome != "skipped" for result in results)
 
 
 def compare_with_baseline(

@@ -21,7 +21,6 @@ from advisor.decide.intervals import HALF_INTERVAL, Estimate, mean_of_samples, w
 from advisor.decide.rounds import counted_visits
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import Cell, Interval, Measurement
-from advisor.domain.plan import Plan
 from advisor.domain.run_events import ConditionsRecorded
 from advisor.domain.run_state import RunState
 from probes.wire.shape import Shape
@@ -33,7 +32,7 @@ Calls = Sequence[Sequence[float]]
 
 
 def reconcile(
-    state: RunState, measurements: Sequence[Measurement], plan: Plan, margin: float
+    state: RunState, measurements: Sequence[Measurement], margin: float
 ) -> Iterator[Measurement]:
     """Yield the measurements with the second estimate where it contradicts the paired rounds.
 
@@ -43,7 +42,7 @@ def reconcile(
     quiet machine.
     """
     shapes = {cell.shape for entry in measurements for cell in entry.cells}
-    baseline = plan.baseline.id
+    plan, baseline = state.plan, state.plan.baseline.id
     threads = next((_threads(each.settings) for each in measurements if each.arm == baseline), 1)
     equal = [arm.id for arm in plan.arms if baseline in {arm.id, arm.duplicate_of}]
     references = {
@@ -198,9 +197,7 @@ def _reconcile(
         high=high * missed,
         process_error=math.log1p(margin) / HALF_INTERVAL,
     )
-    speedup = second
-    if share is None:
-        speedup = _spanning(paired, found)
+    speedup = _spanning(paired, found) if share is None else second
     changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
     return _with_seconds(changed, paired.value / speedup.value)
 

@@ -164,10 +164,7 @@ def describe_weights(facts: AdvisedAnswer) -> list[str]:
 def describe_precision(
     facts: AdvisedAnswer, known: Mapping[str, OtherPrecision], faster: ScoredArm | None = None
 ) -> list[str]:
-    """Return which arms compute in a lower precision than was asked for, and how TF32 is tried.
-
-    It is said of the `faster` arm already, where that is named.
-    """
+    """`faster` is left out: where it is named, its precision is, too."""
     question, measurements = facts.answer.question, facts.answer.results.measurements
     lower = [
         facts.titles[arm]

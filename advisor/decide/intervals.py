@@ -207,8 +207,8 @@ def nearest_rank(values: Sequence[float], share: float) -> float:
 TRIMMED_SHARE = 0.2
 
 
-def weighted_mean(values: Iterable[tuple[float, float]]) -> float:
-    counted = list(values)
+def weighted_mean(values_with_weights: Iterable[tuple[float, float]]) -> float:
+    counted = list(values_with_weights)
     return math.fsum(value * weight for value, weight in counted) / math.fsum(
         weight for _, weight in counted
     )

@@ -163,14 +163,11 @@ SAME_RATE = 1.02
 
 
 def meets_limits(request: ServedRequest, load: LoadQuestion) -> bool:
-    """Return whether a request was answered within both limits.
-
-    A text of a single token has no time between tokens.
-    """
     return (
         request.failure is None
         and request.ttft is not None
         and request.ttft <= load.ttft_seconds
+        # A text of a single token has no time between tokens.
         and (request.itl is None or request.itl <= load.itl_seconds)
     )
 

@@ -62,8 +62,9 @@ def _how_sure(facts: AdvisedAnswer, faster: ScoredArm) -> str:
 def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:
     """Return the fastest arm, if its lead over the advised one matters."""
     regret = facts.decision.speed_regret
-    is_faster = regret.arm is not None and regret.value >= CLEARLY_FASTER
-    return facts.arms[regret.arm] if is_faster and regret.arm is not None else None
+    if regret.arm is None or regret.value < CLEARLY_FASTER:
+        return None
+    return facts.arms[regret.arm]
 
 
 def describe_gain(facts: AdvisedAnswer, arm: ScoredArm) -> str:

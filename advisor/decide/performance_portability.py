@@ -171,10 +171,7 @@ def entry_of(portability: Portability | None, workflow: Workflow) -> Application
 
 
 def is_same_work(one: Question, two: Question) -> bool:
-    """Return whether two questions measure the same work.
-
-    The precision may differ: devices support different ones.
-    """
+    # The precision may differ: devices support different ones.
     facts = [(each.model, each.task, each.batch_sizes, each.lengths) for each in (one, two)]
     return facts[0] == facts[1]
 

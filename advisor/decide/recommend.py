@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 from advisor.decide import certainty, sensitivity, trust
-from advisor.decide.sensitivity import find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
@@ -91,7 +90,9 @@ def recommend(
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
-        flips=find_flips(winner, [arm for arm in viable if not arm.unproven], question.priorities),
+        flips=sensitivity.find_flips(
+            winner, [arm for arm in viable if not arm.unproven], question.priorities
+        ),
         simplex=sensitivity.leading_shares(viable, question.priorities),
         break_even=()
         if is_baseline or answer.baseline is None

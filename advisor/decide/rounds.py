@@ -158,10 +158,7 @@ def controls(state: RunState) -> set[str]:
 
 
 def arms_by_speed(races: Mapping[Shape, RaceResult], state: RunState, shape: Shape) -> list[str]:
-    """Return the arms with valid measurements at a shape, fastest first.
-
-    The best arm comes first, and eliminated arms come last.
-    """
+    """Return the valid arms: the best one of the race first, eliminated ones last."""
     race = races.get(shape)
     if race is None:
         return []

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.decide import performance_portability
 from advisor.decide.grades import DIGITS, ArmFacts, facts_of, infer_new_shapes, rate
-from advisor.decide.performance_portability import is_lossless
+from advisor.decide.performance_portability import describe_portability, entry_of, is_lossless
 from advisor.decide.speedup_draws import is_shown_faster
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERIA, FIGURES, TIERS, Constraint, FailedConstraint
@@ -33,7 +32,7 @@ def score_arms(
     new_shapes = infer_new_shapes(arms)
     scored = []
     for entry, workflow in arms:
-        portable = performance_portability.entry_of(results.portability, workflow)
+        portable = entry_of(results.portability, workflow)
         facts = facts_of(
             entry,
             workflow,
@@ -182,7 +181,7 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
 def _explain(rating: Rating, criterion: str, results: Results, workflow: Workflow) -> Rating:
     if criterion != "portability":
         return rating
-    more = performance_portability.describe_portability(results.portability, workflow)
+    more = describe_portability(results.portability, workflow)
     return msgspec.structs.replace(rating, why=f"{rating.why}; {more}")
 
 

@@ -100,7 +100,8 @@ def _measurement(
     """Return the measurement of an arm without cells, whose speed-up is a ratio of goodputs."""
     both = state.processes[arm.id], state.processes[baseline]
     process_error = standard_error(deviation, *both)
-    speedup = speedup_of(found[arm.id], found[baseline], process_error)
+    ratio = found[arm.id].interval.over(found[baseline].interval, process_error * HALF_INTERVAL)
+    speedup = msgspec.structs.replace(ratio, process_error=process_error)
     if arm.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
     summary = summarise_arm(state, arm, {}, None, question, speedup)
@@ -112,12 +113,6 @@ def _measurement(
     )
     settings = {**summary.settings, **(served.settings if served else {})}
     return msgspec.structs.replace(summary, memory_bytes=memory, settings=settings)
-
-
-def speedup_of(one: Goodput, other: Goodput, process_error: float) -> Interval:
-    """Return the ratio of two goodputs; `process_error` is the standard error between processes."""
-    ratio = one.interval.over(other.interval, process_error * HALF_INTERVAL)
-    return msgspec.structs.replace(ratio, process_error=process_error)
 
 
 def standard_error(deviation: float, *arms: Sequence[ProcessState]) -> float:
@@ -204,11 +199,11 @@ def started_command(process: ProcessState, question: Question) -> str:
 
 def _batch_rate(processes: Sequence[ProcessState], question: Question) -> float | None:
     """Return the tokens per second with equal prompts in one batch, from the warm-up."""
-    rates = [
+    warmed_up = next((each.warmed_up for each in processes if each.warmed_up), {})
+    rates = (
         shape.batch_size * question.output_tokens / warm.typical_seconds
-        for process in [each for each in processes if each.warmed_up][:1]
-        for shape, warm in process.warmed_up.items()
-    ]
+        for shape, warm in warmed_up.items()
+    )
     return max(rates, default=None)
 
 

@@ -58,7 +58,7 @@ def summarise(
         # An arm has figures at every shape.
         if races and all(raced.get(arm.id, {}).values()) and arm.id in raced
     ]
-    measurements = [*reconcile(state, paired, plan, noise.fastest_margin)]
+    measurements = [*reconcile(state, paired, noise.fastest_margin)]
     own = next((each for each in measurements if each.arm == baseline), None)
     repeated = [len(each) for shapes in series.values() for each in shapes.values()]
     # Processes of the duplicate with two rounds or more, at every shape.

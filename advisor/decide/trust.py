@@ -134,13 +134,9 @@ def _missing_shapes(missing: Sequence[Shape]) -> list[str]:
 
 
 def _missing_process_intervals(results: Results) -> list[str]:
-    """Return what is said where equal processes were compared too seldom.
-
-    What they differ by at one shape counts for all arms:
-    `process_variance.estimate_process_variances`.
-    """
     others = [entry for entry in results.measurements if entry.arm != results.baseline]
     cells = [cell for entry in others for cell in entry.cells]
+    # What processes differ by at one shape counts for all arms: `estimate_process_variances`.
     if max((cell.processes for cell in cells), default=0) >= MIN_PROCESSES:
         return []
     fewest = min((results.process_differences(cell.shape) for cell in cells), default=0)

@@ -52,15 +52,12 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True):
         return sum(share * grades[name] for name, share in self.shares().items())
 
     def with_weight(self, pillar: str, weight: float) -> Priorities:
-        """Return the priorities with one pillar at `weight`.
-
-        The other two pillars keep their proportion.
-        """
         others = [name for name in PILLARS if name != pillar]
         total = sum(getattr(self, name) for name in others)
         portions = {
             name: getattr(self, name) / total if total else 1 / len(others) for name in others
         }
+        # The other two pillars keep their proportion.
         rest = {name: (100 - weight) * portion for name, portion in portions.items()}
         return msgspec.structs.replace(self, **{pillar: weight}, **rest)
 
