@@ -76,7 +76,6 @@ def reconcile(
 
 
 def _threads(settings: Mapping[str, str]) -> int:
-    """Return the threads that a worker reported; 1 for any other text."""
     text = settings.get("threads", "")
     return max(int(text), 1) if text.isdecimal() and len(text) < MOST_DIGITS else 1
 
@@ -117,7 +116,6 @@ def _missed_factor(state: RunState, arm: str, leader: str, shape: Shape) -> floa
 
 
 def _undisturbed_share(baseline: Cell, calls: Calls) -> float:
-    """Return the seconds of the fastest call as a share of those of the typical one."""
     fastest = fastest_call(calls)
     return fastest / baseline.seconds.median if fastest is not None else 1.0
 
@@ -139,16 +137,12 @@ def _with_seconds(cell: Cell, factor: float) -> Cell:
 
 
 def _is_disturbed(state: RunState, arms: Collection[str], shape: Shape) -> bool:
-    """Return whether the machine was unfit during most visits of the arms at the shape."""
     visits = _kept_visits(state, arms, shape)
     return 2 * sum(visit.unfit is not None for visit in visits) > len(visits)
 
 
 def _waited(state: RunState, arms: Collection[str], shape: Shape) -> float:
-    """Return for which share of a typical visit threads of the arms waited for a processor.
-
-    It is the sum over the threads.
-    """
+    """Return the typical share of a visit for which threads waited, as the sum over the threads."""
     shares = [visit.conditions.queued_share or 0.0 for visit in _kept_visits(state, arms, shape)]
     return statistics.median(shares) if shares else 0.0
 

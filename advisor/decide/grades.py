@@ -32,7 +32,6 @@ DIGITS = 9
 
 
 def tier_of(grade: float) -> int:
-    """Return the number of the letter: 3 for A, 2 for B, 1 for C."""
     rounded = round(grade, DIGITS)
     return next((tier for tier, start in BAND_STARTS.items() if rounded >= start), LOWEST_TIER)
 
@@ -187,10 +186,7 @@ def facts_of(
     portability: float | None = None,
     inferred_new_shapes: str | None = None,
 ) -> ArmFacts:
-    """Return every fact about an arm; a measured or inferred one replaces the declared one.
-
-    `portability` is the performance portability over the platforms with evidence.
-    """
+    """Return every fact about an arm; a measured or inferred one replaces the declared one."""
     measured = _measured_facts(measurement, workflow)
     facts = ArmFacts(
         {**declared_facts(workflow), "performance_portability": portability, **measured},

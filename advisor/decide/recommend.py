@@ -173,10 +173,7 @@ def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Gui
 def agrees_with(
     guideline: Guideline, advised: str, as_good: Sequence[str], measured: Sequence[str]
 ) -> bool | None:
-    """Return whether the guideline names the workflow of the advised arm.
-
-    None if it names none that was measured, or one that is about as good.
-    """
+    """None if it names no measured workflow, or one that is about as good as the advised one."""
 
     def names(arms: Sequence[str]) -> bool:
         return any(ArmName.parse(arm).workflow in guideline.workflows for arm in arms)

@@ -150,10 +150,7 @@ def raced_arms(state: RunState) -> set[str]:
 
 
 def controls(state: RunState) -> set[str]:
-    """Return the baseline and its duplicate, which every race group contains.
-
-    Speedups refer to the baseline; the duplicate gives the noise floor.
-    """
+    """Return the baseline and its duplicate, which every race group contains."""
     return {state.plan.baseline.id, state.plan.duplicate} - {""}
 
 

@@ -201,8 +201,8 @@ def value_of(
 def class_number(measurement: Measurement) -> int | None:
     """Return the number of the class of what an arm loses of the model; None if it is unknown.
 
-    What is worse than C has 0.
-    Exact outputs lose nothing, so they have class A where no text and no metric was measured.
+    What is worse than C has 0. Exact outputs lose nothing, so they have class A where no text and
+    no metric was measured.
     """
     loss = measurement.trained_loss
     if loss is not None and loss.loss_class is not None:

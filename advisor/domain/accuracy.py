@@ -144,7 +144,6 @@ class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True):
     losses: LossRule
 
     def with_tolerance(self, tolerance: float | None) -> AccuracyRules:
-        """Return the rules with the user's tolerance; unchanged for None."""
         if tolerance is None:
             return self
         return msgspec.structs.replace(self, close={**self.close, "tolerance": tolerance})

@@ -96,7 +96,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
 
     def name_device(self, uuid: str | None, count: int) -> str:
-        """Return the name of `count` GPUs, or of the processor without one."""
         gpu = self.find_gpu(uuid)
         return describe_gpus(gpu.name, count) if gpu else uuid or self.cpu.model
 

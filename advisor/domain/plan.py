@@ -105,7 +105,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def distinct(self) -> tuple[Arm, ...]:
-        """All arms but the duplicate of the baseline."""
         return tuple(arm for arm in self.arms if arm.duplicate_of is None)
 
     @property
