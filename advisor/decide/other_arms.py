@@ -154,8 +154,7 @@ def describe_requests(facts: AdvisedAnswer) -> list[str]:
     if not sizes:
         return []
     first = "; ".join(
-        f"{facts.titles.get(arm, arm)} at {_shape_name(facts)}{'s' if len(found) > 1 else ''} "
-        f"{join_names(found)}"
+        f"{facts.titles.get(arm, arm)} at {_shape_noun(facts, len(found))} {join_names(found)}"
         for arm, found in sizes.items()
     )
     return [f"First to serve {requests:,} requests, builds included: {first}."]
@@ -189,8 +188,7 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
         if advice.speedup >= CLEARLY_FASTER * advice.advised_speedup:
             ahead.setdefault(advice.arm, []).append(gain)
     lines += [
-        f"{facts.titles[arm]} scores more at {_shape_name(facts)}{'s' if len(at) > 1 else ''} "
-        f"{join_names(at)}."
+        f"{facts.titles[arm]} scores more at {_shape_noun(facts, len(at))} {join_names(at)}."
         for arm, at in ahead.items()
     ]
     slower = [
@@ -200,13 +198,13 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
     ]
     if slower:
         baseline = facts.baseline_title
-        plural = "s" if len(slower) > 1 else ""
         lines.append(
             f"{facts.titles[facts.scored.arm]} is slower than {baseline} "
-            f"at {_shape_name(facts)}{plural} {', '.join(slower)}."
+            f"at {_shape_noun(facts, len(slower))} {', '.join(slower)}."
         )
     return [" ".join(lines)] if lines else []
 
 
-def _shape_name(facts: AdvisedAnswer) -> str:
-    return "batch size" if len(facts.answer.question.lengths) == 1 else "shape"
+def _shape_noun(facts: AdvisedAnswer, count: int) -> str:
+    noun = "batch size" if len(facts.answer.question.lengths) == 1 else "shape"
+    return noun if count == 1 else f"{noun}s"
