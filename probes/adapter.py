@@ -139,7 +139,6 @@ class Subject:
         return None
 
     def workload(self, shape: Shape, inputs: list[Any]) -> Workload:  # noqa: ARG002
-        """Return the work of one call."""
         return Workload(shape, None)
 
 

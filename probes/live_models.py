@@ -110,7 +110,6 @@ def _save_exported(
 def _export(
     module: torch.nn.Module, examples: tuple[torch.Tensor, ...]
 ) -> torch.export.ExportedProgram:
-    """Export with a dynamic batch, else with the examples' own shapes."""
     batch = torch.export.Dim("batch")
     shapes: tuple[Any, ...] = tuple({0: batch} if example.dim() else None for example in examples)
     if isinstance(module, call_inputs.StructuredCall):

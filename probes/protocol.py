@@ -169,7 +169,6 @@ class Request:
 
     @property
     def shapes(self) -> list[Shape]:
-        """All shapes that are measured, in their order."""
         pairs = self.lengths or [[None, None]]
         return [Shape(size, *pair) for pair in pairs for size in self.batch_sizes]
 

@@ -21,7 +21,6 @@ import pathlib  # noqa: E402
 
 
 def register_package() -> None:
-    """Make `probes` importable from this folder without changing `sys.path`."""
     spec = importlib.util.spec_from_file_location(
         "probes", pathlib.Path(HERE, "__init__.py"), submodule_search_locations=[HERE]
     )
@@ -33,12 +32,9 @@ def register_package() -> None:
 
 
 def reserve_stdout() -> int:
-    """Return a private copy of standard output, and redirect standard output to the log.
-
-    The log is standard error. Whatever the stack prints goes there.
-    """
+    """Redirect standard output, to which stacks print, to the log; return a private copy of it."""
     notify_fd = os.dup(1)
-    os.dup2(2, 1)
+    os.dup2(2, 1)  # the log is standard error
     return notify_fd
 
 

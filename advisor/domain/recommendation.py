@@ -14,6 +14,7 @@ Trust = Literal["A", "B", "C", "D"]
 
 
 def lower_trust(one: Trust, other: Trust) -> Trust:
+    """Return the trust that stands for less evidence."""
     return max(one, other, key=get_args(Trust).index)
 
 

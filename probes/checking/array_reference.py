@@ -76,28 +76,25 @@ def create_reference(
         fix = "let forward return tensors, also in dictionaries, tuples, lists or dataclasses"
         types = f" but {', '.join(findings.unseen)}" if findings.unseen else ""
         raise ModelError(f"the model returns no tensor{types}", fix)
-    # Without a seed of the model's, the outputs that depend on the numbers differ.
-    draws = findings.draws and not findings.random
-    reference = Reference(
+    return Reference(
         name,
         inputs,
         outputs,
-        unseen=findings.unseen,
-        draws=draws,
+        {
+            index: reason
+            for index, of_sets in enumerate(zip(*outputs, strict=True))
+            if (reason := _why_uncompared(of_sets, index, findings))
+        },
+        findings.unseen,
+        # Without a seed of the model's, the outputs that depend on the numbers differ.
+        draws=findings.draws and not findings.random,
         changed_states=findings.changed_states,
     )
-    found = {
-        index: reason
-        for index, of_sets in enumerate(zip(*outputs, strict=True))
-        if (reason := _why_uncompared(of_sets, index, findings))
-    }
-    return dataclasses.replace(reference, uncompared=found)
 
 
 def _why_uncompared(
     of_sets: Sequence[ExpectedOutput], index: int, findings: Findings
 ) -> Uncomparable | None:
-    """Return why an output is not compared, given its value for each input set."""
     if index in findings.random and findings.random[index] is None:
         return "random"
     if not any(each.values.size for each in of_sets):
@@ -163,11 +160,10 @@ def _set_scale(of_sets: Sequence[ExpectedOutput]) -> list[ExpectedOutput]:
     return [dataclasses.replace(each, least_scale=scale) for each in of_sets]
 
 
-def _measure_eager(expected: ExpectedOutput, values: Any) -> ExpectedOutput:
-    """Return the output with the deviation of eager PyTorch's `values`, a sample."""
+def _measure_eager(expected: ExpectedOutput, aligned: Any) -> ExpectedOutput:
     if not expected.eager.is_finite:
         return expected
-    eager = expected.measure(values)
+    eager = expected.measure(aligned)
     if not eager.is_finite:
         raise ModelError(
             "eager PyTorch returns NaN or infinity in this precision",

@@ -56,10 +56,7 @@ def save(file: pathlib.Path, value: Any, separate: Mapping[str, Any] | None = No
 
 
 def load(file: pathlib.Path, kind: type[Kind], *classes: type) -> Kind:
-    """Return the value of this `kind` that `save` wrote.
-
-    It and what it consists of may be of these dataclasses.
-    """
+    """Read what `save` wrote, of the class `kind`; `classes` are further dataclasses in it."""
     known = {each.__name__: each for each in (kind, *classes)}
 
     def restore(each: Any) -> Any:

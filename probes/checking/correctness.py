@@ -123,17 +123,13 @@ def _find_structural_fault(
 
 
 def find_worst(checks: Sequence[OutputCheck]) -> OutputCheck:
-    """Return the check with the worst class and, of these, the largest excess."""
     return max(checks, key=lambda each: (CLASSES.index(each.accuracy_class), each.share_of_allowed))
 
 
 def pool_integers(
     reference: Reference, checks: Sequence[OutputCheck], rules: Rules
 ) -> list[OutputCheck]:
-    """Return the checks, by input set and output, with integers judged over all input sets.
-
-    A single set may have too few of them to judge.
-    """
+    """Judge integers over all input sets, because a single one may have too few of them."""
     count = len(reference.outputs[0])
     pooled = list(checks)
     for index in range(count):
@@ -156,10 +152,7 @@ def pool_integers(
 
 
 def _reason(worst: OutputCheck, name: str, rules: Rules) -> str:
-    """Return what keeps an output from being close, or exact if nothing else is accepted.
-
-    `name` is that of the reference.
-    """
+    """Return what keeps an output from being close, or exact if nothing else is accepted."""
     error, is_float = worst.relative_error, worst.expected.is_float
     if rules.tolerance and is_float and error is not None and not error <= rules.tolerance:
         size = f"its error, a share of the size of the output against {name}"
@@ -183,7 +176,7 @@ def _reason(worst: OutputCheck, name: str, rules: Rules) -> str:
 
 
 def summarise(reference: Reference, checks: Sequence[OutputCheck], fault: Fault) -> Accuracy:
-    """Return the worst of each figure over input sets and outputs."""
+    """Return the worst of each figure over input sets and outputs, but the mean of `top1`."""
     floats = [each for each in checks if each.expected.is_float and each.expected.scale]
     outputs = len(reference.outputs[0])
     envelope = _largest(each.expected.envelope.rmse / each.expected.scale for each in floats)

@@ -44,10 +44,7 @@ class Deviation:
 
 
 def stride_of(size: int) -> int:
-    """Return the distance of the compared elements of an array with `size` elements.
-
-    It is coprime to the size, so that every row and every column is met.
-    """
+    """Return a step that is coprime to the size, so that every row and every column is met."""
     if size <= MAX_ELEMENTS:
         return 1
     stride = size // MAX_ELEMENTS + 1
@@ -74,7 +71,7 @@ def error_and_scale(array: Any, target: Any) -> tuple[float, float]:
 
 
 def root_mean_square(array: Any) -> float:
-    """Return the root mean square of a float64 array; 0 for an empty one."""
+    """Of float64 values; 0 for an empty array."""
     return math.sqrt(float((array * array).mean())) if array.size else 0.0
 
 

@@ -32,10 +32,7 @@ REASONS = {
 def find_fault(
     reference: Reference, samples: Sequence[Sequence[Any]], rules: Rules
 ) -> Literal["same-output", "identity"] | None:
-    """Return `same-output` or `identity`; None if every output belongs to its own input.
-
-    `samples` are the compared elements, `(elements,) float64`, by input set and output.
-    """
+    """Return the fault of `samples`, `(elements,) float64` by input set and output."""
     for index, expected in _outputs_of_one_shape(reference):
         limits = reference.limits(index, rules)
         target = _rows([each.values for each in limits.of_sets], expected.shape)
@@ -59,10 +56,7 @@ def find_fault(
 
 
 def is_same_for_all(reference: Reference, samples: Sequence[Sequence[Any]]) -> bool:
-    """Return whether an output is the same for all inputs where the reference has several.
-
-    `samples` are the compared elements, `(elements,) float64`, by input set and output.
-    """
+    """Return whether an output is the same for all inputs where the reference has several."""
     for index, expected in _outputs_of_one_shape(reference):
         wholes = [outputs[index] for outputs in samples]
         references = [outputs[index].values for outputs in reference.outputs]
@@ -83,10 +77,7 @@ def is_constant(reference: Reference) -> bool:
 
 
 def _outputs_of_one_shape(reference: Reference) -> Iterator[tuple[int, ExpectedOutput]]:
-    """Yield the number and the first set's value of each output.
-
-    Outputs whose shape depends on the values of the inputs cannot be taken for one another.
-    """
+    """Leave out outputs whose shape depends on the inputs: they cannot be taken for one another."""
     for index, expected in enumerate(reference.outputs[0]):
         if all(outputs[index].shape == expected.shape for outputs in reference.outputs):
             yield index, expected
@@ -122,10 +113,7 @@ def _distances(values: Any, target: Any) -> Any:
 
 
 def _any_belongs_elsewhere(distances: Any, rounding: float) -> bool:
-    """Return whether a row is off by more than `rounding` and nearer to another row's reference.
-
-    `distances` is `(rows, rows)`: of each row to each row of the reference.
-    """
+    """Return whether a row is off by more than `rounding` and nearer to another's reference."""
     if len(distances) == 1:
         return False
     own = distances.diagonal().copy()

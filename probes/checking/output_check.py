@@ -101,7 +101,6 @@ def judge(
 
 
 def is_close(check: OutputCheck, rules: Rules) -> bool:
-    """Return whether an output that is not exact is within the user's tolerance."""
     error, expected = check.relative_error, check.expected
     if error is None or not error <= rules.tolerance:
         return False
@@ -150,7 +149,6 @@ def repeat(
 def compare_arrays(
     reference: Reference, rules: Rules, outputs: Sequence[Any], first: Sequence[Any]
 ) -> str | None:
-    """Return how outputs differ from those of the first call by more than rounding."""
     for index, (array, start) in enumerate(zip(outputs, first, strict=True)):
         if index in reference.uncompared:
             continue
@@ -160,13 +158,12 @@ def compare_arrays(
             continue
         scale = reference.outputs[0][index].scale
         found = measure(sample(array), sample(start), array.shape, scale)
-        if not found.is_finite or _is_beyond(found, reference, index, rules):
+        if not found.is_finite or _exceeds_rounding(found, reference, index, rules):
             return f"differs by {found.worst:.2e} in output {index}"
     return None
 
 
-def _is_beyond(found: Deviation, reference: Reference, index: int, rules: Rules) -> bool:
-    """Return whether a difference between two calls is more than rounding accounts for."""
+def _exceeds_rounding(found: Deviation, reference: Reference, index: int, rules: Rules) -> bool:
     expected, limits = reference.outputs[0][index], reference.limits(index, rules)
     if not expected.is_float:
         return found.differing > limits.difference(expected.values.size)

@@ -81,7 +81,6 @@ class ProgramCell:
     is_close: bool = False
 
     def call(self, arrays: list[Any]) -> list[Any]:
-        """Return the program's outputs for numpy arrays."""
         return next(run_program(self.workflow, self.program, [self.program.feed(arrays)]))
 
     def check(self, *, with_logprobs: bool = True) -> tuple[checks.Checked, str | None]:
@@ -101,7 +100,6 @@ class ProgramCell:
     def judge(
         self, produced: Iterable[list[Any]], scored: Iterable[text_reference.TokenLogprobs] = ()
     ) -> tuple[checks.Checked, str | None]:
-        """Compare outputs by input set, and the scores of a text, as `check` does."""
         if isinstance(self.reference, stored_reference.Reference):
             return correctness.check_outputs(self.reference, produced, self.rules, self.shape)
         return text_correctness.check_tokens(

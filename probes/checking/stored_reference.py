@@ -76,7 +76,6 @@ class ExpectedOutput:
 
     @property
     def compared_elements(self) -> int:
-        """How many elements are compared."""
         left_out = 0 if self.left_out is None else int(self.left_out.sum())
         return int(self.values.size) - left_out
 
@@ -87,9 +86,8 @@ class ExpectedOutput:
         values = sample(array)
         return values if self.left_out is None else np.where(self.left_out, self.values, values)
 
-    def measure(self, values: Any) -> Deviation:
-        """Return how far an aligned sample is from the reference."""
-        return measure(values, self.values, self.shape, self.least_scale)
+    def measure(self, aligned: Any) -> Deviation:
+        return measure(aligned, self.values, self.shape, self.least_scale)
 
     @functools.cached_property
     def scale(self) -> float:
@@ -195,7 +193,6 @@ class Reference:
     perturbations: int = 0
 
     def compared(self) -> Reference:
-        """Return the reference without the outputs that are not compared."""
         outputs = [self.keep_compared(outputs) for outputs in self.outputs]
         return dataclasses.replace(self, outputs=outputs, uncompared={})
 
@@ -207,7 +204,6 @@ class Reference:
         ]
 
     def limits(self, index: int, rules: Rules) -> Limits:
-        """Return by how much output `index` may differ."""
         return Limits([outputs[index] for outputs in self.outputs], rules)
 
 

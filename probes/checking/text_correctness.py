@@ -92,11 +92,7 @@ def check_tokens(
 def measure_pair(
     reference: TokenReference, number: int, scores: TokenLogprobs, near_tie: float
 ) -> tuple[FidelityMetrics, FidelityMetrics]:
-    """Return the agreement of an arm and of eager PyTorch in input set `number`.
-
-    Both are measured over as many tokens, because the divergence of the likeliest tokens is smaller
-    than that of all.
-    """
+    """Measure eager PyTorch over as many tokens as the arm: fewer tokens have less divergence."""
     exact = reference.logprobs(number)
     arm = measure_fidelity(scores, exact, near_tie)
     if scores.ids is None:
@@ -111,10 +107,7 @@ def measure_agreement(
     scores: Sequence[TokenLogprobs],
     rules: Rules,
 ) -> Agreement:
-    """Return the findings together with what eager PyTorch's own losses allow.
-
-    `scores` has an entry for each input set, or none.
-    """
+    """`scores` has an entry for each input set, or none."""
     near_tie = allowed_gap(reference, rules)
     pairs = [measure_pair(reference, *each, near_tie) for each in enumerate(scores)]
     metrics = merge([arm for arm, _ in pairs]) if pairs else None
@@ -140,10 +133,7 @@ def measure_agreement(
 def classify(
     agreement: Agreement, excerpt: str, rules: Rules
 ) -> tuple[AccuracyClass, Fault, str | None]:
-    """Return `exact`, `close` or `incorrect`, the fault and, for `incorrect`, the reason.
-
-    `excerpt` quotes both texts at their divergence.
-    """
+    """Return a reason for `incorrect` only; `excerpt` quotes both texts at their divergence."""
     gap = agreement.divergence_gap
     if gap is not None and not gap <= agreement.allowed_gap:
         reason = (

@@ -47,17 +47,11 @@ class TokenReference:
     eager: FidelityMetrics
 
     def logprobs(self, number: int) -> Any:
-        """Return the log probabilities along the tokens of input set `number`.
-
-        The array is `(rows, output tokens, vocabulary)` in a floating-point dtype.
-        """
+        """Return `(rows, output tokens, vocabulary)` of input set `number`, floating-point."""
         return arrays.read(self.file, f"logprobs-{number}")
 
     def top_tokens(self, number: int, *, of: Literal["", "eager-"] = "") -> TokenLogprobs:
-        """Return the likeliest tokens along the tokens of input set `number`, for every row.
-
-        They are the reference's, or those of eager PyTorch.
-        """
+        """Return the likeliest tokens of every row, the reference's or those of eager PyTorch."""
         return TokenLogprobs(
             *(arrays.read(self.file, f"{of}{kind}-{number}") for kind in ("top", "ids"))
         )
@@ -66,7 +60,6 @@ class TokenReference:
 def rows_with_logprobs(
     batch_size: int, output_tokens: int, vocabulary: int, input_sets: int
 ) -> int:
-    """Return for how many rows of a batch the whole vocabulary's log probabilities are kept."""
     return max(1, min(batch_size, MAX_LOGPROBS // (output_tokens * vocabulary * input_sets)))
 
 
@@ -76,10 +69,7 @@ def save_reference(
     inputs: Sequence[Sequence[Any]],
     runs: Iterable[ReferenceRun],
 ) -> None:
-    """Write the reference's run of each input set to a numpy archive, atomically.
-
-    Raise `ModelError` for log probabilities that are not finite.
-    """
+    """Raise `ModelError` for log probabilities that are not finite."""
     large: dict[str, Any] = {}
     tokens, eager = [], []
     shape: tuple[int, ...] = ()
@@ -190,16 +180,13 @@ def measure_divergence(target: Any, own: Any, known: Any = True) -> Any:  # noqa
 
 
 def log_softmax(logits: Any) -> Any:
-    """Return the log probabilities along the last axis of `(..., vocabulary)`, in its dtype."""
+    """Along the last axis of `(..., vocabulary)`, in the dtype of `logits`."""
     shifted = logits - logits.max(-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
 def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
-    """Return the indices of the `count` largest values on the last axis, largest first.
-
-    `logprobs` is `(..., vocabulary)` of any floating-point dtype, the result `(..., count) int64`.
-    """
+    """Return `(..., count) int64` indices on the last axis, that of the largest value first."""
     count = min(count, logprobs.shape[-1])
     unordered = np.argpartition(logprobs, -count, axis=-1)[..., -count:]
     order = np.argsort(-np.take_along_axis(logprobs, unordered, -1), axis=-1)
@@ -207,7 +194,6 @@ def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
 
 
 def keep_top_tokens(scores: TokenLogprobs, count: int = KEPT_TOKENS) -> TokenLogprobs:
-    """Return the `count` most likely tokens of each position, most likely first."""
     columns = top_token_ids(scores.logprobs, count)
     values = np.take_along_axis(scores.logprobs, columns, -1)
     ids = columns if scores.ids is None else np.take_along_axis(scores.ids, columns, -1)
@@ -215,8 +201,8 @@ def keep_top_tokens(scores: TokenLogprobs, count: int = KEPT_TOKENS) -> TokenLog
 
 
 def merge(metrics: Sequence[FidelityMetrics]) -> FidelityMetrics:
-    """Return the metrics of several input sets as one: mean of the means, maximum of others."""
     count = len(metrics)
+    # All input sets have as many positions, so the mean of their means is that of all.
     return FidelityMetrics(
         kl_mean=sum(each.kl_mean for each in metrics) / count,
         top1=sum(each.top1 for each in metrics) / count,
@@ -229,11 +215,7 @@ def merge(metrics: Sequence[FidelityMetrics]) -> FidelityMetrics:
 def logprobs_from_top_tokens(
     tops: Sequence[Sequence[Mapping[int, float]]], count: int
 ) -> TokenLogprobs:
-    """Return the `count` most likely tokens of each position as arrays.
-
-    `tops` maps, by row and position, token ids to log probabilities; a position may have more than
-    `count`.
-    """
+    """Take log probabilities by token id, `count` or more of them, for each row and position."""
     chosen = [
         [sorted(position.items(), key=lambda entry: -entry[1])[:count] for position in row]
         for row in tops

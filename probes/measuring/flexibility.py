@@ -57,7 +57,6 @@ def new_batch_sizes(built: list[int], *, short: bool = False) -> list[int]:
 
 
 def is_batched(arrays: list[Any], batch_size: int) -> bool:
-    """Return whether the first dimension of each array is the batch."""
     return all(array.ndim > 0 and array.shape[0] == batch_size for array in arrays)
 
 
@@ -73,10 +72,7 @@ def read_coupled_rows(request: Request) -> bool | None:
 
 
 def has_coupled_rows(cell: ProgramCell, reference: Reference, built: list[int]) -> bool:
-    """Return whether rows depend on each other, or outputs have no rows.
-
-    The cell is that of eager PyTorch for the largest batch size.
-    """
+    """Take eager PyTorch's cell of the largest batch; outputs without rows count as coupled."""
     inputs = reference.inputs[0]
     known = cell.call(inputs)
     is_coupled = not is_batched(known, len(inputs[0]))
@@ -174,10 +170,7 @@ def of_batch_size(cell: ProgramCell, size: int) -> NewShape:
 def find_difference(
     outputs: list[Any], expected: list[Any], reference: Reference, rules: Rules
 ) -> str | None:
-    """Return how `outputs` differ from `expected`; None if by no more than twice the allowed error.
-
-    Both are numpy arrays by output.
-    """
+    """Return how the outputs differ; None if by no more than twice the allowed error."""
     outputs, expected = ([sample(each) for each in every] for every in (outputs, expected))
     outputs, expected = map(reference.keep_compared, (outputs, expected))
     reference = reference.compared()
@@ -207,7 +200,6 @@ def find_difference(
 
 
 def _time_call(cell: ProgramCell, device_inputs: Any) -> tuple[float, Any]:
-    """Return the seconds of one call, to the end of its work, and its output."""
     start = perf_counter()
     output = cell.program(device_inputs)
     cell.workflow.synchronise()

@@ -147,7 +147,6 @@ def time_block(
 
 @contextlib.contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
-    """Collect garbage before the block and not in it."""
     gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()

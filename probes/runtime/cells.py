@@ -47,7 +47,6 @@ class Job:
     subject: Any = None
 
     def at(self, shape: Shape) -> Job:
-        """Return the same with the lengths of this shape alone."""
         request = self.request.at(shape)
         subject = self.subject.at(request) if shape.lengths else self.subject
         return dataclasses.replace(self, request=request, subject=subject)
@@ -66,7 +65,6 @@ def create_model(job: Job) -> None:
 
 
 def load_subject(job: Job) -> None:
-    """Open the model."""
     request, channel = job.request, job.channel
     channel.start_phase("open")
     subject: Subject = job.workflow.open_subject(request)
@@ -141,10 +139,7 @@ def build_program(job: Job, shape: Shape) -> tuple[Program, list[Any]]:
 
 
 def check_cell(cell: ProgramCell, job: Job) -> checks.Checked:
-    """Report the accuracy and return it.
-
-    Raise `FailureError` for outputs that are wrong, and for outputs that vary.
-    """
+    """Report and return the accuracy; raise `FailureError` for outputs that are wrong or vary."""
     record, reason = cell.check()
     accuracy, difference = record.accuracy, None
     if job.request.checks_repeats and accuracy.fault not in UNREPEATABLE:
@@ -163,7 +158,6 @@ def check_cell(cell: ProgramCell, job: Job) -> checks.Checked:
 
 
 def nondeterministic(cell: ProgramCell, phase: Phase, difference: str) -> Failure:
-    """Return the outcome of a program whose results vary, with the operators that may race."""
     operators = racing_operators(cell.workflow, cell.program)
     suspects = f"; operators that may race: {', '.join(operators)}" if operators else ""
     because, fix = why_drawn(cell)
@@ -182,7 +176,6 @@ def why_drawn(cell: ProgramCell) -> tuple[str, str | None]:
 
 
 def racing_operators(workflow: WorkflowModule, program: Program) -> list[str]:
-    """Return the operators of the program that are known to race, as far as the workflow can."""
     find = getattr(workflow, "racing_operators", None)
     return find(program) if find is not None else []
 
@@ -197,10 +190,7 @@ def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any
 
 
 def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
-    """Warm up one cell and return the size of its blocks.
-
-    Raise `FailureError` if its calls return before their work is done.
-    """
+    """Return the size of blocks; raise `FailureError` if calls return before their work is done."""
     request = job.request
     job.channel.start_phase("warmup", cell.shape)
     calls, torch = calls_of(cell), sys.modules.get("torch")
@@ -226,10 +216,7 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
 
 
 def warm_up_first_token(cell: ProgramCell) -> bool:
-    """Call for the first token of each input set, so that no visit compiles for it.
-
-    Return False where prompts run one after the other.
-    """
+    """Call so that no visit compiles for it; return False where prompts run one after the other."""
     try:
         for inputs in cell.device_inputs:
             cell.program.first_token(inputs)

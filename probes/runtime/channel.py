@@ -90,10 +90,7 @@ class Channel:
 
 
 def encode(message: Any) -> str:
-    """Return `message` as JSON.
-
-    Characters are not escaped to ASCII: the advisor could not read an escaped lone surrogate.
-    """
+    """Characters are not escaped: the advisor could not read an escaped lone surrogate."""
     return json.dumps(replace_non_finite(dataclasses.asdict(message)), ensure_ascii=False)
 
 

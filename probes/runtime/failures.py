@@ -120,7 +120,6 @@ Instead = TypeVar("Instead")
 def attempt(
     work: Callable[[], Result], on_failure: Callable[[BaseException], Instead]
 ) -> Result | Instead:
-    """Return the result of `work`, or of `on_failure` for whatever `work` raises."""
     try:
         return work()
     except BaseException as problem:  # noqa: BLE001 - the one place; see the module's docstring
@@ -129,7 +128,6 @@ def attempt(
 
 
 def try_optional(work: Callable[[], Result]) -> Result | None:
-    """Return the result of `work`, or None if it raises: the run does not depend on it."""
     return attempt(work, lambda _: None)
 
 
@@ -191,7 +189,6 @@ def blame_model(
 
 
 def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
-    """Return the outcome of a model that an exporter cannot take; None for another problem."""
     cause = _first_cause(problem)
     text = _type_and_reason(cause)
     for each in REFUSALS:
@@ -275,10 +272,7 @@ def _with_cause(reason: str, problem: BaseException) -> str:
 
 
 def _first_cause(problem: BaseException) -> BaseException:
-    """Return the first of the exceptions that led to this one.
-
-    `raise problem from problem` makes a circle of causes.
-    """
+    """`raise problem from problem` makes a circle of causes."""
     cause, seen = problem, {id(problem)}
     while cause.__cause__ is not None and id(cause.__cause__) not in seen:
         cause = cause.__cause__

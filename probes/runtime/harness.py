@@ -32,10 +32,7 @@ from probes.wire.shape import Shape
 
 
 def run(directory: pathlib.Path, notify_fd: int) -> None:
-    """Answer the request in `directory` and end the process.
-
-    Never return, and never raise for what the stack does.
-    """
+    """Answer the request and end the process; never raise for what the stack does."""
     channel = Channel(directory, notify_fd)
     request: protocol.Request | None = None
 
@@ -104,10 +101,7 @@ def import_workflow(request: protocol.Request, channel: Channel) -> WorkflowModu
 
 
 def run_measured_role(job: Job, *, hold: bool) -> None:
-    """Build and check every shape, warm them up, and time blocks as the tokens ask.
-
-    With `hold` the worker waits before it warms up, until other workers have finished their builds.
-    """
+    """With `hold`, wait before the warm-up until other workers have finished their builds."""
     request, channel, workflow = job.request, job.channel, job.workflow
     scratch = pathlib.Path(request.scratch_directory)
     # Bytes in the arm's own folder show whether its first build began with cold caches.
@@ -151,7 +145,6 @@ def read_memory(workflow: WorkflowModule) -> events.MemoryRead:
 
 
 def recipe_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.RecipeFacts:
-    """Return what the arm's script needs."""
     workflow, subject, request = job.workflow, job.subject, job.request
     return events.RecipeFacts(
         allowances={

@@ -175,7 +175,7 @@ def read_environment() -> InterpreterFacts:
             continue
         if version:
             versions.setdefault(name, version)
-        for package in _packages_of(distribution):
+        for package in _top_level_packages(distribution):
             if package.isidentifier():
                 providers.setdefault(package, set()).add(name)
     return InterpreterFacts(
@@ -186,8 +186,7 @@ def read_environment() -> InterpreterFacts:
     )
 
 
-def _packages_of(distribution: metadata.Distribution) -> set[str]:
-    """Return the importable top-level names of a distribution."""
+def _top_level_packages(distribution: metadata.Distribution) -> set[str]:
     declared = distribution.read_text("top_level.txt")
     if declared:
         return set(declared.split())

@@ -39,7 +39,6 @@ def run_role(job: Job) -> None:
 
 
 def write_outputs(job: Job) -> None:
-    """Write the outputs for each shape, and what else is checked or measured with them."""
     request, channel = job.request, job.channel
     for shape in request.shapes:
         channel.start_phase("correctness", shape)
@@ -57,10 +56,7 @@ def write_outputs(job: Job) -> None:
 
 
 def write_reference(job: Job, shape: Shape, inputs: list[list[Any]]) -> None:
-    """Write the outputs for these inputs, from which other workers load them.
-
-    `inputs` has the model's arguments, numpy arrays, by input set. The workflow is eager PyTorch.
-    """
+    """Take `inputs` by input set, as numpy arrays; the workflow is eager PyTorch."""
     subject, request = job.subject, job.request
     program = job.workflow.build(subject, inputs[0], request)
     file = program_cell.reference_file(request, shape)

@@ -139,7 +139,6 @@ def is_own(directory: pathlib.Path) -> bool:
 
 
 def restrict_files(libc: ctypes.CDLL, writable: Iterable[pathlib.Path]) -> None:
-    """Allow reading everywhere and writing below some directories, by Landlock."""
     version = landlock_version()
     device = WRITE_FILE | (IOCTL_DEVICE if version >= IOCTL_VERSION else 0)
     handled = ALL_RIGHTS | device

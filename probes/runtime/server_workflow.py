@@ -70,7 +70,6 @@ class ServedWorkflow:
         return self._subject
 
     def build(self, subject: EngineSubject, inputs: list[Any], request: Request) -> ServedProgram:  # noqa: ARG002 - one server answers all
-        """Start the server, unless it runs, and return when it answers."""
         if self._programs:
             first = self._programs[0]
             program = ServedProgram(first.url, first.server, first.process, request)
@@ -92,7 +91,6 @@ class ServedWorkflow:
         return program
 
     def address(self) -> events.Serving:
-        """Return what the load generator needs to know about the running server."""
         program = self._programs[0]
         server = program.server
         return events.Serving(
@@ -109,10 +107,7 @@ class ServedWorkflow:
         )
 
     def run_closed_loop(self, concurrency: int, seconds: float) -> events.ClosedLoop:
-        """Ask for texts of the load's lengths until `seconds` have passed, each loop once at least.
-
-        A loop whose request fails ends.
-        """
+        """Ask for `seconds`, in each loop once at least; a loop whose request fails ends."""
         program, start = self._programs[0], time.monotonic()
         request, vocabulary = self._subject.request, self._subject.info.vocabulary
 
@@ -175,7 +170,6 @@ class ServedProgram:
         return [self.prompt_of(row) for row in inputs[0].tolist()]
 
     def prompt_of(self, tokens: list[int]) -> str:
-        """Return tokens as a text with one word for each."""
         return self.server.separator.join(map(token_word, tokens))
 
     def __call__(self, device_inputs: list[str]) -> list[str]:

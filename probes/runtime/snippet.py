@@ -175,10 +175,7 @@ def collect(value: Any) -> list[Any]:
 def compare(
     snippet: MarkedSnippet, other: list[Any], request: Request
 ) -> tuple[str | None, float | None]:
-    """Compare the arrays of another snippet with those of this one.
-
-    Return what is wrong with them, and the largest error of an output, relative to its size.
-    """
+    """Return what is wrong with the other's arrays, and the largest relative error of an output."""
     allowed = request.options["allowed"]
     if snippet.makes_text:
         return compare_texts(snippet, other[0], allowed), None

@@ -73,10 +73,7 @@ def wait(worker: int) -> int | None:
 
 
 def reap() -> Iterator[tuple[int, int]]:
-    """Yield process ids and wait statuses of the children that have ended.
-
-    Raise `ChildProcessError` if there are no others.
-    """
+    """Yield ids and wait statuses of ended children; raise `ChildProcessError` without a child."""
     while (found := os.waitpid(-1, os.WNOHANG))[0]:
         yield found
 
@@ -95,7 +92,7 @@ def sweep() -> None:
 
 
 def exit_like(status: int | None) -> None:
-    """End this process with the wait status of the worker."""
+    """End this process as the worker ended; None means that the advisor is gone."""
     if status is None:
         os.killpg(os.getpgrp(), signal.SIGKILL)
     elif os.WIFSIGNALED(status):
@@ -159,6 +156,5 @@ def read_variables(directory: pathlib.Path) -> list[bytes]:
 
 
 def kill(process: int) -> None:
-    """Kill `process` if it still exists and belongs to the user."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(process, signal.SIGKILL)

@@ -31,7 +31,6 @@ class CapturedProgram:
         return self.program.feed(inputs)
 
     def __call__(self, device_inputs: tuple[torch.Tensor, ...]) -> Any:
-        """Copy the inputs to where the graph reads them, and replay the graph."""
         for target, source in zip(self.inputs, device_inputs, strict=True):
             if target.shape != source.shape:  # `copy_` would broadcast without an error
                 raise ValueError(
@@ -127,7 +126,6 @@ class KernelLaunches(NamedTuple):
 
 
 def count_launches(call: Callable[[], object]) -> KernelLaunches:
-    """Profile one call until the device is done."""
     found = profile_calls(Calls(lambda _: call(), [None], pytorch.synchronise), Shape(1))
     assert found is not None  # noqa: S101 - for mypy; PyTorch is loaded
     counts = (found.kernels_per_call, found.launches_per_call, found.graph_launches_per_call)

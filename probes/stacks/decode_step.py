@@ -42,14 +42,12 @@ class StepGeneration(TextProgram):
         self.replays: int | None = 0 if request.options["loop"] == "cuda-graph" else None
 
     def feed(self, inputs: list[Any]) -> torch.Tensor:
-        """Put the prompts on the device and prepare the buffers for their batch size."""
         prompts = torch.from_numpy(inputs[0]).to(self.request.device)
         if len(prompts) not in self._buffers:
             self._buffers[len(prompts)] = self._prepare(prompts)
         return prompts
 
     def score(self, device_inputs: torch.Tensor, tokens: Any, rows: int) -> TokenLogprobs:
-        """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
         forced = torch.from_numpy(tokens).to(device_inputs.device)
         kept = []
         for position, buffers in self._steps(device_inputs, tokens.shape[1]):

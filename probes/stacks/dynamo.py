@@ -137,7 +137,6 @@ for part in model.modules():
 
 
 def with_cache_artifacts(integration: str) -> dict[str, StartLines]:
-    """Return the way that ships the artefacts of the compiler's caches as one file."""
     lines = LOAD_CACHE + integration.removeprefix("import torch\n")
     return {"cache-artifacts": StartLines(start=lines, saves=SAVE_CACHE)}
 

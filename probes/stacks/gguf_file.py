@@ -45,10 +45,7 @@ def model_file(request: Request) -> pathlib.Path:
 
 
 def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
-    """Write the checkpoint as a GGUF file, unless an earlier process has, and return the file.
-
-    Raise `UnsupportedError` for an architecture, or a variant of it, that is not written here.
-    """
+    """Raise `UnsupportedError` for an architecture, or a variant, that is not written here."""
     require_architecture(subject, ARCHITECTURES, "this release's GGUF writer")
     file = model_file(request)
     if file.exists():
@@ -87,7 +84,6 @@ def check_variant(architecture: str, config: dict[str, Any]) -> None:
 
 
 def find(config: dict[str, Any], *names: str) -> Any:
-    """Return the first value that the configuration has under one of the names; None if none."""
     return next((config[name] for name in names if config.get(name) is not None), None)
 
 
@@ -134,7 +130,6 @@ def add_tensors(
 
 
 def stored_type(name: str, values: Any, native: str, quantised: str | None) -> str:
-    """Return the type in which a tensor is stored; vectors are float32."""
     if values.ndim == 1:
         return "F32"
     if quantised is None or name.startswith("position") or values.shape[-1] % BLOCK:

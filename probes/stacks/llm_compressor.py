@@ -38,10 +38,7 @@ STORED_TYPES = {
 
 
 def quantised_folder(subject: EngineSubject, request: Request) -> pathlib.Path:
-    """Return the folder of the quantised checkpoint, which the first process of the arm writes.
-
-    Raise `UnsupportedError` if the scheme does not fit the model or the GPU.
-    """
+    """Raise `UnsupportedError` if the scheme does not fit the model or the GPU."""
     scheme = request.options["scheme"]
     if scheme == "FP8_DYNAMIC" and request.device == "cuda":
         import torch  # noqa: PLC0415

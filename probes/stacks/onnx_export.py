@@ -241,7 +241,6 @@ EXPORT_ERRORS = (torch.onnx.OnnxExporterError, RuntimeError, ValueError)
 def export(
     subject: TorchSubject, inputs: list[Any], request: Request
 ) -> torch.export.ExportedProgram:
-    """Return the exported program for these shapes, or for any if the arm is dynamic."""
     tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
     if request.options.get("dynamic"):
         return export_every(subject, tensors)
@@ -251,10 +250,7 @@ def export(
 def export_every(
     subject: TorchSubject, tensors: tuple[torch.Tensor, ...]
 ) -> torch.export.ExportedProgram:
-    """Return the exported program with all dimensions free that the code of the model does not fix.
-
-    Raise `UnsupportedError` if the batch cannot be free.
-    """
+    """Free all dimensions that the code does not fix; raise `UnsupportedError` if not the batch."""
     if not subject.has_batch:
         raise UnsupportedError(NO_BATCH)
     examples = tuple(map(with_min_batch, tensors))
@@ -271,7 +267,6 @@ def export_every(
 
 
 def with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
-    """Return an example with enough rows for a free batch."""
     if tensor.ndim and len(tensor) < MIN_EXAMPLE_BATCH:
         return torch.cat([tensor] * MIN_EXAMPLE_BATCH)
     return tensor

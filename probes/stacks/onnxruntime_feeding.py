@@ -148,10 +148,7 @@ class TensorBinding(SessionProgram):
 
 
 def element_type_of(value: Any) -> tuple[int, torch.dtype]:
-    """Return ONNX's number and PyTorch's type for an input or output of a session.
-
-    Raise `UnsupportedError` for a type that PyTorch does not have.
-    """
+    """Raise `UnsupportedError` for a type that PyTorch does not have."""
     if value.type not in ELEMENT_TYPES:
         raise UnsupportedError(f"{value.type} cannot be fed from PyTorch's tensors")
     return ELEMENT_TYPES[value.type]
@@ -160,7 +157,6 @@ def element_type_of(value: Any) -> tuple[int, torch.dtype]:
 def named_tensors(
     session: ort.InferenceSession, inputs: list[Any], device: str
 ) -> dict[str, torch.Tensor]:
-    """Return `inputs` on `device` by the session's input names, in its types."""
     return {
         value.name: torch.from_numpy(array)
         .to(device=device, dtype=element_type_of(value)[1])
@@ -170,10 +166,7 @@ def named_tensors(
 
 
 def named_arrays(session: ort.InferenceSession, inputs: list[Any]) -> dict[str, Any]:
-    """Return `inputs` by the session's input names, in its types.
-
-    Raise `UnsupportedError` for a type that numpy does not have.
-    """
+    """Raise `UnsupportedError` for a type that numpy does not have."""
     declared = session.get_inputs()
     missing = [value.type for value in declared if value.type not in ARRAY_TYPES]
     if missing:

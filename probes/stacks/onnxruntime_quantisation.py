@@ -44,11 +44,7 @@ def quantise(file: pathlib.Path, weights: str, request: Request) -> pathlib.Path
 
 @contextlib.contextmanager
 def working_directory(directory: pathlib.Path) -> Iterator[None]:
-    """Work in `directory`.
-
-    onnx refuses to write weights next to a file if the working directory has a file of their name,
-    such as the weights of the user's model.
-    """
+    """Work in `directory`: onnx writes no weights if the present one has a file of their name."""
     before = pathlib.Path.cwd()
     os.chdir(directory)
     try:

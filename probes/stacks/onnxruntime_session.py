@@ -54,12 +54,10 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def session_threads(request: Request) -> int:
-    """Return the threads of a session: those of the arm, if it has an option for them."""
     return int(request.options.get("threads", request.threads))
 
 
 def session_options(request: Request) -> ort.SessionOptions:
-    """Return options for a session that records the provider of each node."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = session_threads(request)
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
@@ -69,10 +67,7 @@ def session_options(request: Request) -> ort.SessionOptions:
 def open_session(
     file: pathlib.Path, providers: Providers, request: Request
 ) -> ort.InferenceSession:
-    """Open a session on the first of `providers`, with the others as fallback for single nodes.
-
-    Raise `UnsupportedError` if the session lacks the first one.
-    """
+    """Raise `UnsupportedError` if the session lacks the first of `providers`."""
     provider = providers[0][0]
     available = ort.get_available_providers()
     if provider not in available:
@@ -115,10 +110,6 @@ def shared_session(
 
 
 def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram:
-    """Export for these shapes, or for any if the arm is dynamic, and open a session on the CPU.
-
-    The weights are quantised if the arm has a format for them.
-    """
     is_dynamic = request.options.get("dynamic")
     file = onnx_export.model_file(subject, inputs, request, "every" if is_dynamic else None)
     traced, quantised = onnx_export.is_traced(file), None
@@ -132,17 +123,12 @@ def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram
 def build_on_gpu(
     subject: Model, inputs: list[Any], request: Request, *, providers: Providers
 ) -> SessionProgram:
-    """Export for any batch size if the model allows it, and open one session for all of them."""
     file = onnx_export.model_file(subject, inputs, request, "batch")
     program = gpu_program(shared_session(file, providers, request), providers[0][0], request)
     return dataclasses.replace(program, traced=onnx_export.is_traced(file))
 
 
 def gpu_program(session: ort.InferenceSession, provider: str, request: Request) -> SessionProgram:
-    """Return the session fed with tensors bound on the GPU, or from the host.
-
-    From the host with arrays if numpy has all the types, else with `OrtValue`s.
-    """
     if request.options["feeding"] == IO_BINDING:
         return TensorBinding(session, provider, device=request.device)
     values = [*session.get_inputs(), *session.get_outputs()]
@@ -167,10 +153,7 @@ def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # no
 
 
 def racing_operators(program: SessionProgram) -> list[str]:
-    """Return the operators of the session that may give other results for the same input.
-
-    On one thread there are none.
-    """
+    """Return none for a session of one thread."""
     if program.session.get_session_options().intra_op_num_threads == 1:
         return []
     _, operators = onnxruntime_quantisation.count_nodes(program.session)
@@ -191,7 +174,6 @@ output = [torch.from_dlpack(value) for value in session.run_with_ort_values(None
 
 
 def integration(request: Request, provider: str = CPU) -> str:
-    """Return the lines that export, open the session and run it."""
     device = "cpu" if provider == CPU else "cuda"
     bind = (
         "binding.bind_cpu_input(value.name, tensor.contiguous().numpy())"
@@ -268,7 +250,6 @@ def explain_missing(message: str, file: pathlib.Path) -> tuple[str, str | None]:
 
 
 def _types_of(file: pathlib.Path, name: str) -> set[str]:
-    """Return the types of the tensors that a node reads and writes, as far as the file has them."""
     graph = onnx.load(file, load_external_data=False).graph
     node = next((each for each in graph.node if each.name == name), None)
     if node is None:

@@ -32,7 +32,6 @@ class CachedForward(torch.nn.Module):
         self.keyword = cache_keyword(model)
 
     def forward(self, tokens: torch.Tensor, past: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Return the logits of the last token and the grown cache."""
         cache = transformers.DynamicCache(config=self.model.config)
         # Not through `update`: it would concatenate with an empty tensor of no dimensions, which
         # OpenVINO does not convert.
@@ -55,7 +54,7 @@ class OpenVinoGeneration(TextProgram):
         step: Any,
         empty: list[Any],
         request: Request,
-        weight_bytes: int | None = None,
+        weight_bytes: int | None,
     ) -> None:
         super().__init__(request)
         self.compiled = step
@@ -69,7 +68,6 @@ class OpenVinoGeneration(TextProgram):
         return inputs[0]
 
     def score(self, device_inputs: Any, tokens: Any, rows: int) -> TokenLogprobs:
-        """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
         kept: list[Any] = []
 
         def force(position: int, logits: Any) -> Any:

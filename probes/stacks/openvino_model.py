@@ -47,7 +47,6 @@ def configuration(dtype: str, request: Request) -> dict[str, str]:
 
 
 def describe_compiled(compiled: Any) -> dict[str, Any]:
-    """Return its devices, threads and precision, and how many layers of each kind compute."""
     layers: collections.Counter[str] = collections.Counter()
     for operation in compiled.get_runtime_model().get_ops():
         layers[operation.get_rt_info()["layerType"].value] += 1
@@ -85,10 +84,7 @@ def count_weight_bytes(model: Any) -> int:
 
 
 def weights_engagement(compiled: Any, weight_bytes: int) -> Engagement:
-    """Return the share of the elements of the compiled model's weights that are compressed.
-
-    `weight_bytes` is what `count_weight_bytes` returned for the model that was compiled.
-    """
+    """`weight_bytes` is the result of `count_weight_bytes` for the model that was compiled."""
     elements: collections.Counter[str] = collections.Counter()
     products: collections.Counter[str] = collections.Counter()
     for node in compiled.get_runtime_model().get_ops():

@@ -74,7 +74,6 @@ CHANNELS_LAST = "channels_last"
 
 
 def arguments(request: Request) -> str:
-    """Return what a call of the model in a user's lines is given."""
     if request.options.get(CHANNELS_LAST):
         return "*(x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in inputs)"
     return "*inputs"
@@ -215,7 +214,6 @@ def measure_peaks(device: str, dtype: str) -> Peaks:
 
 
 def median_of_faster_half(work: Callable[[], object]) -> float:
-    """Repeat `work` for `SECONDS_PER_PEAK`; return the median seconds of the faster half."""
     calls = timing.Calls(lambda _: work(), [None], synchronise)
     calls.time(None)
     times: list[float] = []

@@ -55,10 +55,7 @@ class EngineLog:
             self.memory.append(message)
 
     def failure(self, what: str) -> Exception:
-        """Return the exception for a step that failed.
-
-        Its reason is the first line about memory, else the first error.
-        """
+        """Return an exception with the first line about memory, else the first error."""
         if self.memory:
             return MemoryError(f"{what}: {self.memory[0]}")
         return RuntimeError(
@@ -117,11 +114,7 @@ def build_plan(
 
 
 def load_engine(trt: Any, plan: Any, log: EngineLog) -> Any:
-    """Return the engine of a plan.
-
-    Raise `UnsupportedError` with TensorRT's reason if it refuses the plan, for example one that was
-    built for another GPU.
-    """
+    """Raise `UnsupportedError` if TensorRT refuses the plan, such as one for another GPU."""
     runtime = trt.Runtime(make_logger(trt, log))
     engine = runtime.deserialize_cuda_engine(plan)
     if engine is not None:
@@ -169,7 +162,6 @@ class EngineContext:
 def open_context(
     trt: Any, engine: Any, inputs: list[Any], profile: int, log: EngineLog
 ) -> EngineContext:
-    """Make an execution context for the shapes of `inputs`, with tensors for the outputs."""
     # With the default runtime config: TensorRT for RTX 1.4.0.76 crashes at the second profile if it
     # is configured to compile its kernels at once.
     context = engine.create_execution_context()
@@ -194,7 +186,7 @@ def open_context(
 
 
 def torch_type_of(engine: Any, name: str) -> torch.dtype:
-    """Return PyTorch's type for a tensor of the engine; raise `UnsupportedError` if it has none."""
+    """Raise `UnsupportedError` for a type that PyTorch does not have."""
     kind = engine.get_tensor_dtype(name).name
     if kind not in TORCH_TYPES:
         raise UnsupportedError(f"{name} has the type {kind}, which PyTorch does not have")
@@ -225,10 +217,6 @@ def load_or_build_engine(
 def build(
     trt: Any, subject: Model, inputs: list[Any], request: Request
 ) -> EngineContext | CapturedProgram:
-    """Export, build or load the engine, and make a context for these shapes.
-
-    With the option `cuda_graph`, capture a call of it.
-    """
     model = onnx_export.model_file(subject, inputs, request, "batch")
     file = pathlib.Path(request.scratch_directory) / f"{model.parent.name}.engine"
     engine, log = load_or_build_engine(trt, model, subject, request, file)
@@ -239,7 +227,6 @@ def build(
 
 
 def engagement(program: EngineContext | CapturedProgram, device_inputs: Any) -> Engagement:
-    """Show that the engine's kernels run, from a graph if the call is captured."""
     context = program.program if isinstance(program, CapturedProgram) else program
     assert isinstance(context, EngineContext)  # noqa: S101 - for mypy; `build` captures nothing else
     launches = cuda_graphs.count_launches(lambda: program(device_inputs))

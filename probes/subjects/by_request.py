@@ -96,7 +96,6 @@ def open_torch_subject(request: Request) -> TorchSubject:
 
 
 def _create(kind: str, request: Request) -> LoadedModel:
-    """Create the model for inference, with weights of its own."""
     # A user's code may draw weights and structures from them; all workers get the same.
     torch.manual_seed(request.seed)
     random.seed(request.seed)

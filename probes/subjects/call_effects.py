@@ -39,9 +39,9 @@ def find_random_outputs(
     """Return which outputs are random, whether a call draws any numbers, and what it changes.
 
     Random are the elements that differ in each pair of calls, if all others never differ, else the
-    whole output. Raise `ModelError` if a later call differs because one changed an
-    input or a state: the calls of a race use the same tensors and the same module again and again,
-    and exporters drop the changes of states. `make_tensors` has a function for each input set, and
+    whole output. Raise `ModelError` if a later call differs because one changed an input or a
+    state: the calls of a race use the same tensors and the same module again and again, and
+    exporters drop the changes of states. `make_tensors` has a function for each input set, and
     `call` returns copies. Attributes and buffers are as before in the end.
     """
     for cached in State(module).caches:
@@ -117,8 +117,7 @@ def _call_in_pairs(
 def _random_elements(pairs: Sequence[tuple[list[Any], list[Any]]], index: int) -> Any:
     """Return which elements of an output differ in each pair, if the others do in none.
 
-    Where an element differs in some pairs only, others may have been equal by chance. Return None
-    then.
+    Return None where an element differs in some only: others may have been equal by chance.
     """
     of_pairs = [
         (one[index], other[index]) for one, other in pairs if index < min(len(one), len(other))

@@ -91,7 +91,6 @@ def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:
 
 
 def _field_names(value: Any) -> tuple[str, ...]:
-    """Return the fields of a named tuple or of a dataclass object; none for another value."""
     if isinstance(value, tuple):
         return tuple(getattr(value, "_fields", ()))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -182,7 +181,6 @@ class ExampleLike(Argument):
         return values.permute(order).contiguous().permute(back)
 
     def _draw_discrete(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        """Return integers or booleans that are valid where each position has values of its own."""
         values = self._host(self.example)
         if self.batched and (values != values[:1]).any():
             rows = generator.integers(0, len(values), size=shape)
@@ -196,7 +194,6 @@ class ExampleLike(Argument):
         return np.asarray(drawn).astype(values.dtype)
 
     def _host(self, values: torch.Tensor) -> Any:
-        """Return values of `dtype` as an array of a type that numpy has."""
         values = values.detach().cpu().to(self.dtype)
         if self.dtype in HOST_DTYPES:
             return values.to(torch.float64).numpy().astype(HOST_DTYPES[self.dtype])

@@ -42,10 +42,7 @@ class CausalLm(checkpoint.EngineSubject):
         return found
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
-        """Return seeded random prompts, `(batch_size, input_tokens) int64`.
-
-        Prompts share no prefix, so an engine's prefix cache is of no use.
-        """
+        """Return prompts without a common prefix, so that an engine's prefix cache is of no use."""
         # Prompts of several lengths share none either.
         own_length = [self.request.input_tokens] if self.request.lengths else []
         generator = np.random.default_rng([self.request.seed, batch_size, number, *own_length])
@@ -72,10 +69,7 @@ class CausalLm(checkpoint.EngineSubject):
         return str(precise.model.dtype).removeprefix("torch."), map(run, device_inputs)
 
     def _precise_generation(self, prompts: torch.Tensor) -> TextGeneration:
-        """Return the model in float64, or in float32 if it is too large or has no kernels for it.
-
-        For example, the grouped matrix products of mixtures of experts have none.
-        """
+        """Use float32 if float64 is too large or has no kernels, as for mixtures of experts."""
         is_quick = QUICK_REFERENCE in self.request.options
         if self.parameters <= MAX_FLOAT64_PARAMETERS and not is_quick:
             precise = TextGeneration(copy.deepcopy(self.model).to(torch.float64), self.request)
@@ -141,7 +135,6 @@ def open_causal_lm(request: Request) -> CausalLm:
 
 
 def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
-    """Open the request's model and write its checkpoint, complete or not at all."""
     torch.manual_seed(request.seed)
     subject = request.subject
     config = transformers_model.open_config(subject, request)
@@ -159,10 +152,10 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
             suppress_eos(model)
         model.save_pretrained(partial)
         write_tokenizer(partial, config)
-        rewrite(partial / "config.json", with_legacy_keys)
+        rewrite_json(partial / "config.json", with_legacy_keys)
         # Some engines take their only settings from this file: greedy decoding.
         sampling = ("temperature", "top_k", "top_p")
-        rewrite(
+        rewrite_json(
             partial / "generation_config.json",
             lambda fields: {
                 **{name: value for name, value in fields.items() if name not in sampling},
@@ -201,10 +194,7 @@ def checkpoint_info(model: Any, adjusted: dict[str, str]) -> checkpoint.Checkpoi
 
 
 def measure_cache(model: Any) -> int | None:
-    """Return the bytes of a token in the key-value cache.
-
-    None if the cache does not grow with each token: of sliding windows and state-space models.
-    """
+    """Return a token's bytes; None if not all layers grow by it, as with sliding windows."""
     types = getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"]
     output = model(input_ids=torch.zeros((1, 1), dtype=torch.int64, device=model.device))
     layers = getattr(cache_of(output), "layers", ())
@@ -230,8 +220,7 @@ def write_tokenizer(folder: pathlib.Path, config: Any) -> None:
     )
 
 
-def rewrite(file: pathlib.Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Change the fields of a JSON file, which may not exist yet."""
+def rewrite_json(file: pathlib.Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     fields = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     file.write_text(json.dumps(change(fields), indent=2), encoding="utf-8")
 

@@ -74,10 +74,7 @@ class EngineSubject(Subject):
         self.engine: Any = None
 
     def engine_cache_bytes(self, request: Request) -> int:
-        """Return the size of the cache that the engine gets.
-
-        It has more room than a call with the largest batch needs at its end.
-        """
+        """Return more bytes than a call with the largest batch needs at its end."""
         memory = request.engine_memory
         tokens = max(request.batch_sizes) * (request.input_tokens + request.output_tokens)
         used = tokens * (self.info.cache_bytes_per_token or 0)
@@ -85,7 +82,6 @@ class EngineSubject(Subject):
         return max(math.ceil(used * memory["cache_factor"]), least)
 
     def engine_memory_share(self, request: Request, available_bytes: int) -> float:
-        """Return the share of `available_bytes` of GPU memory that the engine gets."""
         memory = request.engine_memory
         cache, overhead = self.engine_cache_bytes(request), memory["overhead_gib"] * GIBIBYTE
         needed = self.parameter_bytes + cache + overhead

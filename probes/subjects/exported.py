@@ -56,10 +56,7 @@ def refuse_other_sizes(
     examples: tuple[torch.Tensor, ...],
     batch_sizes: list[int],
 ) -> None:
-    """Raise `ModelError` unless all batch sizes are in the range that was exported.
-
-    Inputs of different first dimensions have no batch; `arguments_like` refuses sizes for them.
-    """
+    """Accept inputs of different first dimensions: `arguments_like` refuses sizes for them."""
     if len({example.shape[0] for example in examples if example.dim()}) != 1:
         return
     low, high = batch_range(program)

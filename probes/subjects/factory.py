@@ -72,10 +72,7 @@ def count_rows(target: str, given: str) -> int:
 
 
 def read_given(place: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and the keyword inputs of an .npz file or of a function.
-
-    Raise `ModelError` for a file that has no such arrays.
-    """
+    """Read an .npz file or call a function; raise `ModelError` for a file without arrays."""
     if not place.endswith(".npz"):
         _, arguments, keywords = check_returned((torch.nn.Module(), call_factory(place)), place)
         return arguments, keywords
@@ -89,7 +86,6 @@ def read_given(place: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def refuse_without_values(module: torch.nn.Module) -> None:
-    """Raise `ModelError` for weights that get their shape or their values later."""
     tensors = (*module.parameters(), *module.buffers())
     if any(map(torch.nn.parameter.is_lazy, tensors)):
         raise ModelError(
@@ -145,7 +141,6 @@ def _needed_parameters(factory: Callable[..., object]) -> list[str]:
 
 
 def import_module_or_file(name: str) -> types.ModuleType:
-    """Import a module by name, or a `.py` file with its folder on the import path."""
     if not name.endswith(".py"):
         try:
             return importlib.import_module(name)
@@ -214,7 +209,6 @@ def arguments_like(
 
 
 def refuse_undrawable(examples: tuple[torch.Tensor, ...]) -> None:
-    """Raise `ModelError` for tensors of which no random ones can be drawn and compared."""
     for example in examples:
         if example.is_meta:
             reason = "an example input is on the device meta, where tensors have no values"

@@ -60,7 +60,6 @@ class ReferencePrecision:
 
     @contextlib.contextmanager
     def context(self) -> Iterator[None]:
-        """Enter the context in which a module that is cast to the precision is called."""
         with contextlib.ExitStack() as entered:
             if self.dtype is not None:
                 entered.enter_context(keep_limits(self.own, self.dtype))
@@ -174,7 +173,6 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def limit_seconds(own_seconds: float) -> float:
-    """Return how long a call may take where one in the module's own precision takes so long."""
     return max(MOST_SECONDS, MOST_TIMES * own_seconds)
 
 

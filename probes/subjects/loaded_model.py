@@ -95,7 +95,6 @@ class LoadedModel:
     adjusted: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-#: Dimension of the length.
 LENGTH_AXIS = 1
 
 

@@ -120,7 +120,6 @@ class OnnxSubject(Subject):
         return found
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
-        """Return seeded random arrays of the types that the file declares, or the given ones."""
         self._check_batch_size(batch_size)
         if self._given:
             return self._rows_of_given(batch_size, number)
@@ -164,7 +163,6 @@ class OnnxSubject(Subject):
         return None
 
     def _read_given(self, place: str) -> list[Any]:
-        """Return the arrays of the user, one for each input; none if there is no `place`."""
         if not place:
             return []
         from probes.subjects import factory  # noqa: PLC0415 - imports torch, which files do not need
@@ -263,7 +261,6 @@ class OnnxSubject(Subject):
 
 
 def refuse_other_types(file: str, session: ort.InferenceSession) -> None:
-    """Raise `ModelError` for inputs and outputs that are no tensors of numbers."""
     for value in session.get_inputs():
         if value.type not in ARRAY_TYPES:
             reason = f"input {value.name!r} of {file!r} has the type {value.type}"
@@ -276,7 +273,7 @@ def refuse_other_types(file: str, session: ort.InferenceSession) -> None:
 
 
 def open_session(file: str, options: ort.SessionOptions) -> ort.InferenceSession:
-    """Return a session on the CPU; raise `ModelError` for a file that cannot be loaded."""
+    """Raise `ModelError` for a file that cannot be loaded."""
     try:
         return ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except LOADING_ERRORS as problem:
@@ -288,7 +285,6 @@ def open_session(file: str, options: ort.SessionOptions) -> ort.InferenceSession
 
 
 def reason_of(problem: Exception) -> str:
-    """Return the first line of a message of ONNX Runtime without its number and the path."""
     return BEFORE_REASON.sub("", str(problem).strip().partition("\n")[0])
 
 

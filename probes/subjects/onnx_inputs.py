@@ -198,7 +198,7 @@ def draw_integers(
     *,
     rows: int | None,
     length: int,
-    below: int = INTEGERS_BELOW,
+    below: int,
 ) -> Any:
     """Return `int64` values of `shape` that an input of this name takes.
 

@@ -99,7 +99,6 @@ def unseen_types(output: Any) -> set[str]:
 
 
 def types_in(output: Any, is_left_out: Callable[[Any], bool]) -> set[str]:
-    """Return the types of the values in an output and its containers but for some."""
     if isinstance(output, (Mapping, tuple, list)) or dataclasses.is_dataclass(output):
         return {name for value in _parts(output) for name in types_in(value, is_left_out)}
     return set() if is_left_out(output) else {type(output).__name__}

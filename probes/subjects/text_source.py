@@ -21,11 +21,7 @@ from probes.subjects.causal_lm import CausalLm
 ROWS_AT_ONCE = 32
 
 
-def write_long_text(subject: Any, request: Request) -> None:
-    """Write the text, the reference's log probabilities and eager PyTorch's losses.
-
-    `subject` is a `CausalLm`.
-    """
+def write_long_text(subject: CausalLm, request: Request) -> None:
     length = request.input_tokens + request.output_tokens
     # Whole sets of the largest batch that have the wanted number of tokens.
     rows = max(request.batch_sizes)
@@ -49,11 +45,7 @@ def write_long_text(subject: Any, request: Request) -> None:
 
 
 def logprobs(model: Any, rows: Any, request: Request) -> Any:
-    """Return the log probabilities of the tokens after the prompt.
-
-    `rows` is `(rows, input + output tokens) int64`; the result `(rows, output tokens, vocabulary)
-    float32`.
-    """
+    """Map `(rows, input + output tokens) int64` to `(rows, output tokens, vocabulary) float32`."""
     tokens = torch.from_numpy(rows).to(request.device)
     output = model(input_ids=tokens, use_cache=False, logits_to_keep=request.output_tokens + 1)
     return torch.log_softmax(output.logits[:, :-1].float(), dim=-1).cpu().numpy()

@@ -87,7 +87,6 @@ class TorchSubject(Subject):
         self._settings = adjustments.read_settings()
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
-        """Return seeded random arrays, one for each argument of the module."""
         generator = np.random.default_rng([self._seed, batch_size, number])
         drawn = [argument.draw(generator, batch_size) for argument in self._arguments]
         built = self._request.input_tokens
@@ -110,9 +109,8 @@ class TorchSubject(Subject):
 
         Return the number of input sets to use: fewer than `input_sets` where outputs are large,
         calls slow, or a set has many rows. All of them are tried: a mask may leave out too much in
-        one of them only.
-        A model that does not take the examples either keeps the random values. Raise `ModelError`
-        for one that takes them, but not this number of rows.
+        one of them only. A model that does not take the examples either keeps the random values.
+        Raise `ModelError` for one that takes them, but not this number of rows.
         """
         drawn = self._arguments
         examples = [each for each in drawn if isinstance(each, call_inputs.ExampleLike)]
@@ -187,10 +185,7 @@ class TorchSubject(Subject):
         )
 
     def tensors(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
-        """Return arrays as tensors on the device, in the arguments' types and layouts.
-
-        They are copies: a module may change its inputs in place.
-        """
+        """Return copies on the device: a module may change its inputs in place."""
         return tuple(
             argument.lay_out(
                 torch.from_numpy(array).to(device=self._device, dtype=argument.dtype, copy=True)
@@ -224,7 +219,6 @@ class TorchSubject(Subject):
         return name, self._outputs_in(found, input_sets)
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
-        """Return what the calls of the module show; see `call_effects.find_random_outputs`."""
         found = call_effects.find_random_outputs(
             self.module,
             [functools.partial(self.tensors, inputs) for inputs in input_sets],

@@ -64,16 +64,12 @@ class TextGeneration(TextProgram):
         return torch.from_numpy(inputs[0]).to(self.request.device)
 
     def score(self, device_inputs: torch.Tensor, tokens: Any, rows: int) -> TokenLogprobs:
-        """Generate `tokens` instead of the likeliest ones and return their log probabilities."""
         return self.score_all(device_inputs, tokens, rows)[0]
 
     def score_all(
         self, device_inputs: torch.Tensor, tokens: Any, rows: int
     ) -> tuple[TokenLogprobs, TokenLogprobs]:
-        """Return what `score` returns, and the scores of the likeliest tokens of every row.
-
-        `tokens` is `(batch, output tokens) int64`, a numpy array.
-        """
+        """Return what `score` returns, and the likeliest tokens of every row."""
         forced = ForcedTokens(torch.from_numpy(tokens).to(device_inputs.device), rows)
         self.generate(
             device_inputs,
@@ -99,8 +95,7 @@ class TextGeneration(TextProgram):
         return tokens
 
 
-def share_weights(model: Any) -> Any:
-    """Return a copy of the model with the same tensors."""
+def copy_with_same_weights(model: Any) -> Any:
     tensors = [*model.parameters(), *model.buffers()]
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
@@ -118,7 +113,7 @@ def with_fixed_cache(
     dynamic, so a copy with the same weights generates. With `is_kept`, one cache serves all calls
     and is emptied before each.
     """
-    model = share_weights(model)
+    model = copy_with_same_weights(model)
     compile_config._compile_all_devices = True  # noqa: SLF001 - without it transformers compiles on GPUs only
     length = request.input_tokens + request.output_tokens
     if not is_kept:

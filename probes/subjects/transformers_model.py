@@ -15,7 +15,7 @@ from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.utils import cached_file
 
 from probes.adapter import ModelError
-from probes.protocol import Request
+from probes.protocol import FIRST_ORDINARY_TOKEN, Request
 from probes.subjects.loaded_model import Argument, LoadedModel, NormalValues, RandomIntegers
 
 #: Outputs of a part of the model that are only passed on; the decoder reads them.
@@ -40,7 +40,6 @@ class Forward(torch.nn.Module):
         )
 
     def forward(self, *arguments: torch.Tensor) -> Any:
-        """Return the tensors that the model returns, such as logits, or the only one."""
         output = self.model(
             **dict(zip(self.names, arguments, strict=True)), **self.fixed, return_dict=True
         )
@@ -227,14 +226,12 @@ def unknown_input(name: str) -> ModelError:
 
 
 def token_ids(config: Any, tokens: int, *, decoder: bool = False) -> RandomIntegers:
-    """Return random token ids without the first three, which most vocabularies reserve."""
     text = config.get_text_config(decoder=True) if decoder else config.get_text_config()
     vocabulary = text.vocab_size
-    return RandomIntegers((tokens,), low=min(3, vocabulary - 1), high=vocabulary)
+    return RandomIntegers((tokens,), low=min(FIRST_ORDINARY_TOKEN, vocabulary - 1), high=vocabulary)
 
 
 def image(config: Any, dtype: torch.dtype, source: str | None) -> NormalValues:
-    """Return one image for each sample, or the frames of a video."""
     vision = getattr(config, "vision_config", None) or config
     channels = getattr(vision, "num_channels", CHANNELS)
     frames = [vision.num_frames] if hasattr(vision, "num_frames") else []
@@ -242,7 +239,6 @@ def image(config: Any, dtype: torch.dtype, source: str | None) -> NormalValues:
 
 
 def image_size(vision: Any, source: str | None) -> tuple[int, int]:
-    """Return rows and columns: of the configuration, of the preprocessor's, or common ones."""
     for owner in (vision, getattr(vision, "backbone_config", None)):
         if size := rows_and_columns(getattr(owner, "image_size", None)):
             return size
@@ -263,7 +259,6 @@ def rows_and_columns(size: Any) -> tuple[int, int] | None:
 
 
 def read_preprocessor(source: str) -> dict[str, Any]:
-    """Return the fields of the preprocessor's configuration; none if there is no such file."""
     try:
         file = cached_file(source, PREPROCESSOR, _raise_exceptions_for_missing_entries=False)
         found = json.loads(pathlib.Path(file).read_text(encoding="utf-8")) if file else {}

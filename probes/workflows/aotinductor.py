@@ -23,11 +23,6 @@ synchronise = pytorch.synchronise
 def build(
     subject: TorchSubject, inputs: list[Any], request: Request
 ) -> TorchProgram | CapturedProgram:
-    """Load the package for these shapes, compiled if an earlier process has not left it.
-
-    With the option `dynamic`, one package serves all shapes that the model allows. With the option
-    `cuda_graph`, capture a call of the package.
-    """
     package = pytorch.artefact(request, inputs, "pt2")
     if request.options.get("dynamic"):
         package = package.with_name("model-any-shape.pt2")

@@ -36,7 +36,6 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
-    """Load the program for these shapes, lowered if an earlier process has not left it."""
     file = pytorch.artefact(request, inputs, "pte")
     if not file.exists():
         exported = onnx_export.export(subject, inputs, request)
@@ -71,7 +70,6 @@ def count_operators(graph: Any) -> dict[str, int]:
 
 
 def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
-    """Return the share of the operators that run in XNNPACK and ExecuTorch, not in PyTorch."""
     outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ignored=COPIES)
     counts = program.facts
     inside = counts["delegated"] + counts["own"]

@@ -106,7 +106,6 @@ class IreeProgram:
 
 
 def build(subject: Model, inputs: list[Any], request: Request) -> IreeProgram:
-    """Load the module for these shapes, compiled if an earlier process has not left it."""
     shapes = "-".join("x".join(map(str, array.shape)) for array in inputs)
     module = pathlib.Path(request.scratch_directory) / "iree" / shapes / "model.vmfb"
     archive = None
@@ -157,10 +156,7 @@ def make_module(
 
 
 def import_model(model: pathlib.Path, imported: pathlib.Path, archive: pathlib.Path | None) -> None:
-    """Turn an ONNX file into MLIR, with its weights in `archive` if that is not None.
-
-    Raise `RuntimeError` with the last line of the importer's log if it fails.
-    """
+    """Raise `RuntimeError` with the last line of the importer's log if it fails."""
     # The importer does not convert the operator set of a large file: it would need all of it in
     # memory.
     options = ["--opset-version", str(OPSET)]

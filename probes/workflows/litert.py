@@ -56,7 +56,6 @@ def in_order(names: Any) -> list[str]:
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> LiteRtProgram:
-    """Load the file for these shapes, converted if an earlier process has not left it."""
     file = pytorch.artefact(request, inputs, "tflite")
     if not file.exists():
         with replace_when_complete(file) as partial:

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import sys
+from importlib import metadata
 from typing import Any
 
 import gguf
@@ -32,13 +33,10 @@ SERVED_SLOTS = 4
 
 
 def versions() -> dict[str, str]:
-    from importlib import metadata  # noqa: PLC0415
-
     return {name: metadata.version(name) for name in ("xllamacpp", "gguf")}
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return the settings, among them the processor features that the engine was compiled for."""
     return {
         "threads": str(request.threads),
         "waiting threads": os.environ[llama_cpp_server.WAIT_POLICY[0]],
@@ -50,7 +48,6 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Write the model and start the engine, once for all shapes."""
     if subject.engine is None:
         file = write_model(subject, request)
         options = engine_options(
@@ -129,7 +126,6 @@ class EngineGeneration(EngineProgram):
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
-    """Return the share of the matrices' elements that are stored in the wanted types."""
     elements = collections.Counter[str]()
     weight_bytes = 0
     for tensor in gguf.GGUFReader(model_file(program.request)).tensors:
@@ -147,7 +143,6 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
-    """Write the file, and return the engine's own HTTP server with its default of four slots."""
     file = write_model(subject, request)
     length = request.load["most_tokens"] + 1
     options = engine_options(file, SERVED_SLOTS, length, subject)
@@ -167,7 +162,6 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
 
 
 def user_command(options: dict[str, Any]) -> str:
-    """Return the command of llama.cpp's server with the options of `llama_cpp_server`."""
     cache = options["cache"].lower()
     flash_attention = ["--flash-attn", "off"] if cache == "f32" else []
     words = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,6 @@ synchronise = checkpoint.synchronise
 
 
 def versions() -> dict[str, str]:
-    from importlib import metadata  # noqa: PLC0415
-
     import max.driver  # noqa: PLC0415
 
     return {"max": metadata.version("max"), "accelerators": str(max.driver.accelerator_count())}
@@ -60,10 +59,7 @@ def check_support(subject: EngineSubject) -> None:
 
 
 def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
-    """Return the arguments of `AutoModel`.
-
-    A GPU gets device graphs, as MAX's server captures them, and memory for this run only.
-    """
+    """Give a GPU device graphs, as MAX's server does, and memory for this run only."""
     arguments: dict[str, Any] = {
         "devices": "cpu",
         "quantization_encoding": subject.dtype,

@@ -50,7 +50,6 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
-    """Write the model and load it, once for all shapes."""
     if subject.engine is None:
         folder = write_model(subject, request)
         config = og.Config(str(folder))
@@ -121,7 +120,6 @@ class EngineGeneration(EngineProgram):
         return super().first_token(device_inputs)
 
     def score(self, device_inputs: Any, tokens: Any, rows: int) -> TokenLogprobs:
-        """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
         groups = [
             self._forced_log_probabilities(device_inputs[group], tokens[group], rows - group.start)
             for group in self._groups(rows)
@@ -129,7 +127,6 @@ class EngineGeneration(EngineProgram):
         return TokenLogprobs(np.concatenate(groups))
 
     def _groups(self, rows: int) -> list[slice]:
-        """Return the rows of the prompts that are generated at once."""
         at_once = self.request.options["prompts_at_once"]
         return [slice(start, start + at_once) for start in range(0, rows, at_once)]
 
@@ -147,10 +144,7 @@ class EngineGeneration(EngineProgram):
         return sequences
 
     def _forced_log_probabilities(self, device_inputs: Any, tokens: Any, rows: int) -> Any:
-        """Return the log probabilities before each of `tokens` for the first `rows`, if so many.
-
-        Shape and type are `(rows, positions, vocab) float32`.
-        """
+        """Return `(rows, positions, vocabulary) float32`; fewer rows if there are not so many."""
         generator = self._make_generator(device_inputs, tokens.shape[1])
         kept = []
         for position in range(tokens.shape[1]):

@@ -30,16 +30,12 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Switch TF32 off for all of NVIDIA's libraries, and return the settings.
-
-    The provider has no option for it.
-    """
+    """Switch TF32 off for all of NVIDIA's libraries: the provider has no option for it."""
     os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
     return {**onnxruntime_session.settings(request), "NVIDIA_TF32_OVERRIDE": "0"}
 
 
 def options(request: Request) -> dict[str, str]:
-    """Return the provider's options: engines and tactic timings are cached for this arm only."""
     return {
         "trt_engine_cache_enable": "1",
         "trt_engine_cache_path": request.scratch_directory,

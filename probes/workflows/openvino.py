@@ -74,10 +74,7 @@ _dynamic_models: dict[str, Any] = {}
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Export, convert and compile in the model's precision, which is not OpenVINO's default.
-
-    `subject` is a `CausalLm` for text, else a `TorchSubject` or an `OnnxSubject`.
-    """
+    """`subject` is a `CausalLm` for text, else a `TorchSubject` or an `OnnxSubject`."""
     if request.task == GENERATE:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - imports transformers, which takes seconds
 

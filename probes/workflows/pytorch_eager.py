@@ -25,10 +25,7 @@ def open_subject(request: Request) -> Any:
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Return the module, a captured call of it, or its `generate` with a growing cache.
-
-    `subject` is a `CausalLm` for text, else a `TorchSubject`.
-    """
+    """`subject` is a `CausalLm` for text, else a `TorchSubject`."""
     if request.task == GENERATE:
         from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds
 

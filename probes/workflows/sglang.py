@@ -103,7 +103,6 @@ class EngineGeneration(EngineProgram):
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
-    """Return a full share if decoding runs as CUDA graphs, else none."""
     captured = not getattr(program.engine.server_args, "disable_cuda_graph", False)
     proof = f"the engine generates all tokens; CUDA graphs {'on' if captured else 'off'}"
     return Engagement(1.0 if captured else 0.0, proof)

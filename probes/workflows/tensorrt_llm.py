@@ -36,7 +36,6 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
 
 
 def start_engine(subject: EngineSubject, request: Request) -> Any:
-    """Start the engine without prefix caching and with memory for this run only."""
     import tensorrt_llm  # noqa: PLC0415
     from tensorrt_llm.llmapi import CudaGraphConfig, KvCacheConfig  # noqa: PLC0415
 
@@ -62,7 +61,6 @@ def start_engine(subject: EngineSubject, request: Request) -> Any:
 
 
 def cache_tokens(request: Request) -> int:
-    """Return the tokens that fit in the key-value cache, rounded up to whole blocks."""
     block = 64
     each = math.ceil((request.input_tokens + request.output_tokens + 1) / block) * block
     factor = request.engine_memory["cache_factor"]

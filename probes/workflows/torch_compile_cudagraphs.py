@@ -16,14 +16,12 @@ synchronise = pytorch.synchronise
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
-    """Compile, and call until the graph for these shapes is captured."""
     program = pytorch.compile_module(subject, inputs, dynamic=False, backend="cudagraphs")
     program(program.feed(inputs))  # The first call warms up, the second captures.
     return program
 
 
 def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
-    """Return the share of the kernels that captured graphs start, and Dynamo's graph breaks."""
     launches = cuda_graphs.count_launches(lambda: program(device_inputs))
     engaged = cuda_graphs.graph_engagement(launches)
     proof = engaged.proof if launches.graph_launches else dynamo.with_cause(engaged.proof)

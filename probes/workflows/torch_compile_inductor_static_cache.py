@@ -22,7 +22,7 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextProgram
     """Compile the decode step in `generate()`, or in our own loop with the option `loop`."""
     if request.options.get("loop"):
         program: TextProgram = decode_step.StepGeneration(
-            transformers_generate.share_weights(subject.model), request
+            transformers_generate.copy_with_same_weights(subject.model), request
         )
     else:
         compile_config = transformers.CompileConfig(dynamic=False)
@@ -35,7 +35,6 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextProgram
 
 
 def engagement(program: TextProgram, device_inputs: Any) -> Engagement:
-    """Return the share of the passes that ran compiled or as a captured graph."""
     passes = program.request.output_tokens
     if isinstance(program, decode_step.StepGeneration) and program.replays is not None:
         before = program.replays

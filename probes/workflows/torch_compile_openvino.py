@@ -44,7 +44,6 @@ logging.getLogger(BACKEND).setLevel(logging.DEBUG)
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
-    """Compile for these shapes only, in the precision of the model."""
     options = {
         "device": "CPU",
         "config": openvino_model.configuration(subject.dtype, request),

@@ -27,10 +27,7 @@ OUTSIDE_GRAPH = "xla::"
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Choose the CPU, and return the settings; the threads come from the environment.
-
-    PyTorch/XLA has no plug-in for CUDA since 2.9.
-    """
+    """Choose the CPU: PyTorch/XLA has no plug-in for CUDA since 2.9."""
     os.environ["PJRT_DEVICE"] = "CPU"
     return {**pytorch.apply_settings(request), "pjrt_device": "CPU"}
 
@@ -43,7 +40,6 @@ class XlaProgram(TorchProgram):
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:
-    """Copy the module to the XLA device and compile it for these shapes with a first call."""
     module = copy.deepcopy(subject.module).to(torch_xla.device())
     program = XlaProgram(subject, torch.compile(module, backend="openxla", dynamic=False))
     program(program.feed(inputs))

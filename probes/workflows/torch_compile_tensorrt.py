@@ -70,7 +70,7 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
 
     eager = transformers_generate.TextGeneration(
         # The copy of a model that is compiled in place is not compiled.
-        transformers_generate.share_weights(program.model),
+        transformers_generate.copy_with_same_weights(program.model),
         program.request,
     )
     return torch_tensorrt_engines.compare_operators(

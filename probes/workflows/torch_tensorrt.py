@@ -23,7 +23,6 @@ _modules: dict[int, torch.nn.Module] = {}
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
-    """Export and build the engines for these shapes, or once for a range of batch sizes."""
     dynamic, cuda_graph = (bool(request.options.get(name)) for name in ("dynamic", "cuda_graph"))
     length = request.input_tokens
     if length not in _modules or not dynamic:

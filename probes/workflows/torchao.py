@@ -126,11 +126,7 @@ def stored_tensors(weight: Any) -> list[Any]:
 
 
 def weights_engagement(module: Any, compiled_share: float, compiled: str) -> Engagement:
-    """Return the share of the elements of linear layers' weights that are quantised.
-
-    It is at most `compiled_share`, the share of the work that runs compiled, which `compiled`
-    describes.
-    """
+    """Return at most `compiled_share`, the share of the work that `compiled` describes."""
     elements: collections.Counter[str] = collections.Counter()
     quantised = 0
     for weight in linear_weights(module):

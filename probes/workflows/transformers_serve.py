@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from importlib import metadata
 
 from probes.adapter import Request, Server, option_words
 from probes.subjects.checkpoint import EngineSubject
@@ -12,8 +13,6 @@ open_subject = EngineSubject
 
 
 def versions() -> dict[str, str]:
-    from importlib import metadata  # noqa: PLC0415
-
     return {name: metadata.version(name) for name in ("transformers", "torch", "uvicorn")}
 
 
@@ -23,7 +22,6 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
-    """Return the server with its defaults: no batching, a cache that grows."""
     folder = str(subject.folder)
     start = "from transformers.cli.transformers import main; main()"
     command = [sys.executable, "-c", start, "serve", folder]

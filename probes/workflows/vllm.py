@@ -62,10 +62,7 @@ def versions() -> dict[str, str]:
 
 
 def devices_by_index(visible_devices: str) -> dict[str, str]:
-    """Return the variables that name the GPUs by their indices instead of their UUIDs.
-
-    Some versions of vLLM parse the UUID as a number.
-    """
+    """Name the GPUs by their indices: some versions of vLLM parse a UUID as a number."""
     if not visible_devices.startswith("GPU-") or shutil.which("nvidia-smi") is None:
         return {}
     command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
@@ -133,7 +130,6 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
 
 
 def engine_variables(subject: EngineSubject, request: Request) -> dict[str, str]:
-    """Return the variables that the engine reads at its start: on a CPU the size of its cache."""
     if request.device == "cuda":
         return {}
     gibibytes = math.ceil(subject.engine_cache_bytes(request) / GIBIBYTE)
@@ -246,8 +242,8 @@ def packed_weight(layer: Any) -> tuple[Any, int] | None:
 def quantised_engagement(engine: Any, wanted: Collection[str] = QUANTISED) -> Engagement:
     """Return the share of the bytes of the layers' matrices that are stored in `wanted` types.
 
-    vLLM accepts formats that it then does not use:
-    `int8_per_channel_weight_only` quantises experts only and leaves linear layers as they are.
+    vLLM accepts formats that it then does not use: `int8_per_channel_weight_only` quantises experts
+    only and leaves linear layers as they are.
     """
     weights = engine.apply_model(stored_weights)[0]
     elements, sizes = collections.Counter[str](), collections.Counter[str]()
