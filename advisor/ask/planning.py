@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 from packaging.requirements import Requirement
 
@@ -24,7 +22,7 @@ from advisor.domain.plan import (
     Excluded,
     Plan,
 )
-from advisor.domain.question import Question
+from advisor.domain.question import DeviceKind, Question
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.errors import NoStackError
 from advisor.version import how_to_install
@@ -149,7 +147,7 @@ def _with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | Exc
     return Excluded(arm.id, "not-installed", reason, f"p3-advisor env create {name}")
 
 
-def list_arms(workflow: Workflow, device: Literal["cpu", "cuda"], python: str = "") -> list[Arm]:
+def list_arms(workflow: Workflow, device: DeviceKind, python: str = "") -> list[Arm]:
     """Return one arm for each set of options of the workflow, on any device."""
     requirements = [Requirement(text) for text in workflow.environment.requirements]
     extras = {each.name: tuple(sorted(each.extras)) for each in requirements if each.extras}

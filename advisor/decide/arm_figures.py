@@ -20,7 +20,7 @@ from probes.wire.shape import Shape
 
 
 def summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
-    """Return the seconds of the cold and the warm builds; the processes are in order."""
+    # The processes are in the order of their start.
     cold, warm = _cold_process(processes), _warm_process(processes)
     started = cold.build_started
     return BuildSeconds(
@@ -93,7 +93,6 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
 def memory_of_processes(
     main: ProcessState, processes: Sequence[ProcessState], checked: MemoryChecked | None
 ) -> MemoryBytes:
-    """Return the memory of the main process with the spread over all of them."""
     found = (summarise_memory(each, checked).peak for each in processes)
     peaks = sorted(peak for peak in found if peak is not None)
     several = (peaks[0], peaks[-1]) if len(peaks) > 1 else None
@@ -113,7 +112,6 @@ def released_earlier(warm: MemoryRead | None) -> int:
 def implausible_because(
     device: DeviceMemory, warm: MemoryRead | None, checked: MemoryChecked | None
 ) -> str | None:
-    """Return why the device's figure is implausible; None for a plausible one."""
     if checked is not None and not matches_allocation(checked):
         counted = (
             "nothing" if checked.seen_bytes is None else f"{checked.seen_bytes / MEBIBYTE:,.0f} MiB"
@@ -138,7 +136,6 @@ def implausible_because(
 
 
 def matches_allocation(checked: MemoryChecked) -> bool:
-    """Return whether the device counted a known allocation with its size."""
     return (
         checked.seen_bytes is not None
         and abs(checked.seen_bytes - checked.allocated_bytes) <= TOLERANCE_BYTES
@@ -156,10 +153,7 @@ def summarise_generation(
     peaks: Peaks | None,
     dtype: str,
 ) -> GenerationMetrics | None:
-    """Return the metrics of one batch of generated text, from all its visits that count.
-
-    `process` is the arm's in the race. None for another task.
-    """
+    """`process` is the arm's in the race; None for a task that generates no text."""
     if workload is None or workload.moved_bytes is None:
         return None
     loaded, call_seconds = process.opened, typical_seconds(visits)
@@ -189,10 +183,7 @@ def summarise_generation(
 def explain_mismatch(
     metrics: GenerationMetrics, call_seconds: float, output_tokens: int
 ) -> str | None:
-    """Return why TTFT and ITL do not add up to the seconds of a call; None where they do.
-
-    They do within `MAX_MISMATCH` if all were measured in the same visits.
-    """
+    """Return why TTFT and ITL do not add up to a call; None where they do within `MAX_MISMATCH`."""
     ttft, itl = metrics.ttft_seconds, metrics.itl_seconds
     if ttft is None or itl is None:
         return None
@@ -244,11 +235,6 @@ def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
         reason=failure.reason if failure else "it took longer than the time limit",
     )
     return {**results, shape: ended}
-
-
-def is_complete(results: Sequence[NewShapeResult]) -> bool:
-    """Return whether every new shape was tried."""
-    return all(result.outcome != "skipped" for result in results)
 
 
 def compare_with_baseline(

@@ -10,7 +10,6 @@ import msgspec
 
 from advisor.decide.arm_figures import (
     compare_with_baseline,
-    is_complete,
     memory_of_processes,
     rate_new_shapes,
     results_of,
@@ -112,14 +111,13 @@ def summarise_arm(
         diagnosis=tuple(_diagnose(state, arm, main, cell, peaks, dtype) for cell in cells),
         new_shape_results=new_shapes,
         new_shapes=rate_new_shapes(new_shapes),
-        new_shapes_complete=is_complete(new_shapes),
+        new_shapes_complete=all(each.outcome != "skipped" for each in new_shapes),
         starts=state.starts.get(arm.id, ()),
         variants=state.variants.get(arm.id, ()),
     )
 
 
 def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:
-    """Return how many visits were made, discarded, and kept under unfit conditions."""
     recorded = [each for process in processes for each in process.visit_conditions]
     visits = [visit for process in processes for visit in process.visits]
     return VisitCounts(
@@ -217,16 +215,9 @@ def _diagnose(
     )
 
 
-def units_per_sample(loaded: Opened | None, shape: Shape) -> int:
-    """Return the units of a sample at this shape; of tokens those that are generated, if any."""
-    length = shape.output_tokens or shape.input_tokens
-    if loaded is None or loaded.unit != "tokens" or length is None:
-        return loaded.units_per_sample if loaded else 1
-    return length
-
-
 def _throughput(loaded: Opened | None, shape: Shape, seconds: float) -> Throughput:
-    if loaded is not None and loaded.unit == "tokens":
-        tokens = shape.batch_size * units_per_sample(loaded, shape)
-        return Throughput(value=tokens / seconds, unit="tokens/s")
-    return Throughput(value=shape.batch_size / seconds, unit="samples/s")
+    if loaded is None or loaded.unit != "tokens":
+        return Throughput(value=shape.batch_size / seconds, unit="samples/s")
+    # Those that are generated count, if any.
+    tokens = shape.output_tokens or shape.input_tokens or loaded.units_per_sample
+    return Throughput(value=shape.batch_size * tokens / seconds, unit="tokens/s")

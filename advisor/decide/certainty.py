@@ -49,10 +49,7 @@ class Contest:
     def log_speedups(
         self, arms: Sequence[ScoredArm], scale: float = 1.0, exact: str | None = None
     ) -> Draws:
-        """Return the log speed-ups of these arms in each draw, `(draws, arms) float64`.
-
-        `scale` and `exact` are those of `draw_log_speedups`.
-        """
+        """Return `(draws, arms) float64`; `scale` and `exact` are those of `draw_log_speedups`."""
         columns = [self._errors.arms.index(arm.arm) for arm in arms]
         return draw_log_speedups(self._errors, self.seed, scale, exact)[:, columns]
 
@@ -164,7 +161,6 @@ class Contest:
         return max([1.0, *(math.inf if high is None else high / own for high in highs)])
 
     def speed_regret(self) -> SpeedRegret:
-        """Return how much faster than the advised arm the fastest one is, and may be."""
         logs = self.log_speedups(self.measured)
         gains = (logs - self.log_speedups([self.advised])).max(axis=1)
         fastest = max(self.measured, key=lambda arm: (arm.speedup, -arm.rank))
@@ -248,7 +244,6 @@ def assess(
 
 
 def choose(arms: Sequence[ScoredArm]) -> ScoredArm:
-    """Return the arm with the highest score and bonus; among equals the faster, then by rank."""
     return max(arms, key=lambda arm: (round(arm.score + arm.bonus, 9), arm.speedup, -arm.rank))
 
 

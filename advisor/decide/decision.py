@@ -1,7 +1,4 @@
-"""Compute the answer of a run from its stored events, or again from its results.
-
-Deciding has no effect.
-"""
+"""Compute the answer of a run from its stored events, or again from its results. Pure."""
 
 from __future__ import annotations
 
@@ -74,8 +71,6 @@ def decide(
 
 
 def _add_times(results: Results, state: RunState) -> Results:
-    """Return the results with the seconds of every call that counts."""
-
     def add_to(cell: Cell, arm: str) -> Cell:
         visits = counted_visits(state, arm, cell.shape)
         times = (
@@ -94,7 +89,6 @@ def _add_times(results: Results, state: RunState) -> Results:
 def with_preferences(
     question: Question, priorities: Priorities | None, constraints: tuple[Constraint, ...] | None
 ) -> Question:
-    """Return the question with other priorities and constraints; None keeps its own."""
     return msgspec.structs.replace(
         question,
         priorities=question.priorities if priorities is None else priorities,
@@ -103,7 +97,6 @@ def with_preferences(
 
 
 def with_rubric(catalogue: Catalogue, rubric: pathlib.Path | None) -> Catalogue:
-    """Return the catalogue with the criteria of a file; None keeps its own."""
     if rubric is None:
         return catalogue
     return msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
@@ -164,7 +157,6 @@ def evaluate(
 
 
 def summarise_run(header: Header, state: RunState) -> Results:
-    """Return everything that a run has measured so far."""
     question, catalogue = header.question, header.catalogue
     results = _summarise(header, state)
     platforms = (performance_portability.platform_of(header, state, results), *state.platforms)
@@ -195,16 +187,12 @@ def _summarise(header: Header, state: RunState) -> Results:
 
 
 def load_platform(run: Run) -> Platform:
-    """Return the results of a stored run as a platform."""
     header, state = run.header(), run.state()
     return performance_portability.platform_of(header, state, _summarise(header, state))
 
 
 def load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
-    """Return the results of these runs as platforms, in this order.
-
-    Raise `PlatformError` for a run of other work, or two runs of one device.
-    """
+    """Raise `PlatformError` for a run of other work, or two runs of one device."""
     devices = {header.device}
     for run in runs:
         other = run.header()
@@ -311,10 +299,7 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
 
 
 def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Answer:
-    """Decide on a run read from the export file `name`.
-
-    Raise `ExportFileError` if its figures contradict each other.
-    """
+    """Raise `ExportFileError`, which names the file, if its figures contradict each other."""
     try:
         return evaluate(header, fold(events))
     except (ArithmeticError, LookupError, ValueError) as problem:

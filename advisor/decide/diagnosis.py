@@ -45,7 +45,6 @@ def diagnose(
     dtype: str,
     peaks: Peaks | None,
 ) -> CallDiagnosis:
-    """Return the diagnosis of a call of `seconds`; null for what is not known."""
     memory, compute = _peak_shares(seconds, flops, weight_bytes, dtype, peaks)
     known = [share for share in (memory, compute) if share is not None]
     # PyTorch's profiler does not see kernels of another process or of JAX: no kernels is unknown.
@@ -89,12 +88,10 @@ def find_bound(memory: float | None, compute: float | None, busy: float | None) 
 
 
 def flops_per_call(state: RunState, shape: Shape) -> int | None:
-    """Return the floating-point operations of one call, or None if they are not known."""
     return next((each.flops for each in reversed(_workloads(state, shape)) if each.flops), None)
 
 
 def workload_of(state: RunState, shape: Shape) -> Workload | None:
-    """Return the workload of one call."""
     return next(iter(_workloads(state, shape)), None)
 
 
@@ -200,7 +197,6 @@ def _exact_rates(state: RunState) -> Iterator[float]:
 
 
 def _exact_shapes(state: RunState, arm: Arm) -> list[Shape]:
-    """Return the shapes at which the outputs of a native arm are exact."""
     if arm.weights is not None:
         return []
     return [

@@ -30,7 +30,6 @@ from probes.wire.shape import Shape
 
 
 def typical_seconds(visits: Sequence[BlockTimed]) -> float:
-    """Return the median over the visits of each visit's median."""
     return statistics.median(statistics.median(visit.seconds) for visit in visits)
 
 
@@ -165,7 +164,6 @@ def _t_statistic(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def count_stalls(seconds: Sequence[float], typical_seconds: float) -> int:
-    """Return the number of calls that stalled."""
     return sum(each > max(STALL_RATIO * typical_seconds, STALL_SECONDS) for each in seconds)
 
 

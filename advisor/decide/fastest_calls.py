@@ -21,7 +21,6 @@ from advisor.decide.intervals import HALF_INTERVAL, Estimate, mean_of_samples, w
 from advisor.decide.rounds import counted_visits
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import Cell, Interval, Measurement
-from advisor.domain.plan import Plan
 from advisor.domain.run_events import ConditionsRecorded
 from advisor.domain.run_state import RunState
 from probes.wire.shape import Shape
@@ -33,7 +32,7 @@ Calls = Sequence[Sequence[float]]
 
 
 def reconcile(
-    state: RunState, measurements: Sequence[Measurement], plan: Plan, margin: float
+    state: RunState, measurements: Sequence[Measurement], margin: float
 ) -> Iterator[Measurement]:
     """Yield the measurements with the second estimate where it contradicts the paired rounds.
 
@@ -43,7 +42,7 @@ def reconcile(
     quiet machine.
     """
     shapes = {cell.shape for entry in measurements for cell in entry.cells}
-    baseline = plan.baseline.id
+    plan, baseline = state.plan, state.plan.baseline.id
     threads = next((_threads(each.settings) for each in measurements if each.arm == baseline), 1)
     equal = [arm.id for arm in plan.arms if baseline in {arm.id, arm.duplicate_of}]
     references = {
@@ -77,7 +76,6 @@ def reconcile(
 
 
 def _threads(settings: Mapping[str, str]) -> int:
-    """Return the threads that a worker reported; 1 for any other text."""
     text = settings.get("threads", "")
     return max(int(text), 1) if text.isdecimal() and len(text) < MOST_DIGITS else 1
 
@@ -118,13 +116,11 @@ def _missed_factor(state: RunState, arm: str, leader: str, shape: Shape) -> floa
 
 
 def _undisturbed_share(baseline: Cell, calls: Calls) -> float:
-    """Return the seconds of the fastest call as a share of those of the typical one."""
     fastest = fastest_call(calls)
     return fastest / baseline.seconds.median if fastest is not None else 1.0
 
 
 def _scaled(cells: Sequence[Cell], factors: Mapping[Shape, float]) -> tuple[Cell, ...]:
-    """Return the cells with their call times multiplied by the factors of their shapes."""
     return tuple(_with_seconds(cell, factors.get(cell.shape, 1.0)) for cell in cells)
 
 
@@ -141,16 +137,12 @@ def _with_seconds(cell: Cell, factor: float) -> Cell:
 
 
 def _is_disturbed(state: RunState, arms: Collection[str], shape: Shape) -> bool:
-    """Return whether the machine was unfit during most visits of the arms at the shape."""
     visits = _kept_visits(state, arms, shape)
     return 2 * sum(visit.unfit is not None for visit in visits) > len(visits)
 
 
 def _waited(state: RunState, arms: Collection[str], shape: Shape) -> float:
-    """Return for which share of a typical visit threads of the arms waited for a processor.
-
-    It is the sum over the threads.
-    """
+    """Return the typical share of a visit for which threads waited, as the sum over the threads."""
     shares = [visit.conditions.queued_share or 0.0 for visit in _kept_visits(state, arms, shape)]
     return statistics.median(shares) if shares else 0.0
 
@@ -199,9 +191,7 @@ def _reconcile(
         high=high * missed,
         process_error=math.log1p(margin) / HALF_INTERVAL,
     )
-    speedup = second
-    if share is None:
-        speedup = _spanning(paired, found)
+    speedup = _spanning(paired, found) if share is None else second
     changed = msgspec.structs.replace(cell, speedup=speedup, fastest_calls=second)
     return _with_seconds(changed, paired.value / speedup.value)
 

@@ -52,7 +52,6 @@ DOUBTS: dict[Doubt, str] = {
 
 
 def describe_start(facts: AdvisedAnswer) -> list[str]:
-    """Return how fast a new process replies, cold and by the fastest way, beside the baseline."""
     fastest, baseline = facts.measured.fastest_start, facts.answer.baseline
     if fastest is None:
         return []
@@ -70,7 +69,6 @@ def describe_start(facts: AdvisedAnswer) -> list[str]:
 
 
 def describe_variants(facts: AdvisedAnswer) -> list[str]:
-    """Return what further lines gain, by arm."""
     return [
         describe_variant(each, one.arm, facts.answer)
         for one in facts.answer.results.measurements
@@ -80,7 +78,6 @@ def describe_variants(facts: AdvisedAnswer) -> list[str]:
 
 
 def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
-    """Return what the further lines gain, or why they fail."""
     is_advised = answer.advised is not None and answer.advised.arm == arm
     code = f"With {variant.title} {'the same code' if is_advised else answer.titles[arm]}"
     speed, baseline = variant.speedup, answer.titles[answer.results.baseline]
@@ -124,7 +121,6 @@ def describe_reference(facts: AdvisedAnswer) -> list[str]:
 
 
 def describe_changed_states(facts: AdvisedAnswer) -> list[str]:
-    """Return what each call of the module changes beside its outputs."""
     checks = facts.measured.correctness
     names = dict.fromkeys(name for each in checks for name in each.accuracy.changed_states)
     if not names:
@@ -150,7 +146,6 @@ def describe_constraints(facts: AdvisedAnswer) -> list[str]:
 
 
 def describe_weights(facts: AdvisedAnswer) -> list[str]:
-    """Return how the weights are quantised, with the error, and the best arm without that."""
     if facts.scored.weights is None:
         return []
     worst = worst_check(facts.measured.correctness)
@@ -169,10 +164,7 @@ def describe_weights(facts: AdvisedAnswer) -> list[str]:
 def describe_precision(
     facts: AdvisedAnswer, known: Mapping[str, OtherPrecision], faster: ScoredArm | None = None
 ) -> list[str]:
-    """Return which arms compute in a lower precision than was asked for, and how TF32 is tried.
-
-    It is said of the `faster` arm already, where that is named.
-    """
+    """`faster` is left out: where it is named, its precision is, too."""
     question, measurements = facts.answer.question, facts.answer.results.measurements
     lower = [
         facts.titles[arm]
@@ -200,14 +192,12 @@ def _takes_images(answer: Answer) -> bool:
 
 
 def _alternative(facts: AdvisedAnswer, arm: str | None) -> str:
-    """Return the title of an arm, with its speed-up on a fit machine; empty for none."""
     if not arm or is_unfit(facts.answer.results):
         return facts.titles[arm] if arm else ""
     return f"{facts.titles[arm]} ({facts.arms[arm].speedup:.2f}x)"
 
 
 def describe_accuracy(facts: AdvisedAnswer) -> list[str]:
-    """Return what the advised arm costs in accuracy, if anything, and the best exact arm."""
     worst = worst_check(facts.measured.correctness)
     if worst is None or worst.accuracy_class == "exact":
         return []
@@ -241,7 +231,6 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
 
 
 def describe_goodput(facts: AdvisedAnswer) -> list[str]:
-    """Return what the advised server sustains, and whether one is enough for the asked rate."""
     load, arm = facts.answer.question.load, facts.answer.served.get(facts.scored.arm)
     if load is None or arm is None or arm.goodput is None:
         return []
@@ -255,7 +244,6 @@ def describe_goodput(facts: AdvisedAnswer) -> list[str]:
 
 
 def _describe_asked(arm: ServedArm, share: float) -> list[str]:
-    """Return whether one server is enough for the asked rate; empty where none was asked for."""
     asked = arm.asked
     if asked is None:
         return []

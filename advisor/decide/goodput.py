@@ -84,10 +84,7 @@ class _Fit:
 
 
 def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Goodput | None:
-    """Return the goodput of these blocks; None where no block met the limits.
-
-    The same blocks and seed give the same result.
-    """
+    """None where no block met the limits; the same blocks and seed give the same result."""
     used = [block for block in blocks if block.total > 0]
     if not any(block.meets(share) for block in used):
         return None
@@ -224,7 +221,6 @@ class GoodputSearch:
         self.blocks: list[LoadBlock] = []
 
     def is_finished(self, *, coarse: bool = False) -> bool:
-        """Return whether the rate is known well enough, or the blocks are used up."""
         if len(self.blocks) >= self._most_blocks:
             return True
         if self._contradicted(coarse=coarse):

@@ -32,7 +32,6 @@ DIGITS = 9
 
 
 def tier_of(grade: float) -> int:
-    """Return the number of the letter: 3 for A, 2 for B, 1 for C."""
     rounded = round(grade, DIGITS)
     return next((tier for tier, start in BAND_STARTS.items() if rounded >= start), LOWEST_TIER)
 
@@ -91,7 +90,6 @@ def figure_for(rule: GradeRule, grade: float) -> float | None:
 
 
 def is_rising(rule: GradeRule) -> bool:
-    """Check whether a larger figure has a better grade."""
     return rule.knots[-1][1] >= rule.knots[0][1]
 
 
@@ -188,10 +186,7 @@ def facts_of(
     portability: float | None = None,
     inferred_new_shapes: str | None = None,
 ) -> ArmFacts:
-    """Return every fact about an arm; a measured or inferred one replaces the declared one.
-
-    `portability` is the performance portability over the platforms with evidence.
-    """
+    """Return every fact about an arm; a measured or inferred one replaces the declared one."""
     measured = _measured_facts(measurement, workflow)
     facts = ArmFacts(
         {**declared_facts(workflow), "performance_portability": portability, **measured},
@@ -203,10 +198,6 @@ def facts_of(
 
 
 def _measured_facts(measurement: Measurement, workflow: Workflow) -> dict[str, FactValue]:
-    """Return the facts that this run has measured.
-
-    New shapes are included only where some were tried.
-    """
     new_shapes = _measured_new_shapes(measurement, str(workflow.declared.new_shapes.value))
     build = measurement.build_seconds
     measured: dict[str, FactValue] = {
@@ -233,7 +224,6 @@ def _measured_new_shapes(measurement: Measurement, declared: str) -> str | None:
 
 
 def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
-    """Return the facts that need no measurement."""
     declared = workflow.declared
     return {
         "own_environment": workflow.environment.kind != "shared",

@@ -178,7 +178,6 @@ def _planned_arms(facts: AdvisedAnswer) -> list[UnmeasuredArm]:
 
 
 def _how_to_compare(facts: AdvisedAnswer) -> str:
-    """Return the next step: what mends a planned arm, a wider question, or a missing workflow."""
     unmeasured = facts.answer.unmeasured
     planned = [arm.fix for arm in _planned_arms(facts) if arm.fix]
     missing = [arm.fix for arm in unmeasured if arm.status == "not-installed" and arm.fix]
@@ -188,7 +187,6 @@ def _how_to_compare(facts: AdvisedAnswer) -> str:
 
 
 def _why_not_clear(facts: AdvisedAnswer) -> str:
-    """Return what speaks against a clear answer."""
     found = facts.decision
     if found.word == "CLEAR":
         return ""
@@ -214,7 +212,6 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
 
 
 def _timed_once(facts: AdvisedAnswer) -> str:
-    """Return which of the arms that may lead were timed in one process."""
     results = facts.answer.results
     single = [
         facts.titles[each.arm]
@@ -275,7 +272,6 @@ def _options_as_good(facts: AdvisedAnswer) -> str:
 
 
 def _wrong_choice(facts: AdvisedAnswer) -> str:
-    """Return what being wrong costs at these weights: speed, or more than that."""
     lost, points = facts.decision.lost_speed, facts.decision.lost_score
     if facts.decision.outstanding or (lost is not None and lost < NOTHING):
         return ""

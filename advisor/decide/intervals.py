@@ -116,7 +116,6 @@ def effective_share(values: Sequence[float]) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def t_quantile(probability: float, degrees_of_freedom: float) -> float:
-    """Return the quantile of Student's t distribution."""
     from scipy.special import stdtrit  # noqa: PLC0415 - slow to import, and most commands never race
 
     return float(stdtrit(degrees_of_freedom, probability))
@@ -201,7 +200,6 @@ def typical_interval(values: Sequence[float]) -> tuple[float | None, float | Non
 
 
 def nearest_rank(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least `share` of the values do not exceed."""
     return sorted(values)[max(math.ceil(share * len(values)), 1) - 1]
 
 
@@ -209,9 +207,8 @@ def nearest_rank(values: Sequence[float], share: float) -> float:
 TRIMMED_SHARE = 0.2
 
 
-def weighted_mean(values: Iterable[tuple[float, float]]) -> float:
-    """Return the mean of values, each of which comes with its weight."""
-    counted = list(values)
+def weighted_mean(values_with_weights: Iterable[tuple[float, float]]) -> float:
+    counted = list(values_with_weights)
     return math.fsum(value * weight for value, weight in counted) / math.fsum(
         weight for _, weight in counted
     )

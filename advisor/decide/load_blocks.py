@@ -49,11 +49,9 @@ class LoadBlock:
 
     @property
     def missed(self) -> int:
-        """Requests that missed a limit."""
         return self.total - self.met
 
     def meets(self, share: float) -> bool:
-        """Return whether at least `share` of the requests met the limits."""
         return self.total > 0 and self.met >= share * self.total
 
 
@@ -140,7 +138,6 @@ def make_curves(
 
 
 def missed_share(rate: float, log_goodput: float, slope: float, share: float) -> float:
-    """Return the share of missed requests that a curve gives at a rate."""
     log_odds = _log_odds(share) + slope * (math.log(rate) - log_goodput)
     return min(max(1 / (1 + math.exp(-log_odds)), LEAST_SHARE), 1 - LEAST_SHARE)
 
@@ -166,27 +163,22 @@ SAME_RATE = 1.02
 
 
 def meets_limits(request: ServedRequest, load: LoadQuestion) -> bool:
-    """Return whether a request was answered within both limits.
-
-    A text of a single token has no time between tokens.
-    """
     return (
         request.failure is None
         and request.ttft is not None
         and request.ttft <= load.ttft_seconds
+        # A text of a single token has no time between tokens.
         and (request.itl is None or request.itl <= load.itl_seconds)
     )
 
 
 def load_block(measured: LoadMeasured, load: LoadQuestion) -> LoadBlock:
-    """Return how many requests of a block met the limits."""
     missed = [not meets_limits(request, load) for request in measured.requests]
     met = len(missed) - sum(missed)
     return LoadBlock(measured.rate, met, len(missed), count_groups(missed))
 
 
 def valid_blocks(processes: Iterable[ProcessState]) -> list[LoadMeasured]:
-    """Return the blocks that count."""
     return [block for process in processes for block in process.load_blocks if not block.discarded]
 
 

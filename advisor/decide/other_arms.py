@@ -62,8 +62,9 @@ def _how_sure(facts: AdvisedAnswer, faster: ScoredArm) -> str:
 def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:
     """Return the fastest arm, if its lead over the advised one matters."""
     regret = facts.decision.speed_regret
-    is_faster = regret.arm is not None and regret.value >= CLEARLY_FASTER
-    return facts.arms[regret.arm] if is_faster and regret.arm is not None else None
+    if regret.arm is None or regret.value < CLEARLY_FASTER:
+        return None
+    return facts.arms[regret.arm]
 
 
 def describe_gain(facts: AdvisedAnswer, arm: ScoredArm) -> str:
@@ -84,7 +85,6 @@ def describe_points(shown: ScoredArm, arm: ScoredArm) -> str:
 
 
 def is_unknown(speedup: Interval) -> bool:
-    """Return whether a range spans so much that it says nothing."""
     return not speedup.low or speedup.high is None or speedup.high > WIDEST_RANGE * speedup.low
 
 
@@ -93,7 +93,6 @@ def is_baseline_advised(facts: AdvisedAnswer) -> bool:
 
 
 def _less_exact(facts: AdvisedAnswer, faster: ScoredArm) -> str:
-    """Return that outputs are less exact than those of the advised arm; empty if they are not."""
     error = _largest_error(facts.answer.measurements[faster.arm])
     if error <= _largest_error(facts.measured):
         return ""
@@ -128,7 +127,6 @@ def _is_as_good_sibling(facts: AdvisedAnswer, arm: ScoredArm) -> bool:
 
 
 def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
-    """Return the weights of performance at which an arm is advised, as the flips have them."""
     if faster.score >= facts.scored.score:
         return f"has {describe_points(facts.scored, faster)}"
     flip = _flip_to(facts, faster)
@@ -148,7 +146,6 @@ def _flip_to(facts: AdvisedAnswer, faster: ScoredArm) -> Flip | None:
 
 
 def describe_requests(facts: AdvisedAnswer) -> list[str]:
-    """Return where another arm serves the stated number of requests first, builds included."""
     sizes: dict[str, list[str]] = {}
     requests = facts.answer.question.requests
     for shape, arm in facts.advice.first_to_serve.items():
@@ -157,8 +154,7 @@ def describe_requests(facts: AdvisedAnswer) -> list[str]:
     if not sizes:
         return []
     first = "; ".join(
-        f"{facts.titles.get(arm, arm)} at {_shape_name(facts)}{'s' if len(found) > 1 else ''} "
-        f"{join_names(found)}"
+        f"{facts.titles.get(arm, arm)} at {_shape_noun(facts, len(found))} {join_names(found)}"
         for arm, found in sizes.items()
     )
     return [f"First to serve {requests:,} requests, builds included: {first}."]
@@ -192,8 +188,7 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
         if advice.speedup >= CLEARLY_FASTER * advice.advised_speedup:
             ahead.setdefault(advice.arm, []).append(gain)
     lines += [
-        f"{facts.titles[arm]} scores more at {_shape_name(facts)}{'s' if len(at) > 1 else ''} "
-        f"{join_names(at)}."
+        f"{facts.titles[arm]} scores more at {_shape_noun(facts, len(at))} {join_names(at)}."
         for arm, at in ahead.items()
     ]
     slower = [
@@ -203,14 +198,13 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
     ]
     if slower:
         baseline = facts.baseline_title
-        plural = "s" if len(slower) > 1 else ""
         lines.append(
             f"{facts.titles[facts.scored.arm]} is slower than {baseline} "
-            f"at {_shape_name(facts)}{plural} {', '.join(slower)}."
+            f"at {_shape_noun(facts, len(slower))} {', '.join(slower)}."
         )
     return [" ".join(lines)] if lines else []
 
 
-def _shape_name(facts: AdvisedAnswer) -> str:
-    """Return what differs between the shapes of the run."""
-    return "batch size" if len(facts.answer.question.lengths) == 1 else "shape"
+def _shape_noun(facts: AdvisedAnswer, count: int) -> str:
+    noun = "batch size" if len(facts.answer.question.lengths) == 1 else "shape"
+    return noun if count == 1 else f"{noun}s"

@@ -33,12 +33,10 @@ FEWEST_PLATFORMS = 2
 
 
 def application_of(workflow: Workflow) -> str:
-    """Return the application that the workflow belongs to on several devices."""
     return workflow.application or workflow.id
 
 
 def platform_of(header: Header, state: RunState, results: Results) -> Platform:
-    """Return the results of a run as a platform: the efficiency of each application on it."""
     refused, workflows = refused_workflows(state), header.catalogue.workflows
     by_id = {workflow.id: workflow for workflow in workflows}
     own = _efficiencies(results)
@@ -80,16 +78,12 @@ def _efficiencies(results: Results) -> dict[str, float]:
 
 
 def is_lossless(measurement: Measurement) -> bool:
-    """Check that all outputs are exact, or could not be compared."""
     classes = {checked.accuracy_class for checked in measurement.correctness}
     return classes <= {"exact", "unchecked"}
 
 
 def _architectural(entry: Measurement) -> float | None:
-    """Return the share of a call's time that the device's peak would need.
-
-    Geometric mean over the shapes.
-    """
+    """Return the share of a call that the device's peak would need: geometric mean over shapes."""
     shares = [1 - one.headroom for one in entry.diagnosis if one.headroom is not None]
     if not shares or len(shares) < len(entry.diagnosis) or min(shares) <= 0:
         return None
@@ -99,10 +93,7 @@ def _architectural(entry: Measurement) -> float | None:
 def compare_platforms(
     platforms: Sequence[Platform], workflows: Sequence[Workflow]
 ) -> Portability | None:
-    """Return the performance portability of each application on the first platform.
-
-    None with fewer than two platforms.
-    """
+    """Compare the applications of the first platform; None with fewer than two platforms."""
     if len(platforms) < FEWEST_PLATFORMS:
         return None
     by_id = {workflow.id: workflow for workflow in workflows}
@@ -161,7 +152,6 @@ def _converge(ids: Sequence[str], workflows: Mapping[str, Workflow]) -> float | 
 
 
 def describe_portability(portability: Portability | None, workflow: Workflow) -> str:
-    """Return the performance portability in a sentence with its set of platforms."""
     entry = entry_of(portability, workflow)
     if portability is None or entry is None:
         return "this model was measured on no other platform"
@@ -181,19 +171,13 @@ def entry_of(portability: Portability | None, workflow: Workflow) -> Application
 
 
 def is_same_work(one: Question, two: Question) -> bool:
-    """Return whether two questions measure the same work.
-
-    The precision may differ: devices support different ones.
-    """
+    # The precision may differ: devices support different ones.
     facts = [(each.model, each.task, each.batch_sizes, each.lengths) for each in (one, two)]
     return facts[0] == facts[1]
 
 
 def refused_workflows(state: RunState) -> tuple[str, ...]:
-    """Return the workflows that cannot run on the device of a run.
-
-    They are unsupported there, or all their arms have failed.
-    """
+    """Return the workflows that are unsupported on the device, or of which all arms have failed."""
     plan = state.plan
     unsupported = [entry.workflow for entry in plan.excluded if entry.status == "unsupported"]
     has_completed: dict[str, list[bool]] = {}

@@ -11,6 +11,7 @@ The variances are those of Kalibera and Jones, "Rigorous benchmarking in reasona
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -85,10 +86,8 @@ def _process_differences(
     within = [variance_of_mean(rounds) for rounds in usable]
     if is_duplicate:
         return list(zip(means, within, strict=True))
-    return [
-        ((means[index + 1] - means[index]) / math.sqrt(2), (within[index + 1] + within[index]) / 2)
-        for index in range(len(usable) - 1)
-    ]
+    pairs = zip(itertools.pairwise(means), itertools.pairwise(within), strict=True)
+    return [((two - one) / math.sqrt(2), statistics.fmean(both)) for (one, two), both in pairs]
 
 
 def widen_by_variances(

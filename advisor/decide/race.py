@@ -78,7 +78,6 @@ class Race:
 
     @property
     def finished(self) -> bool:
-        """Whether the rounds are used up."""
         return self.rounds >= self._looks[-1]
 
     def next_round(self) -> tuple[str, ...]:
@@ -89,7 +88,6 @@ class Race:
         return tuple(order)
 
     def record(self, arm: str, log_seconds: float) -> None:
-        """Record the natural logarithm of the arm's seconds in this round."""
         self._records[arm][self.rounds + 1] = log_seconds
         self._pending.remove(arm)
         self._complete_round()
@@ -131,7 +129,7 @@ class Race:
     def half_widths(self) -> dict[str, float]:
         """Return half of the 95 % interval of each due arm's log difference to the baseline.
 
-        Infinite with fewer than two rounds.
+        It is infinite with fewer than two rounds.
         """
         intervals = {
             arm: self._interval(arm, self.baseline, ERROR / 2)
@@ -177,7 +175,6 @@ class Race:
         )
 
     def _common_rounds(self, arms: Sequence[str]) -> list[int]:
-        """Return the complete rounds that visited all of `arms`."""
         common = set.intersection(*(set(self._records[arm]) for arm in arms))
         return sorted(number for number in common if number <= self.rounds)
 
@@ -214,7 +211,6 @@ def replay_race(state: RunState, shape: Shape, question: Question, index: int = 
 
 
 def _rounds_of(group: RaceGroup, groups: tuple[RaceGroup, ...]) -> range:
-    """Return the round numbers of a group, which end where the next group's rounds begin."""
     later = [other.first_round for other in groups if other.first_round > group.first_round]
     return range(group.first_round, min(later, default=LAST_ROUND))
 
@@ -247,7 +243,6 @@ def race_result(state: RunState, shape: Shape, question: Question) -> RaceResult
 
 
 def results_by_shape(state: RunState, question: Question) -> dict[Shape, RaceResult]:
-    """Return the results of the shapes that have at least `FEWEST_ROUNDS` rounds."""
     results = {
         shape: race_result(state, shape, question)
         for shape in question.shapes

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 from advisor.decide import certainty, sensitivity, trust
-from advisor.decide.sensitivity import find_flips
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
@@ -91,7 +90,9 @@ def recommend(
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
-        flips=find_flips(winner, [arm for arm in viable if not arm.unproven], question.priorities),
+        flips=sensitivity.find_flips(
+            winner, [arm for arm in viable if not arm.unproven], question.priorities
+        ),
         simplex=sensitivity.leading_shares(viable, question.priorities),
         break_even=()
         if is_baseline or answer.baseline is None
@@ -140,7 +141,6 @@ def _guideline_opinion(
 def advise_by_shape(
     advised: ScoredArm, results: Results, by_shape: Mapping[Shape, Sequence[ScoredArm]]
 ) -> tuple[ShapeAdvice, ...]:
-    """Return the best arm at each shape alone; `by_shape` has their arms, best first."""
     speedups = {
         (entry.arm, cell.shape): cell.speedup.value
         for entry in results.measurements
@@ -162,7 +162,6 @@ def advise_by_shape(
 
 
 def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Guideline | None:
-    """Return the first guideline that fits the task, the device and the weights."""
     for guideline in guidelines:
         name = guideline.criterion
         is_weighty = name is None or getattr(question.priorities, name) >= guideline.at_least
@@ -174,10 +173,7 @@ def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Gui
 def agrees_with(
     guideline: Guideline, advised: str, as_good: Sequence[str], measured: Sequence[str]
 ) -> bool | None:
-    """Return whether the guideline names the workflow of the advised arm.
-
-    None if it names none that was measured, or one that is about as good.
-    """
+    """None if it names no measured workflow, or one that is about as good as the advised one."""
 
     def names(arms: Sequence[str]) -> bool:
         return any(ArmName.parse(arm).workflow in guideline.workflows for arm in arms)
@@ -226,7 +222,6 @@ def _next_steps(
 def _settling_steps(
     answer: Answer, found: Decision, trust: Trust, budget: Budget | None
 ) -> list[str]:
-    """Return how arms are measured that might be better, and what repeats the leaders."""
     late = [arm for arm in answer.unmeasured if arm.arm in found.outstanding]
     fix = next(filter(None, (arm.fix for arm in late)), "allow more with --budget")
     steps = [f"to measure {join_names([arm.title for arm in late])} too: {fix}"] if late else []
@@ -327,7 +322,6 @@ def first_to_serve(measurements: Sequence[Measurement], requests: int | None) ->
 def price(
     measurements: Sequence[Measurement], price_per_hour: float | None
 ) -> tuple[RunningCost, ...]:
-    """Return the price of a million tokens, or of a thousand requests of a forward pass."""
     if price_per_hour is None:
         return ()
     return tuple(

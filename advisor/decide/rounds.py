@@ -19,17 +19,13 @@ from probes.wire.shape import Shape
 
 
 def log_median_seconds(visit: BlockTimed) -> float:
-    """Return the logarithm of the median seconds of the visit's calls; the race compares these."""
     return math.log(statistics.median(visit.seconds))
 
 
 def visits_by_round(
     state: RunState, shape: Shape, repeat: int = 0
 ) -> dict[int, dict[str, BlockTimed]]:
-    """Return the visits by round and arm, of the race (0) or of one repetition.
-
-    Of several visits of an arm in one round the last counts.
-    """
+    """`repeat` is 0 for the race. Of several visits of an arm in one round the last counts."""
     rounds: dict[int, dict[str, BlockTimed]] = {}
     for arm, processes in state.processes.items():
         for process in processes:
@@ -50,7 +46,6 @@ def counted_visits(state: RunState, arm: str, shape: Shape) -> list[tuple[int, B
 
 
 def last_ready_process(state: RunState, arm: str) -> ProcessState | None:
-    """Return the arm's last process that was ready to be timed."""
     return next(
         (process for process in reversed(state.processes.get(arm, ())) if process.ready), None
     )
@@ -85,7 +80,6 @@ def invalidates(process: ProcessState) -> bool:
 
 
 def mean_log_speedups(state: RunState, shape: Shape) -> dict[str, float]:
-    """Return the mean log speed-up over the baseline of every valid arm in the race."""
     rounds = visits_by_round(state, shape)
     series = {
         arm.id: paired_log_speedups(rounds, state.plan.baseline.id, arm.id)
@@ -152,23 +146,16 @@ def failed_arms(state: RunState) -> set[str]:
 
 
 def raced_arms(state: RunState) -> set[str]:
-    """Return the arms that entered a race at any shape."""
     return {arm for groups in state.groups.values() for group in groups for arm in group.arms}
 
 
 def controls(state: RunState) -> set[str]:
-    """Return the baseline and its duplicate, which every race group contains.
-
-    Speedups refer to the baseline; the duplicate gives the noise floor.
-    """
+    """Return the baseline and its duplicate, which every race group contains."""
     return {state.plan.baseline.id, state.plan.duplicate} - {""}
 
 
 def arms_by_speed(races: Mapping[Shape, RaceResult], state: RunState, shape: Shape) -> list[str]:
-    """Return the arms with valid measurements at a shape, fastest first.
-
-    The best arm comes first, and eliminated arms come last.
-    """
+    """Return the valid arms: the best one of the race first, eliminated ones last."""
     race = races.get(shape)
     if race is None:
         return []
@@ -187,7 +174,6 @@ def arms_built_before(state: RunState) -> set[str]:
 
 
 def next_process_number(state: RunState, arm: str) -> int:
-    """Return the number of the next process of the arm; the first one has 0."""
     return len(state.processes.get(arm, ()))
 
 
@@ -215,7 +201,6 @@ def has_reference(state: RunState) -> bool:
 
 
 def baseline_error(state: RunState, arm: str) -> UserError:
-    """Return the error for a reference or baseline worker that failed before the races."""
     name = f"the {arm}" if arm == REFERENCE else arm
     return error_of(name, state.processes[arm][-1].failure)
 
@@ -225,7 +210,6 @@ LEAST_MORE = 1.5
 
 
 def is_late(failure: Failure) -> bool:
-    """Return whether no time was left for the process."""
     return failure.skip_cause == "out-of-time"
 
 

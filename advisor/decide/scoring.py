@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.decide import performance_portability
 from advisor.decide.grades import DIGITS, ArmFacts, facts_of, infer_new_shapes, rate
-from advisor.decide.performance_portability import is_lossless
+from advisor.decide.performance_portability import describe_portability, entry_of, is_lossless
 from advisor.decide.speedup_draws import is_shown_faster
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERIA, FIGURES, TIERS, Constraint, FailedConstraint
@@ -25,11 +24,7 @@ from probes.wire.shape import Shape
 def score_arms(
     results: Results, question: Question, catalogue: Catalogue, evidence: Evidence = "measured"
 ) -> tuple[ScoredArm, ...]:
-    """Return every measured arm with its grades and its score, best first.
-
-    Arms that fail a constraint come after those that do not. `evidence` is where the figures come
-    from.
-    """
+    """Return every measured arm, best first; those that fail a constraint come last."""
     workflows = catalogue.by_id
     arms = [
         (entry, workflows[entry.workflow].for_arm(entry.option)) for entry in results.measurements
@@ -37,7 +32,7 @@ def score_arms(
     new_shapes = infer_new_shapes(arms)
     scored = []
     for entry, workflow in arms:
-        portable = performance_portability.entry_of(results.portability, workflow)
+        portable = entry_of(results.portability, workflow)
         facts = facts_of(
             entry,
             workflow,
@@ -110,7 +105,6 @@ def _score_arm(
     question: Question,
     evidence: Evidence,
 ) -> ScoredArm:
-    """Return an arm with its grades and its score, not ranked yet."""
     known = {
         fact: evidence if each == "measured" else each for fact, each in facts.evidence.items()
     }
@@ -151,7 +145,6 @@ def _bonus(measurement: Measurement, baseline: str, rule: DecisionRule) -> float
 
 
 def _at_shape(results: Results, shape: Shape) -> Results:
-    """Return the results with each arm's speed-up at one shape instead of the mean."""
     measurements = [
         msgspec.structs.replace(entry, speedup=cell.speedup)
         for entry in results.measurements
@@ -162,7 +155,6 @@ def _at_shape(results: Results, shape: Shape) -> Results:
 
 
 def adoption_of(workflow: Workflow) -> Adoption:
-    """Return what adopting a workflow takes, with the declared facts of one arm."""
     declared = workflow.declared
     return Adoption(
         lines_changed=int(declared.lines_changed.value),
@@ -172,13 +164,11 @@ def adoption_of(workflow: Workflow) -> Adoption:
 
 
 def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
-    """Return the weighted mean of the grades."""
     grades = {name: rating.grade for name, rating in ratings.items()}
     return round(question.priorities.weigh(grades), DIGITS)
 
 
 def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
-    """Rank by constraints met, score, measured speed and name."""
     ordered = sorted(
         scored,
         key=lambda arm: (bool(arm.failures), -round(arm.score, DIGITS), -arm.speedup, arm.arm),
@@ -189,10 +179,9 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
 
 
 def _explain(rating: Rating, criterion: str, results: Results, workflow: Workflow) -> Rating:
-    """Return the rating with what other platforms add to its explanation."""
     if criterion != "portability":
         return rating
-    more = performance_portability.describe_portability(results.portability, workflow)
+    more = describe_portability(results.portability, workflow)
     return msgspec.structs.replace(rating, why=f"{rating.why}; {more}")
 
 
@@ -212,8 +201,8 @@ def value_of(
 def class_number(measurement: Measurement) -> int | None:
     """Return the number of the class of what an arm loses of the model; None if it is unknown.
 
-    What is worse than C has 0.
-    Exact outputs lose nothing, so they have class A where no text and no metric was measured.
+    What is worse than C has 0. Exact outputs lose nothing, so they have class A where no text and
+    no metric was measured.
     """
     loss = measurement.trained_loss
     if loss is not None and loss.loss_class is not None:
@@ -241,6 +230,5 @@ def find_failures(
 
 
 def _needs_real_weights(constraint: Constraint, measurement: Measurement | None) -> bool:
-    """Return whether the constraint is on a loss that random weights do not show."""
     loss = measurement.trained_loss if measurement is not None else None
     return constraint.asks_for_class and loss is not None and loss.basis == "needs-real-weights"

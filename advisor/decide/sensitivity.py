@@ -71,7 +71,6 @@ def _regions_between(functions: tuple[ScoreFunction, ...]) -> tuple[tuple[Point,
 def _score_function(
     pillars: tuple[float, ...], further: tuple[float, ...], further_weights: tuple[float, ...]
 ) -> ScoreFunction:
-    """Return the score for the grades of an arm and the weights of the further criteria."""
     shares = [Fraction(weight) / 100 for weight in further_weights]
     left = 1 - sum(shares, Fraction(0))
     performance, productivity, portability = (left * _exact(grade) for grade in pillars)
@@ -225,10 +224,8 @@ def _follow_lead(
 
 
 def grades_of(arm: ScoredArm) -> dict[str, float]:
-    """Return an arm's grades by criterion."""
     return {name: rating.grade for name, rating in arm.ratings.items()}
 
 
 def leader_of(viable: Sequence[ScoredArm], scores: Mapping[str, float]) -> str:
-    """Return the arm with the highest score; among equals the faster, then the higher ranked."""
     return min(viable, key=lambda arm: (-round(scores[arm.arm], 9), -arm.speedup, arm.rank)).arm

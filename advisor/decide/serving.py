@@ -36,7 +36,6 @@ def has_failed_process(state: RunState, arm: str) -> bool:
 
 
 def goodput_of_arm(state: RunState, arm: str, load: LoadQuestion, seed: int) -> Goodput | None:
-    """Return the goodput of an arm from all blocks so far; None where no rate meets the limits."""
     blocks = valid_blocks(state.processes.get(arm, ()))
     return estimate_goodput([load_block(block, load) for block in blocks], load.share, seed)
 
@@ -101,7 +100,8 @@ def _measurement(
     """Return the measurement of an arm without cells, whose speed-up is a ratio of goodputs."""
     both = state.processes[arm.id], state.processes[baseline]
     process_error = standard_error(deviation, *both)
-    speedup = speedup_of(found[arm.id], found[baseline], process_error)
+    ratio = found[arm.id].interval.over(found[baseline].interval, process_error * HALF_INTERVAL)
+    speedup = msgspec.structs.replace(ratio, process_error=process_error)
     if arm.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
     summary = summarise_arm(state, arm, {}, None, question, speedup)
@@ -113,12 +113,6 @@ def _measurement(
     )
     settings = {**summary.settings, **(served.settings if served else {})}
     return msgspec.structs.replace(summary, memory_bytes=memory, settings=settings)
-
-
-def speedup_of(one: Goodput, other: Goodput, process_error: float) -> Interval:
-    """Return the ratio of two goodputs; `process_error` is the standard error between processes."""
-    ratio = one.interval.over(other.interval, process_error * HALF_INTERVAL)
-    return msgspec.structs.replace(ratio, process_error=process_error)
 
 
 def standard_error(deviation: float, *arms: Sequence[ProcessState]) -> float:
@@ -155,7 +149,6 @@ def estimate_deviation(
 def summarise_server(
     state: RunState, arm: str, goodput: Goodput | None, question: Question, deviation: float
 ) -> ServedArm:
-    """Return what the arm's server sustained."""
     load, processes = question.load, state.processes[arm]
     assert load is not None  # noqa: S101 - for the type checker: the caller has checked it
     blocks = valid_blocks(processes)
@@ -206,11 +199,11 @@ def started_command(process: ProcessState, question: Question) -> str:
 
 def _batch_rate(processes: Sequence[ProcessState], question: Question) -> float | None:
     """Return the tokens per second with equal prompts in one batch, from the warm-up."""
-    rates = [
+    warmed_up = next((each.warmed_up for each in processes if each.warmed_up), {})
+    rates = (
         shape.batch_size * question.output_tokens / warm.typical_seconds
-        for process in [each for each in processes if each.warmed_up][:1]
-        for shape, warm in process.warmed_up.items()
-    ]
+        for shape, warm in warmed_up.items()
+    )
     return max(rates, default=None)
 
 
@@ -227,7 +220,6 @@ def _joules_per_token(processes: Sequence[ProcessState], load: LoadQuestion) -> 
 
 
 def _completed_repeats(state: RunState) -> int:
-    """Return the number of repetitions in which a fresh process of an arm was under load."""
     processes = (process for each in state.processes.values() for process in each)
     return len({each.repeat for each in processes if each.repeat and valid_blocks([each])})
 
@@ -282,7 +274,6 @@ LEAST_RATE, MOST_RATE = 0.95, 1.3
 
 
 def servers_for(rate: float, goodput: float) -> int:
-    """Return how many equal servers share a rate so that none exceeds its goodput."""
     return max(1, math.ceil(rate / goodput - ROUNDING))
 
 
@@ -292,7 +283,6 @@ def compare_with_asked_rate(
     rate: float | None,
     price_per_hour: float | None,
 ) -> AskedRate | None:
-    """Return the comparison; None without a goodput with both bounds, or without a rate."""
     if rate is None or goodput is None or goodput.low is None or goodput.high is None:
         return None
     servers = servers_for(rate, goodput.value)

@@ -146,7 +146,6 @@ def _speedups(measurements: Sequence[Measurement]) -> tuple[list[list[Interval]]
 def _ranges(
     measurement: Measurement, speedups: Sequence[Interval]
 ) -> tuple[tuple[float, float] | None, ...]:
-    """Return the bounds of the logarithms where typical and fastest calls contradict each other."""
     contradicted = [cell.fastest_calls is not None for cell in measurement.cells]
     if len(speedups) != len(contradicted):
         contradicted = [any(contradicted)] * len(speedups)

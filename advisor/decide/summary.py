@@ -30,11 +30,7 @@ from probes.wire.shape import Shape
 def summarise(
     state: RunState, races: Mapping[Shape, RaceResult], question: Question, noise: NoisePrior
 ) -> Results:
-    """Return the measurements of every valid arm.
-
-    Changes of less than `EQUIVALENCE_MARGIN` are ignored. `noise` is what equal processes are known
-    to differ by.
-    """
+    """Summarise every valid arm; changes of less than `EQUIVALENCE_MARGIN` are ignored."""
     plan, baseline = state.plan, state.plan.baseline.id
     series = {
         arm.id: _series_by_shape(state, races, baseline, arm.id)
@@ -62,7 +58,7 @@ def summarise(
         # An arm has figures at every shape.
         if races and all(raced.get(arm.id, {}).values()) and arm.id in raced
     ]
-    measurements = [*reconcile(state, paired, plan, noise.fastest_margin)]
+    measurements = [*reconcile(state, paired, noise.fastest_margin)]
     own = next((each for each in measurements if each.arm == baseline), None)
     repeated = [len(each) for shapes in series.values() for each in shapes.values()]
     # Processes of the duplicate with two rounds or more, at every shape.

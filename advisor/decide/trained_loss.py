@@ -36,7 +36,6 @@ def add_losses(
     has_random_weights: bool,
     seed: int,
 ) -> Results:
-    """Return the results with the losses of each measured arm."""
     baseline = state.raced_process(results.baseline)
     return msgspec.structs.replace(
         results,
@@ -64,7 +63,6 @@ def summarise_loss(
     has_random_weights: bool,
     seed: int,
 ) -> TrainedLoss:
-    """Return the losses of the arm; `baseline` is the process of the baseline."""
     text = summarise_text(process.text_scores, rule, seed) if process.text_scores else None
     metric = compare_metric(process.user_metric, baseline.user_metric if baseline else None)
     recovery = metric.recovery if metric is not None else None
@@ -79,12 +77,10 @@ def summarise_loss(
 
 
 def classify(rule: LossRule, is_met: Callable[[LossLimits], bool]) -> LossClass:
-    """Return the best class whose limits are met."""
     return next((name for name in LIMITED_CLASSES if is_met(rule.classes[name])), "worse")
 
 
 def meets(text: TextLoss, limits: LossLimits) -> bool:
-    """Return whether all pessimistic bounds are within the limits of a class."""
     return (
         text.perplexity_ratio.bound <= limits.perplexity_ratio
         and (limits.divergence is None or text.divergence.bound <= limits.divergence)
@@ -121,7 +117,6 @@ def summarise_text(scores: TextScores, rule: LossRule, seed: int) -> TextLoss:
 
 
 def compare_metric(own: UserMetric | None, baseline: UserMetric | None) -> MetricLoss | None:
-    """Return the user's metric next to the baseline's; None if there is none."""
     if own is None:
         return None
     reference = baseline.value if baseline else None

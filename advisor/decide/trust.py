@@ -75,12 +75,10 @@ def grade(
 
 
 def is_unfit(results: Results) -> bool:
-    """Check whether most visits were made on a busy machine, or equal workers differ by half."""
     return bool(find_unfitness(results))
 
 
 def is_busy(results: Results) -> bool:
-    """Check whether most visits were made on a busy machine."""
     return results.visits.unfit > MOST_UNFIT * max(results.visits.kept, 1)
 
 
@@ -95,7 +93,6 @@ def find_unfitness(results: Results) -> list[str]:
 
 
 def describe_unfitness(results: Results) -> str:
-    """Return in a few words why the machine was not fit to measure on."""
     noise = results.noise_floor or 0.0
     differed = f", equal processes differed by up to {format_share(noise)}"
     if is_busy(results):
@@ -104,7 +101,6 @@ def describe_unfitness(results: Results) -> str:
 
 
 def describe_certainty(results: Results, share: float) -> str:
-    """Return a certainty, which is only that of the measurements of a machine that was not fit."""
     by = " by these measurements" if is_unfit(results) else ""
     return f"certainty {format_share_of_draws(share)}{by}"
 
@@ -119,7 +115,6 @@ def _describe_noise(noise: float) -> str:
 
 
 def _find_unchecked(results: Results) -> list[str]:
-    """Return why outputs were not compared."""
     found = {
         why_unchecked(checked)
         for entry in results.measurements
@@ -139,13 +134,9 @@ def _missing_shapes(missing: Sequence[Shape]) -> list[str]:
 
 
 def _missing_process_intervals(results: Results) -> list[str]:
-    """Return what is said where equal processes were compared too seldom.
-
-    What they differ by at one shape counts for all arms:
-    `process_variance.estimate_process_variances`.
-    """
     others = [entry for entry in results.measurements if entry.arm != results.baseline]
     cells = [cell for entry in others for cell in entry.cells]
+    # What processes differ by at one shape counts for all arms: `estimate_process_variances`.
     if max((cell.processes for cell in cells), default=0) >= MIN_PROCESSES:
         return []
     fewest = min((results.process_differences(cell.shape) for cell in cells), default=0)
@@ -158,7 +149,6 @@ def _missing_process_intervals(results: Results) -> list[str]:
 def _find_noise_beside(
     results: Results, decision: DecisionWord | None, gain: float, *, is_baseline: bool
 ) -> list[str]:
-    """Return that equal workers of an unsteady machine may differ by more than half of the gain."""
     noise = results.noise_floor or 0.0
     if noise <= STEADY_NOISE or math.log1p(noise) <= MOST_OF_GAIN * abs(math.log(gain)):
         return []
@@ -171,7 +161,6 @@ def _find_noise_beside(
 
 
 def _find_unsteadiness(results: Results) -> list[str]:
-    """Return the signs that the machine or the stacks were not steady while they were measured."""
     is_unknown, stalled = results.noise_floor is None, results.visits.stalled_calls
     reasons = ["the noise floor is not known"] if is_unknown else []
     reasons += find_disturbances(results)

@@ -34,7 +34,6 @@ ANOTHER_NAME = "or the package that provides this module under another name"
 
 
 def list_excluded(header: Header, plan: Plan) -> tuple[UnmeasuredArm, ...]:
-    """Return the workflows that the plan excludes."""
     workflows = header.catalogue.by_id
     return tuple(
         UnmeasuredArm(
@@ -113,7 +112,6 @@ def _planned(
 
 
 def status_of(failure: Failure) -> Status:
-    """Return the status of an arm whose last process failed."""
     if failure.status in {"model-refused", "model-failed"}:
         return "build-failed"
     status: Status = msgspec.convert(failure.status, Status)
@@ -130,7 +128,6 @@ def _measuring_step(header: Header, state: RunState, final_problem: Problem | No
 
 
 def _too_slow(entry: UnmeasuredArm, served: ServedArm) -> UnmeasuredArm:
-    """Return a server that meets the limits at no rate that was tried."""
     slowest = min(served.levels, key=lambda level: level.rate, default=None)
     met = (
         f"; at {slowest.rate:.3g} requests/s {format_share(slowest.met)} of them do"
@@ -145,7 +142,6 @@ def _too_slow(entry: UnmeasuredArm, served: ServedArm) -> UnmeasuredArm:
 
 
 def _install_step(header: Header, workflow: Workflow, failure: Failure) -> str | None:
-    """Return the next step if the model needs a module that its environment does not have."""
     if failure.missing_module is None:
         return None
     module, chosen = failure.missing_module, workflow.for_question(header.question)
@@ -156,10 +152,6 @@ def _install_step(header: Header, workflow: Workflow, failure: Failure) -> str |
 
 
 def _step_of_known_fault(header: Header, workflow: Workflow, status: Status) -> str | None:
-    """Return the next step of the first known fault of the stack that explains the status.
-
-    With it the model is not suspected.
-    """
     question = header.question
     gpu = header.machine.find_gpu(question.gpu)
     for fault in workflow.faults:
@@ -247,7 +239,6 @@ def nothing_viable(
     constraints: Sequence[Constraint],
     measurements: Sequence[Measurement],
 ) -> NothingViableError:
-    """Return the error of a run without a viable arm, with what would make one viable."""
     if not scored:
         return NothingViableError(
             "nothing was measured, so there is nothing to recommend",
@@ -286,11 +277,7 @@ def _nearest(
 def machine_unfit(
     results: Results, budget: Budget | None, leader: RankedArm, fastest: RankedArm
 ) -> MachineUnfitError:
-    """Return the error of a run that is open because the machine was not fit to measure on.
-
-    It names the arm that leads by score, and the fastest one, with what is known of their speed.
-    `budget` is that of a further run, None where no budget makes more repetitions.
-    """
+    """`budget` is that of a further run; None where no budget makes more repetitions."""
     reason = trust.find_unfitness(results)[0]
     longer = f"longer with --budget {budget.name}, or " if budget else ""
     next_step = (
@@ -326,5 +313,4 @@ def arms_to_retry(answer: Answer) -> tuple[str, ...]:
 
 
 def needs_more_time(answer: Answer) -> bool:
-    """Return whether the run ended before it reached one of its arms."""
     return any(arm.skip_cause in NOT_REACHED for arm in answer.unmeasured)

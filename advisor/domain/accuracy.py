@@ -23,7 +23,6 @@ def is_of_likeliest(checks: Iterable[Checked]) -> bool:
 
 
 def worst_check(checks: Iterable[Checked]) -> Checked | None:
-    """Return the check with the worst class; None without one."""
     return max(checks, key=lambda check: CLASSES.index(check.accuracy_class), default=None)
 
 
@@ -145,7 +144,6 @@ class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True):
     losses: LossRule
 
     def with_tolerance(self, tolerance: float | None) -> AccuracyRules:
-        """Return the rules with the user's tolerance; unchanged for None."""
         if tolerance is None:
             return self
         return msgspec.structs.replace(self, close={**self.close, "tolerance": tolerance})

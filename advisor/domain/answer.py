@@ -76,17 +76,15 @@ class RankedArm(NamedTuple):
 
     @property
     def speedup(self) -> Interval:
-        """The speed-up over the baseline."""
         return self.measured.speedup
 
     @property
     def versions(self) -> dict[str, str]:
-        """Versions by package."""
         return self.measured.versions
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The figures by shape; empty for servers."""
+        """Empty for servers."""
         return self.measured.cells
 
 
@@ -163,17 +161,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_unfit_problem(self) -> bool:
-        """Whether nothing was decided because the machine was not fit to measure on."""
         return self.problem is not None and self.problem.name == MachineUnfitError.name
 
     @property
     def evidence(self) -> Evidence:
-        """Where its figures come from."""
         return "imported" if self.imported or self.provenance else "measured"
 
     @property
     def titles(self) -> dict[str, str]:
-        """What texts call each arm."""
         arms: tuple[ScoredArm | UnmeasuredArm, ...] = (*self.unmeasured, *self.scores)
         return {each.arm: each.title for each in arms}
 
@@ -184,12 +179,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def measurements(self) -> dict[str, Measurement]:
-        """The measurements by arm."""
         return {each.arm: each for each in self.results.measurements}
 
     @property
     def served(self) -> dict[str, ServedArm]:
-        """The servers under load by arm."""
         serving = self.results.serving
         return {each.arm: each for each in (serving.arms if serving else ())}
 
@@ -220,12 +213,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def device_name(self) -> str:
-        """The name of the device that the arms were measured on."""
         return self.machine.name_device(self.question.gpu, self.question.devices_per_model)
 
 
 def encode(document: msgspec.Struct) -> str:
-    """Return an answer, or another document, as indented JSON with a final line break."""
+    """Return indented JSON with a final line break."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
@@ -273,7 +265,7 @@ class AdvisedAnswer(NamedTuple):
 
     @classmethod
     def of(cls, answer: Answer) -> AdvisedAnswer | None:
-        """Return None for an answer without a recommendation."""
+        """None without a recommendation."""
         advice, advised = answer.recommendation, answer.advised
         if advice is None or advised is None:
             return None
@@ -281,7 +273,6 @@ class AdvisedAnswer(NamedTuple):
 
     @property
     def arms(self) -> dict[str, ScoredArm]:
-        """The scores by arm."""
         return {arm.arm: arm for arm in self.answer.scores}
 
     @property

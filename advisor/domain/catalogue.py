@@ -62,7 +62,6 @@ class Models(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def demo_language_model(self) -> str:
-        """The default model for text generation."""
         return self.demo_language_models[0]
 
 
@@ -231,11 +230,9 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_id(self) -> dict[str, Workflow]:
-        """The workflows by their ids."""
         return {workflow.id: workflow for workflow in self.workflows}
 
     def for_question(self, question: Question) -> Catalogue:
-        """Return the catalogue with the workflows' environments and facts for a question."""
         return msgspec.structs.replace(
             self,
             workflows=tuple(workflow.for_question(question) for workflow in self.workflows),

@@ -42,7 +42,6 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True):
         return {**{name: getattr(self, name) / 100 * left for name in PILLARS}, **further}
 
     def describe(self) -> str:
-        """Return the weights as they are set, those of the three Ps before those of the score."""
         three, further = (
             ", ".join(f"{name.replace('_', ' ')} {getattr(self, name):.3g} %" for name in names)
             for names in (PILLARS, FURTHER_CRITERIA)
@@ -50,19 +49,15 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True):
         return f"{three} of the three Ps; {further} of the score"
 
     def weigh(self, grades: Mapping[str, float]) -> float:
-        """Return the score: the weighted mean of the grades."""
         return sum(share * grades[name] for name, share in self.shares().items())
 
     def with_weight(self, pillar: str, weight: float) -> Priorities:
-        """Return the priorities with one pillar at `weight`.
-
-        The other two pillars keep their proportion.
-        """
         others = [name for name in PILLARS if name != pillar]
         total = sum(getattr(self, name) for name in others)
         portions = {
             name: getattr(self, name) / total if total else 1 / len(others) for name in others
         }
+        # The other two pillars keep their proportion.
         rest = {name: (100 - weight) * portion for name, portion in portions.items()}
         return msgspec.structs.replace(self, **{pillar: weight}, **rest)
 
@@ -219,7 +214,6 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def asks_for_letter(self) -> bool:
-        """Whether it names a letter, not a figure."""
         return self.criterion in CRITERIA or self.asks_for_class
 
     @property
@@ -252,7 +246,6 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.write(next((each for each in rounded if not self.admits(each)), value))
 
     def admits(self, value: float) -> bool:
-        """Return whether the value is within the bounds."""
         above = self.at_least is None or value >= self.at_least
         return above and (self.at_most is None or value <= self.at_most)
 
@@ -297,7 +290,6 @@ class FailedConstraint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What the arm has and what is required."""
         constraint = self.constraint
         if self.value is not None:
             has = constraint.write_measured(self.value)

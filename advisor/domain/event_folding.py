@@ -44,7 +44,6 @@ from probes.wire.events import (
 
 
 def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunState:
-    """Return the state after `events`, starting from `state` or from an empty state."""
     state = state or RunState()
     for event in events:
         changes = _run_changes(state, event)
@@ -53,7 +52,6 @@ def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunSta
 
 
 def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
-    """Return the changed fields of the run."""
     run_event = event.run_event
     match run_event:
         case Planned() | ArmsAdded():
@@ -109,7 +107,6 @@ def _found_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
 
 
 def _processes_after(state: RunState, event: LoggedEvent) -> tuple[ProcessState, ...]:
-    """Return the processes of the arm of an event after it."""
     run_event = event.run_event
     assert isinstance(run_event, ProcessEvent)  # noqa: S101 - for the type checker
     processes = list(state.processes[run_event.arm])

@@ -93,11 +93,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     environments: dict[str, CreatedEnvironment] = {}
 
     def find_gpu(self, uuid: str | None) -> Gpu | None:
-        """Return the GPU with this UUID, or None."""
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
 
     def name_device(self, uuid: str | None, count: int) -> str:
-        """Return the name of `count` GPUs, or of the processor without one."""
         gpu = self.find_gpu(uuid)
         return describe_gpus(gpu.name, count) if gpu else uuid or self.cpu.model
 

@@ -98,7 +98,6 @@ def name_own_shapes(model: Model) -> str:
 
 
 def has_random_weights(model: Model) -> bool:
-    """Return whether the run makes the model's weights itself."""
     return isinstance(model, SyntheticModel) or (
         isinstance(model, TransformersModel) and model.weights == "random"
     )

@@ -101,12 +101,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def baseline(self) -> Arm:
-        """The arm that all others are compared with."""
         return self.arms[0]
 
     @property
     def distinct(self) -> tuple[Arm, ...]:
-        """All arms but the duplicate of the baseline."""
         return tuple(arm for arm in self.arms if arm.duplicate_of is None)
 
     @property
@@ -116,5 +114,4 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def arm_directory_name(arm: str) -> str:
-    """Return the name of the arm's directory."""
     return arm.replace("/", "+")

@@ -12,6 +12,7 @@ from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.model import Model
 from probes.wire.shape import Shape
 
+DeviceKind = Literal["cpu", "cuda"]
 Dtype = Literal["own", "float32", "float16", "bfloat16"]
 Task = Literal["forward", "generate", "serve"]
 #: Formats of quantised weights.
@@ -55,7 +56,6 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tries_new_shapes(self) -> bool:
-        """Whether any arm tries shapes that were not built."""
         return self.new_shapes or self.new_shape_seconds > 0
 
 
@@ -109,12 +109,10 @@ class LoadQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def most_tokens(self) -> int:
-        """Tokens of the longest request, prompt and generated text together."""
         return max(each.input_tokens + each.output_tokens for each in self.lengths)
 
     @property
     def limits(self) -> str:
-        """The limits in words."""
         return (
             f"the first token within {self.ttft_seconds * 1e3:g} ms and "
             f"{self.itl_seconds * 1e3:g} ms between tokens for {self.share * 100:g} % of the "
@@ -123,7 +121,6 @@ class LoadQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_output_tokens(self) -> float:
-        """Mean number of tokens to generate for a request."""
         return sum(each.output_tokens for each in self.lengths) / len(self.lengths)
 
 
@@ -132,7 +129,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     model: Model
     task: Task
-    device: Literal["cpu", "cuda"]
+    device: DeviceKind
     #: UUID of the measured GPU; null on the CPU.
     gpu: str | None
     dtype: Dtype
@@ -187,7 +184,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def serves(self) -> bool:
-        """Whether servers are measured under load."""
         return self.load is not None
 
     @property
@@ -197,17 +193,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def input_tokens(self) -> int:
-        """Tokens of the longest input."""
         return max(each.input_tokens for each in self.lengths)
 
     @property
     def output_tokens(self) -> int:
-        """Tokens generated for an input, at most."""
         return max(each.output_tokens for each in self.lengths)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Every batch size at every length."""
         return tuple(
             Shape(size, *self.pair_of(each)) for each in self.lengths for size in self.batch_sizes
         )
@@ -239,10 +232,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def devices_per_model(self) -> int:
-        """Number of devices over which each model is split; 1 on the CPU."""
         return 1 + len(self.further_gpus)
 
     @property
     def price_of_all_devices(self) -> float | None:
-        """Price per hour of all devices of one model."""
         return self.price_per_hour and self.price_per_hour * self.devices_per_model

@@ -14,7 +14,6 @@ Trust = Literal["A", "B", "C", "D"]
 
 
 def lower_trust(one: Trust, other: Trust) -> Trust:
-    """Return the trust that stands for less evidence."""
     return max(one, other, key=get_args(Trust).index)
 
 

@@ -227,10 +227,8 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed_constraints(self) -> tuple[str, ...]:
-        """The constraints it fails as texts."""
         return tuple(failure.text for failure in self.failures)
 
     @property
     def failed_indices(self) -> tuple[int, ...]:
-        """The indices of these constraints in the question."""
         return tuple(failure.index for failure in self.failures)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.domain.question import Task
+from advisor.domain.question import DeviceKind, Task
 
 Basis = Literal["paper", "ours"]
 #: A letter as a number: 3 is A, 2 is B, 1 is C.
@@ -19,7 +19,6 @@ Outside = Literal["extend", "flat"]
 
 
 def name_fact(fact: str) -> str:
-    """Return the name of a fact in a sentence."""
     return FACT_NAMES.get(fact, fact.replace("_", " "))
 
 
@@ -54,7 +53,6 @@ class GradeRule(msgspec.Struct, frozen=True, kw_only=True):
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:
-        """Refuse a function that is not monotone or not defined."""
         if bool(self.knots) == bool(self.values):
             message = f"the grade of {self.fact} needs either knots or values"
             raise ValueError(message)
@@ -140,7 +138,7 @@ class Guideline(msgspec.Struct, frozen=True, kw_only=True):
     says: Annotated[str, msgspec.Meta(min_length=1)]
     workflows: tuple[str, ...]
     tasks: tuple[Task, ...]
-    devices: tuple[Literal["cpu", "cuda"], ...]
+    devices: tuple[DeviceKind, ...]
     #: The criterion that must have a weight of at least `at_least` percent; null for advice that
     #: holds for any weights.
     criterion: Literal["performance", "productivity", "portability"] | None = None

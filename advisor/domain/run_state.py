@@ -95,7 +95,6 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def build_seconds(self) -> float:
-        """Seconds of all finished builds."""
         return sum(built.seconds for built in self.built.values())
 
     @property
@@ -162,7 +161,6 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         return raced[-1] if raced else None
 
     def varies(self, arm: str) -> bool:
-        """Return whether the outputs of the arm vary from call to call."""
         return any(each.failed_with("nondeterministic") for each in self.processes.get(arm, ()))
 
     def varying_sibling(self, arm: str) -> str | None:
@@ -203,5 +201,4 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def device(self) -> str:
-        """Name of the measured GPU or processor."""
         return self.machine.name_device(self.question.gpu, self.question.devices_per_model)

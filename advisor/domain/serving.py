@@ -57,7 +57,6 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
     def seconds_of_block(self, budget: str, ttft_seconds: float) -> float:
-        """Return the seconds in which the requests of one block arrive."""
         seconds = self.block_seconds.get(budget, self.block_seconds["quick"])
         return max(seconds, self.least_ttfts * ttft_seconds)
 
@@ -71,7 +70,6 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def generator_processors(usable: int, share: float) -> int:
-    """Return how many of the `usable` processors the load generator has, one at least."""
     return max(1, int(usable * share))
 
 

@@ -29,7 +29,6 @@ EVENTS_BY_TAG: dict[str, type[Event]] = {
 
 
 def snake_case(name: str) -> str:
-    """Return the tag of the class with this name."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from advisor.domain.model import InputFormat, input_format_of
-from advisor.domain.question import Dtype, Question, Task, WeightFormat
+from advisor.domain.question import DeviceKind, Dtype, Question, Task, WeightFormat
 
 #: Words of options that texts spell in their own way.
 ABBREVIATIONS = {"cuda": "CUDA", "io": "I/O"}
@@ -24,7 +24,6 @@ class CitedFact(msgspec.Struct, frozen=True, kw_only=True):
     because: str = ""
 
     def __post_init__(self) -> None:
-        """Require a reason for a fact that its source does not state."""
         if self.basis != "stated" and not self.because.strip():
             message = f"a fact whose basis is {self.basis!r} needs a sentence in `because`"
             raise ValueError(message)
@@ -102,7 +101,7 @@ class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True):
     """Declared facts that hold for one task, device or form of the model, of all arms or of one."""
 
     task: Task | None = None
-    device: Literal["cpu", "cuda"] | None = None
+    device: DeviceKind | None = None
     input_format: InputFormat | None = None
     #: Whether the ONNX file takes one batch size alone; null for all models.
     fixed: bool | None = None
@@ -134,12 +133,12 @@ class DeclaredArm(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Options for the workflow's module.
     options: dict[str, Any] = {}
-    devices: tuple[Literal["cpu", "cuda"], ...] = ()
+    devices: tuple[DeviceKind, ...] = ()
     tasks: tuple[Task, ...] = ()
     dtypes: tuple[Dtype, ...] = ()
     input_formats: tuple[InputFormat, ...] = ()
     #: Devices on which it is measured only if `--workflows` names it, because its build takes long.
-    on_request: tuple[Literal["cpu", "cuda"], ...] = ()
+    on_request: tuple[DeviceKind, ...] = ()
     #: It is measured only where a run has found this: that the outputs of another arm of the
     #: workflow vary, or that the model convolves images.
     after: Literal["nondeterministic", "convolutions"] | None = None
@@ -165,12 +164,12 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     #: Further names that `--workflows` takes; workflows with the same one are meant together.
     aliases: tuple[str, ...] = ()
     tasks: tuple[Task, ...]
-    devices: tuple[Literal["cpu", "cuda"], ...]
+    devices: tuple[DeviceKind, ...]
     dtypes: tuple[Dtype, ...]
     input_formats: tuple[InputFormat, ...]
     environment: Environment
     #: Environments for devices for which the stack has a distribution of its own.
-    environment_on: dict[Literal["cpu", "cuda"], Environment] = {}
+    environment_on: dict[DeviceKind, Environment] = {}
     #: Sets of requirements; the interpreter of `--python` is used if it meets one of them.
     accepts: tuple[tuple[str, ...], ...] = ()
     arms: dict[str, DeclaredArm]
@@ -179,7 +178,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     #: Position in the order of builds; fast builds come first.
     build_order: int
     #: Devices on which no other arm may be built meanwhile.
-    builds_alone_on: tuple[Literal["cpu", "cuda"], ...] = ()
+    builds_alone_on: tuple[DeviceKind, ...] = ()
     declared: DeclaredFacts
     #: How the user can install it.
     how_to_get: str
@@ -213,13 +212,11 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def environments(self) -> tuple[Environment, ...]:
-        """The environments of all devices, of the load generator and of the quantisers."""
         generator = (self.load_generator,) if self.load_generator else ()
         quantisers = (arm.quantiser for arm in self.arms.values() if arm.quantiser)
         return (self.environment, *self.environment_on.values(), *generator, *quantisers)
 
     def for_question(self, question: Question) -> Workflow:
-        """Return the workflow with its environment and declared facts for a question."""
         device, input_format = question.device, input_format_of(question.model)
         fixed = getattr(question.model, "batch_size", None) is not None
         declared, arms = self.declared, dict(self.arms)
@@ -259,13 +256,11 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
         return self.arms.get(option, DeclaredArm())
 
     def for_arm(self, option: str) -> Workflow:
-        """Return the workflow with the declared facts of one arm."""
         declared = msgspec.structs.replace(self.declared, **self.arm(option).declared)
         return msgspec.structs.replace(self, declared=declared)
 
 
 def _spell(word: str) -> str:
-    """Return a word of an option as texts spell it: abbreviations and formats in capitals."""
     if word in ABBREVIATIONS:
         return ABBREVIATIONS[word]
     return word.upper() if any(map(str.isdigit, word)) else word
