@@ -25,6 +25,7 @@ from advisor.ask import planning, rubric_files
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
+from advisor.domain.plan import probe_file
 from advisor.domain.workflow import Workflow
 from advisor.errors import CatalogueError
 from advisor.execute.drafts import create, propose
@@ -250,7 +251,7 @@ def workflow_files() -> dict[str, pathlib.Path]:
 
 def test_every_module_of_a_workflow_has_an_entry() -> None:
     expected = {
-        rubric_files.probe_file(workflow.id)
+        probe_file(workflow.id)
         for workflow in builders.shipped_catalogue().workflows
         if workflow.has_probe
     }
@@ -263,7 +264,7 @@ def test_every_module_of_a_workflow_has_an_entry() -> None:
     ids=lambda workflow: workflow.id,
 )
 def test_a_workflow_that_is_served_has_a_server_and_a_load_generator(workflow: Workflow) -> None:
-    tree = parse(PROBES / "workflows" / rubric_files.probe_file(workflow.id))
+    tree = parse(PROBES / "workflows" / probe_file(workflow.id))
     functions = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
     is_served = "serve" in workflow.tasks
     assert is_served == (workflow.load_generator is not None)
@@ -312,7 +313,7 @@ def test_a_workflow_imports_only_the_packages_of_its_entry(workflow: Workflow) -
         *(text for each in workflow.environments for text in each.requirements),
         *project["optional-dependencies"]["stack"],
     ]
-    packages = imported_packages(PROBES / "workflows" / rubric_files.probe_file(workflow.id), set())
+    packages = imported_packages(PROBES / "workflows" / probe_file(workflow.id), set())
     assert [
         package
         for package in sorted(packages)

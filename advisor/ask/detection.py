@@ -48,9 +48,7 @@ print(json.dumps({{
 }}))
 """
 INTERPRETER_SECONDS = 60
-#: Directory in which the kernel describes the processors.
 CPU_DIRECTORY = pathlib.Path("/sys/devices/system/cpu")
-#: What the kernel knows of each processor.
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
@@ -101,7 +99,6 @@ def count_cores(usable: Collection[int], cpu_directory: pathlib.Path = CPU_DIREC
 
 
 def cpu_model(file: pathlib.Path = CPU_INFO) -> str:
-    """Return the processor's model name."""
     return _find_cpu_info("model name", file=file) or platform.processor() or platform.machine()
 
 
@@ -124,7 +121,6 @@ def _find_cpu_info(*names: str, file: pathlib.Path) -> str:
 def detect_interpreter(
     python: str, packages: Iterable[str], *, run: Run = subprocess.run
 ) -> Interpreter:
-    """Return the version of `python` and of those `packages` that it has."""
     try:
         answer = run(
             [python, "-c", INTERPRETER_SCRIPT, *packages],

@@ -21,13 +21,11 @@ CPU = "cpu"
 NoGpuReason = Literal["no-gpu", "cpu-build"]
 #: The variable with which CUDA limits the GPUs that a process sees.
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
-#: Prefix of the UUID of a MIG instance.
 MIG_PREFIX = "MIG-"
 WHOLE_GPUS_ONLY = "memory, clocks and power can be read for whole GPUs only"
 
 
 def find_no_gpu_reason(machine: Machine) -> NoGpuReason | None:
-    """Return why no GPU of the machine can be used; None if one can be."""
     if not machine.gpus:
         return "no-gpu"
     return None if machine.software.torch_cuda is not None else "cpu-build"
@@ -142,7 +140,6 @@ def first_whole_gpu(gpus: Sequence[Gpu]) -> Gpu:
 
 
 def find_known_gpu(text: str, catalogue: Catalogue) -> str | None:
-    """Return the name of the GPU in the catalogue, attached or not."""
     return next(
         (name for name in catalogue.gpus if matches_name(text, name) or matches_name(name, text)),
         None,

@@ -225,10 +225,7 @@ def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelE
 
 
 def parse_weights(text: str) -> str:
-    """Return `random`, `hub`, or the absolute path of a directory with weights.
-
-    Raise `ModelRefusedError` for anything else.
-    """
+    """Return `random`, `hub` or an absolute directory; raise `ModelRefusedError` for others."""
     if text in {"", RANDOM_WEIGHTS, HUB_WEIGHTS}:
         return text or RANDOM_WEIGHTS
     # pathlib raises for a name that is too long.
@@ -241,7 +238,6 @@ def parse_weights(text: str) -> str:
 
 
 def parse_directory(text: str, run_options: RunOptions, models: Models) -> TransformersModel:
-    """Return the model in a directory; raise a `UserError` for one that cannot be used."""
     directory = pathlib.Path(text).resolve()
     config = _read_config(text, directory)
     parameters = model_files.count_in_files(directory) or model_files.count_in_config(

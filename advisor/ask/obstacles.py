@@ -37,10 +37,7 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
 
 
 def _find_limit(workflow: Workflow, question: Question, gpu: Gpu | None) -> str | None:
-    """Return why the workflow cannot run here, whatever is installed and however large the model.
-
-    None if it can.
-    """
+    """Return why it cannot run here, whatever is installed and however large the model."""
     if question.task in workflow.refused:
         return str(workflow.refused[question.task].value)
     if question.serves and "serve" not in workflow.tasks:
@@ -67,7 +64,6 @@ def _find_limit(workflow: Workflow, question: Question, gpu: Gpu | None) -> str 
 
 
 def _missing_requirements(workflow: Workflow, machine: Machine) -> Excluded | None:
-    """Return which packages the interpreter lacks, and the command that installs them."""
     missing = missing_packages(workflow.environment.requirements, machine)
     if not missing:
         return None
@@ -78,7 +74,6 @@ def _missing_requirements(workflow: Workflow, machine: Machine) -> Excluded | No
 
 
 def _missing_environment(workflow: Workflow, machine: Machine) -> Excluded | None:
-    """Return why the workflow's environment cannot be used, and the command that creates it."""
     name = workflow.environment_name
     problem = environment_problem(name, machine)
     if problem is None or has_stack_in_interpreter(workflow, machine):
@@ -89,7 +84,6 @@ def _missing_environment(workflow: Workflow, machine: Machine) -> Excluded | Non
 
 
 def environment_problem(name: str, machine: Machine) -> str | None:
-    """Return why an environment cannot be used; None if it can be."""
     created = machine.environments.get(name)
     if created is None:
         return "has not been created"
@@ -119,9 +113,8 @@ def advise_more_gpus(question: Question, gpu: Gpu) -> str | None:
 
     None where they fit, for other models, and where their number is unknown.
     """
-    weights = weight_bytes(question)
-    has_room = weights is None or weights <= gpu.memory_bytes * question.devices_per_model
-    if weights is None or has_room or question.task == "forward":
+    weights, memory_bytes = weight_bytes(question), gpu.memory_bytes * question.devices_per_model
+    if weights is None or weights <= memory_bytes or question.task == "forward":
         return None
     count = gpus_needed(weights, gpu)
     return (
@@ -148,7 +141,6 @@ def weight_bytes(question: Question) -> int | None:
 
 
 def count_in_block(model: SyntheticModel) -> int:
-    """Return the number of weights and biases of a synthetic model."""
     up = model.hidden * model.intermediate + model.intermediate
     down = model.hidden * model.intermediate + model.hidden
     match model.block:
@@ -163,7 +155,6 @@ def count_in_block(model: SyntheticModel) -> int:
 
 
 def has_stack_in_interpreter(workflow: Workflow, machine: Machine) -> bool:
-    """Return whether the interpreter of `--python` has the packages of the workflow."""
     requirement_sets = (workflow.environment.requirements, *workflow.accepts)
     return any(
         requirements and not missing_packages(requirements, machine)
@@ -179,7 +170,6 @@ def environment_interpreter(workflow: Workflow, machine: Machine) -> str:
 
 
 def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[str]:
-    """Return the requirements that the interpreter does not satisfy."""
     packages = machine.software.packages
     return [
         str(requirement)
@@ -203,7 +193,6 @@ def version_mismatch(workflow: Workflow, machine: Machine) -> str:
 
 
 def required_packages(catalogue: Catalogue) -> list[str]:
-    """Return the distributions that any workflow requires or accepts."""
     return sorted(
         {
             Requirement(text).name

@@ -78,10 +78,7 @@ FORMATS: tuple[WeightFormat, ...] = get_args(WeightFormat)
 
 
 def parse_weight_formats(text: str) -> tuple[WeightFormat, ...]:
-    """Return the named formats, all for `any`, none for an empty text.
-
-    Raise `WeightFormatError` for any other name.
-    """
+    """Return all formats for `any`, none for an empty text; raise `WeightFormatError`."""
     names = {part.strip().lower() for part in text.split(",")} - {""}
     unknown = names - {*FORMATS, ANY}
     if unknown:
@@ -146,7 +143,6 @@ NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
 
 
 def parse_constraints(text: str) -> tuple[Constraint, ...]:
-    """Return the constraints in a comma-separated list."""
     return tuple(_parse(part) for part in text.split(",") if part.strip())
 
 
@@ -226,11 +222,10 @@ def _refuse(part: str) -> PriorityError:
     is_time = name in FIGURES and FIGURES[name].dimension == "seconds"
     if match is not None and is_time and (likely := _likely_times(name, match[3])):
         return PriorityError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
-    is_unknown = match is not None and name not in names
     return PriorityError(
         f"{part.strip()!r} in --require is not a constraint",
         choose_among(match[1], names)
-        if match is not None and is_unknown
+        if match is not None and name not in names
         else f"write it like {', '.join(EXAMPLES)}; valid names: {', '.join(names)}",
     )
 
@@ -245,7 +240,6 @@ def full_name(name: str) -> str:
 
 
 def choose_priorities(run_options: RunOptions, catalogue: Catalogue) -> Priorities:
-    """Return the weights of `--priority`, else those of the preset."""
     if run_options.priority and run_options.preset:
         raise PriorityError("--priority and --preset both set the weights", "use only one of them")
     if run_options.priority:

@@ -56,7 +56,6 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
 def _choose_arms(
     workflow: Workflow, question: Question, machine: Machine
 ) -> tuple[list[Arm], list[Excluded]]:
-    """Return the arms of the workflow that are measured, and why the workflow or an arm is not."""
     obstacle = find_obstacle(workflow, question, machine)
     if obstacle is not None:
         return [], [obstacle]

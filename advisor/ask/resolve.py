@@ -115,7 +115,6 @@ def resolve(
 
 
 def select_demo_model(run_options: RunOptions, models: Models) -> RunOptions:
-    """Return the options with the demo model of the task."""
     if run_options.task in {"generate", "serve"} and run_options.model == models.demo.name:
         return msgspec.structs.replace(run_options, model=models.demo_language_model)
     return run_options
@@ -232,7 +231,6 @@ def _parse_workflow(name: ArmName, workflows: Mapping[str, Workflow]) -> ArmName
 
 
 def _suggest_workflows(name: ArmName, workflows: Mapping[str, Workflow]) -> str:
-    """Return the arms of a known workflow, or a measured workflow with a similar name."""
     if name.workflow not in workflows:
         measured = [each for each in workflows.values() if each.not_measured is None]
         ids, titles = [each.id for each in measured], titles_by_spelling(measured)

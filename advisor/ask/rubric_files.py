@@ -22,6 +22,7 @@ from advisor.domain.catalogue import (
     StartWay,
 )
 from advisor.domain.constraints import CRITERIA
+from advisor.domain.plan import probe_file
 from advisor.domain.rubric import Criterion, Guideline, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import CitedFact, DeclaredFacts, EngineMemory, Integration, Workflow
@@ -41,12 +42,10 @@ class GuidelinesFile(msgspec.Struct, frozen=True):
 
 
 def rubric_directory() -> pathlib.Path:
-    """Return the directory of the shipped TOML files."""
     return pathlib.Path(str(importlib.resources.files("rubric")))
 
 
 def probes_directory() -> pathlib.Path:
-    """Return the directory of the code that runs in the workers."""
     return pathlib.Path(str(importlib.resources.files("probes")))
 
 
@@ -136,7 +135,6 @@ def _with_environments(
 
 
 def _with_integration(workflow: Workflow, integration: Integration | None) -> Workflow:
-    """Return the workflow with its integration and the number of its lines."""
     if integration is None or not workflow.has_probe:
         return workflow
     counted = CitedFact(
@@ -146,13 +144,7 @@ def _with_integration(workflow: Workflow, integration: Integration | None) -> Wo
     return msgspec.structs.replace(workflow, integration=integration, declared=declared)
 
 
-def probe_file(workflow: str) -> str:
-    """Return the file name of the workflow's module in `probes/workflows`."""
-    return workflow.replace("-", "_") + ".py"
-
-
 def read_glossary() -> dict[str, str]:
-    """Read the terms of the program and their meanings."""
     return read(rubric_directory() / "glossary.toml", dict[str, dict[str, str]])["term"]
 
 

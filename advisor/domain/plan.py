@@ -113,5 +113,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return next((arm.id for arm in self.arms if arm.duplicate_of), "")
 
 
+def probe_file(workflow: str) -> str:
+    """Return the name of the workflow's module in `probes/workflows`."""
+    return workflow.replace("-", "_") + ".py"
+
+
 def arm_directory_name(arm: str) -> str:
     return arm.replace("/", "+")

@@ -78,10 +78,7 @@ def _shared_failure(state: RunState, arm: Arm) -> Failure | None:
 
 
 def seconds_left(progress: RunInProgress) -> float:
-    """Return the seconds that are left for builds.
-
-    Before the first race an arm to compare with is worth its time.
-    """
+    """Set no limit before the first race: an arm to compare with is worth its time."""
     return progress.races_end - progress.clock() if progress.state.groups else math.inf
 
 

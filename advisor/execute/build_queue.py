@@ -168,7 +168,6 @@ class BuildQueue:
         return bool(arms)
 
     def _next_arm(self) -> Arm | None:
-        """Return the first arm that waits for no race of another one."""
         raced = raced_arms(self.progress.state)
         ahead = [arm for arm in self._begun() if arm.id not in raced]
         return next(

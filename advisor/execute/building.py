@@ -148,7 +148,6 @@ def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[LoggedEve
 
 
 def end_builds(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
-    """End the builds for which no time is left, and report the arms that were not reached."""
     over = f"the time for builds, a part of the {progress.seconds:g} s, was over"
     fix = more_time(progress.state, progress.question)
     failure, cut_off = (
@@ -202,7 +201,6 @@ def early_arms(arms: Sequence[Arm], early_seconds: float, baseline: Arm, at_once
 
 
 def builds_at_once(header: Header) -> int:
-    """Return the number of builds that may run at the same time."""
     if any(constraint.criterion == MEMORY for constraint in header.question.constraints):
         return 1
     processors = header.machine.cpu.usable_processors

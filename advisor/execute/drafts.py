@@ -82,10 +82,7 @@ def propose(run_options: RunOptions, context: Context, detected: Machine | None 
 def detect_machine(
     python: str, catalogue: Catalogue, context: Context, detected: Machine | None = None
 ) -> Machine:
-    """Return the machine with the interpreter `python` and the environments that were created.
-
-    `detected` is the machine with its interpreter if the caller has detected it already.
-    """
+    """Return `detected`, or what is found now, with the environments that were created."""
     here = detected or detection.detect(python, required_packages(catalogue))
     root = registry.default_root(context.environment)
     environments = registry.find_created(root, catalogue.workflows, context.rubric)
@@ -123,10 +120,7 @@ def create(draft: DraftRun, context: Context) -> Run:
 
 
 def find_platforms(store: Store, header: Header) -> tuple[OtherPlatformFound, ...]:
-    """Return every other device with a finished run of the same work, by its newest run.
-
-    Unreadable runs are skipped.
-    """
+    """Return other devices by their newest finished run of the same work; skip unreadable runs."""
     platforms: dict[str, Platform] = {}
     for run, other in store.finished_runs(header.question.model.name):
         if (
@@ -189,10 +183,7 @@ BEST_TRUST: Trust = "B"
 
 
 def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
-    """Return the answer of the newest finished run of this question on such a GPU.
-
-    None if no such run is stored.
-    """
+    """Return the answer of this question's newest finished run on such a GPU; None without one."""
     catalogue = context.catalogue(run_options.rubric)
     here = detection.detect(worker_interpreter(run_options), required_packages(catalogue))
     question = resolve(
@@ -261,7 +252,6 @@ def _is_same_question(found: Question, run_options: RunOptions, question: Questi
 
 
 def describe_origin(header: Header, now: dt.datetime) -> str:
-    """Return where and when a run on a GPU was measured."""
     gpu = next(gpu for gpu in header.machine.gpus if gpu.uuid == header.question.gpu)
     age_days = max((now - dt.datetime.fromisoformat(header.created)).days, 0)
     ago = "today" if age_days == 0 else "1 day ago" if age_days == 1 else f"{age_days} days ago"

@@ -132,7 +132,6 @@ def keeps_builds(answer: Answer) -> bool:
 def _execute_steps(
     run: Run, header: Header, recorder: Recorder, context: Context, to_skip: Collection[str]
 ) -> Iterator[LoggedEvent]:
-    """Build and race the arms, measure the raced workers further, repeat the leaders."""
     is_further = recorder.state.finished
     if recorder.state.processes:
         yield recorder.record(Resumed())
@@ -176,10 +175,7 @@ def _execute_steps(
 
 
 def _race_and_measure_further(progress: RunInProgress) -> Iterator[LoggedEvent]:
-    """Race every arm and measure the raced workers further.
-
-    Arms for which the run finds a need race too.
-    """
+    """Arms for which the run finds a need race too."""
     arms = progress.state.plan.arms
     repeated = repetitions.likely_arms(arms) if progress.question.budget.repeats else ()
     builds = SideBySideBuilds(progress.session, min(progress.builds_at_once, len(arms)), repeated)
@@ -237,7 +233,6 @@ def _races(state: RunState) -> tuple[object, object]:
 
 
 def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:
-    """Return the configuration that the workers of a run share."""
     return RunConfig(
         header=header,
         arms_directory=run.arms,
@@ -248,7 +243,6 @@ def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:
 
 
 def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
-    """Return the answer of now in few fields, and the arms that have not raced."""
     waiting = remaining.waiting_arms(state, answer.question)
     return ProvisionalAnswer(
         answer=AnswerSummary.of(answer),
@@ -257,6 +251,5 @@ def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
 
 
 def has_answer(header: Header, state: RunState) -> bool:
-    """Return whether the decision is made with what has been measured so far."""
     advice = evaluate(header, state).recommendation
     return advice is not None and advice.decision.word != "OPEN"

@@ -96,7 +96,7 @@ def verify(
 
 
 def config_for_snippets(run: Run, context: Context) -> RunConfig:
-    """Return the configuration of a run whose code is run again; raise an error if it is not."""
+    """Raise an error for a run of others, and for a GPU that is not attached."""
     header = run.header()
     refuse_imported(header)
     gpus = header.question.gpus
@@ -145,17 +145,13 @@ def classify(
 
 
 def changed_versions(requirements: Sequence[str], installed: Mapping[str, str]) -> dict[str, str]:
-    """Return the installed versions of the packages that have another than the pinned one."""
     present = {
         canonicalize_name(name): version.partition("+")[0] for name, version in installed.items()
     }
     pins = (requirement.split("==") for requirement in requirements)
     measured = {name.partition("[")[0]: version for name, version in pins}
-    return {
-        name: present.get(canonicalize_name(name), "missing")
-        for name, version in measured.items()
-        if present.get(canonicalize_name(name)) != version
-    }
+    found = {name: present.get(canonicalize_name(name), "missing") for name in measured}
+    return {name: version for name, version in found.items() if version != measured[name]}
 
 
 def improve(
@@ -246,7 +242,6 @@ def find_variants(answer: Answer, state: RunState) -> list[tuple[str, Variant]]:
 
 
 def name_untried(answer: Answer, state: RunState) -> str:
-    """Return the titles of the variants that have no result yet; empty for none."""
     found = [
         variant.title
         for arm, variant in find_variants(answer, state)

@@ -64,7 +64,6 @@ def read_activity(
     sleep: Callable[[float], None],
     cpu_seconds: Callable[[], CpuSeconds] = read_cpu_seconds,
 ) -> MachineActivity:
-    """Return how busy the processors and the GPUs that are measured are over the next `seconds`."""
     start, before, busy = clock(), cpu_seconds(), list[float]()
     while (left := start + seconds - clock()) > 0:
         sleep(min(left, GPU_SAMPLE_SECONDS))
@@ -97,7 +96,6 @@ def read_activity(
 
 
 def _numbers(gpus: Sequence[Device], function: str, *constants: str) -> list[int]:
-    """Return what NVML reports of each GPU that reports it."""
     found = [gpu.number(function, *constants) for gpu in gpus]
     return [each for each in found if each is not None]
 
@@ -113,16 +111,12 @@ def activity_reader(machine: Machine, gpus: Sequence[str], context: Context) -> 
 
 
 def check_now(read: ReadActivity, limits: QuietLimits, seconds: float | None = None) -> QuietCheck:
-    """Observe the machine for `seconds`, else for those of `limits`; return what was found."""
     activity = read(limits.sample_seconds if seconds is None else seconds)
     return QuietCheck(activity=activity, problems=find_problems(activity, limits))
 
 
 def find_problems(activity: MachineActivity, limits: QuietLimits) -> tuple[QuietProblem, ...]:
-    """Return what keeps the machine from being quiet; empty if it is quiet.
-
-    A figure that the machine does not report is not a problem.
-    """
+    """Return no problem for a figure that the machine does not report."""
     needed = activity.usable_processors * (1 - limits.most_busy_share)
     found: dict[QuietProblem, bool] = {
         # A cgroup may allow fewer processors than the host has: others may keep the rest busy.

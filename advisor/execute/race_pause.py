@@ -36,12 +36,7 @@ def _ready_arms(progress: RunInProgress) -> list[str]:
     """Return the arms that are built and have not raced, the controls excepted."""
     session, state = progress.session, progress.state
     known = raced_arms(state) | controls(state)
-    built = [
-        arm.id
-        for arm in state.plan.arms
-        if session.is_running(arm.id)
-        and (session.is_prepared(arm.id) or session.is_warmed_up(arm.id))
-    ]
+    built = [arm.id for arm in state.plan.arms if session.is_built(arm.id)]
     is_comparable = state.plan.baseline.id in built
     return [arm for arm in built if arm not in known and is_comparable]
 
@@ -55,7 +50,6 @@ def _builds_new_workflow(progress: RunInProgress) -> bool:
 
 
 def missing_shapes(progress: RunInProgress, arm: str) -> int:
-    """Return how many shapes the last worker of the arm has not built."""
     processes = progress.state.processes.get(arm, ())
     return len(progress.question.shapes) - (len(processes[-1].built) if processes else 0)
 
@@ -85,7 +79,6 @@ class RacePause:
         self._last = math.inf
 
     def is_due(self) -> bool:
-        """Return whether the builds pause now."""
         progress, baseline = self._progress, self._progress.state.plan.baseline.id
         session = progress.session
         has_failed = session.has_started(baseline) and not session.is_running(baseline)
@@ -114,9 +107,7 @@ class RacePause:
 
     def _is_settled(self, arm: str) -> bool:
         session = self._progress.session
-        return session.has_started(arm) and (
-            not session.is_running(arm) or session.is_prepared(arm) or session.is_warmed_up(arm)
-        )
+        return session.has_started(arm) and (session.is_built(arm) or not session.is_running(arm))
 
     def _is_nearly_built(self, arm: Arm) -> bool:
         """Return whether only the last shape or the check of the outputs is missing.
@@ -144,7 +135,7 @@ class RacePause:
         )
 
     def _may_end_by(self, end: float, arm: Arm) -> bool:
-        """Return whether the shapes that are missing are expected to be built by then."""
+        """Return whether its missing shapes are expected by then; True where nothing is known."""
         seconds = arm.expected_build_seconds
         processes = self._progress.state.processes.get(arm.id, ())
         since = processes[-1].building_since if processes else None

@@ -116,7 +116,6 @@ class StopRule:
     _half_widths: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def may_end(self, race: Race, state: RunState) -> bool:
-        """Return whether the race may end after its last complete round."""
         if race.rounds < DECIDING_ROUNDS or not race.is_look:
             return False
         before, now = self._half_widths, race.half_widths()
@@ -169,7 +168,6 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[Logg
 
 
 def warmed_up_arms(session: WorkerSession, state: RunState) -> list[Arm]:
-    """Return the arms whose workers are running and have warmed up at all shapes."""
     return [
         arm
         for arm in state.plan.arms
@@ -214,7 +212,6 @@ def _run_rounds(
     ends: RaceEnds,
     may_end: MayEnd,
 ) -> Generator[LoggedEvent, None, RaceClosed]:
-    """Run rounds until the race may end or its deadline has passed; return its end."""
     session = progress.session
     first_round = progress.state.groups[shape][-1].first_round
     while not race.finished and not may_end(race, progress.state):
@@ -238,10 +235,7 @@ def _run_rounds(
 
 
 def may_discard(discarded: int, visits: int, attempt: int, limits: VisitQualityLimits) -> bool:
-    """Return whether one more visit of an arm may be discarded and repeated.
-
-    `attempt` counts the attempts of the arm in this round from 0.
-    """
+    """Return whether one more visit may be repeated; `attempt` counts from 0 in each round."""
     return attempt < limits.retries and discarded + 1 <= max(
         limits.most_discarded_share * (visits + 1), 1
     )

@@ -62,7 +62,7 @@ def waiting_arms(state: RunState, question: Question) -> set[str]:
     if not all(shape in state.opened for shape in question.shapes):
         return set()
     return (
-        {arm.id for arm in state.plan.arms if not arm.duplicate_of}
+        {arm.id for arm in state.plan.distinct}
         - raced_arms(state)
         - (failed_arms(state) - oom_beside_others(state))
     )
@@ -100,7 +100,6 @@ def oom_beside_others(state: RunState) -> set[str]:
 
 
 def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:
-    """Return the further arms that what was found calls for, with the reason."""
     state, header = progress.state, progress.header
     planned = {arm.workflow: arm for arm in state.plan.arms}
     known = {arm.id for arm in state.plan.arms}
@@ -124,7 +123,7 @@ def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:
 
 
 def _findings(state: RunState, workflow: Workflow) -> dict[str, str]:
-    """Return what was found of those for which the workflow has arms, with the words for it."""
+    """Return the reason for each finding, by its name in `Arm.called_for`."""
     found = {}
     arms = (arm.id for arm in state.plan.arms if arm.workflow == workflow.id)
     if varying := next(filter(state.varies, arms), None):

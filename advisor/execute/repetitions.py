@@ -124,7 +124,6 @@ def _has_new_processes(state: RunState, number: int) -> bool:
 
 
 def _settles(answer: Answer, seconds: float, remaining: float) -> bool:
-    """Return whether repetitions of `seconds` each could settle the decision in time."""
     certainty = answer.recommendation.decision if answer.recommendation else None
     return (
         certainty is not None
@@ -165,7 +164,6 @@ def _next_arms(progress: RunInProgress, number: int) -> tuple[Arm, ...]:
 
 
 def _repeat_once(progress: RunInProgress, number: int) -> Iterator[LoggedEvent]:
-    """Make or finish one repetition; none where there is nothing to compare."""
     if number not in progress.state.repeats:
         arms = _next_arms(progress, number)
         if not arms:
@@ -219,10 +217,7 @@ def _repeat_in_groups(
 def _visit_in_turn(
     progress: RunInProgress, arms: Sequence[Arm], rounds: range
 ) -> Iterator[RunEvent]:
-    """Visit every arm in each round.
-
-    The order rotates from round to round: an arm does not always follow the same other arm.
-    """
+    """Rotate the order from round to round: an arm does not always follow the same other arm."""
     counts = racing.DiscardCounts(progress.header.catalogue.presets.guard)
     shapes = progress.question.shapes
     for index, shape in enumerate(shapes):
@@ -238,7 +233,6 @@ def _visit_in_turn(
 
 
 def is_repetition_complete(state: RunState, number: int, question: Question) -> bool:
-    """Return whether every arm of a repetition has made all its visits or has failed."""
     if number not in state.repeats:
         return False
     for arm in state.repeats[number]:
@@ -253,7 +247,6 @@ def is_repetition_complete(state: RunState, number: int, question: Question) -> 
 
 
 FLEXIBILITY = "input_flexibility"
-#: Most rivals that are compared with the advised arm.
 MOST_RIVALS = 2
 
 

@@ -34,7 +34,6 @@ class Recorder:
         self._start_seconds = clock() - state.at
 
     def record(self, run_event: RunEvent) -> LoggedEvent:
-        """Store one event, fold it into the state and return it with its number and time."""
         event = LoggedEvent(
             seq=self.state.seq + 1, at=self._clock() - self._start_seconds, run_event=run_event
         )
@@ -44,7 +43,6 @@ class Recorder:
         return event
 
     def record_each(self, run_events: Iterable[RunEvent]) -> Iterator[LoggedEvent]:
-        """Record the events one by one; yield each after it is recorded."""
         for run_event in run_events:
             yield self.record(run_event)
 
@@ -78,5 +76,4 @@ class RunInProgress:
 
     @property
     def state(self) -> RunState:
-        """The state of the run after its last event."""
         return self.recorder.state

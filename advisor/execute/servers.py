@@ -109,10 +109,7 @@ def is_complete(state: RunState, arm: str, repeat: int) -> bool:
 
 
 def find_interpreter(catalogue: Catalogue, machine: Machine) -> str:
-    """Return the interpreter of the load generator.
-
-    Raise `EnvironmentNotUsableError` where its environment is missing or does not work.
-    """
+    """Return that of the load generator; raise `EnvironmentNotUsableError` where none works."""
     names = [each.load_generator.name for each in catalogue.workflows if each.load_generator]
     if not names:
         raise NoStackError(
@@ -137,7 +134,6 @@ def without_lead(
 
 
 def fell_behind(requests: Sequence[ServedRequest], load: LoadQuestion, rules: ServingRules) -> bool:
-    """Return whether too many requests were sent too late."""
     limit = rules.late_share * load.ttft_seconds
     late = sum(request.late > limit for request in requests)
     return late > rules.most_late * len(requests)
@@ -183,11 +179,9 @@ class ServerLoad:
         return found.value if found else None
 
     def may_lead(self, arm: Arm) -> bool:
-        """Return whether the goodput of the arm can be the greatest one."""
         return may_lead(self._recorder.state, arm.id, self._load, self._rules, self._question.seed)
 
     def measure_arm(self, arm: Arm, repeat: int) -> Iterator[LoggedEvent]:
-        """Start the arm's server, put it under load and stop it."""
         session, record_each = self._session, self._recorder.record_each
         number = next_process_number(self._recorder.state, arm.id)
         built = {arm.id} if number else set()
@@ -201,7 +195,6 @@ class ServerLoad:
             yield from record_each(session.stop({arm.id}))
 
     def _search(self, arm: Arm) -> Iterator[RunEvent]:
-        """Search the goodput, coarsely for an arm that cannot lead."""
         yield from self._run_closed_loops(arm)
         if not self._session.is_running(arm.id):
             return

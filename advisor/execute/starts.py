@@ -114,7 +114,6 @@ def _measure_arm(
 
 
 def _recipe_facts(progress: RunInProgress, arm: Arm) -> RecipeFacts | None:
-    """Return what the arm's last process that got so far reported for its recipe."""
     processes = reversed(progress.state.processes.get(arm.id, ()))
     return next((each.recipe_facts for each in processes if each.recipe_facts), None)
 
@@ -150,7 +149,6 @@ class Starter:
                 yield msgspec.structs.replace(self.start(way), shipped_bytes=size)
 
     def _write_and_start(self, way: StartScripts) -> Start:
-        """Return the start by a way, after the process that writes what is shipped."""
         began, before = self._clock(), count_bytes(self.files)
         written, _ = self._run(way, way.write, writes=True)
         if written.failure is not None:
@@ -160,15 +158,15 @@ class Starter:
 
     def start(self, way: StartScripts, saves: str = "") -> Start:
         """Return the start by one way; the lines `saves` follow its first call."""
-        found, _ = self._run(way, way.start, call=self._call(way.way), saves=saves)
+        found, _ = self._run(way, way.start, call=self._call_file(way.way), saves=saves)
         return found
 
     def check(
         self, eager: StartScripts, python: str, starts: Sequence[Start]
     ) -> tuple[Start, list[Start]]:
         """Return the start of eager PyTorch, and the others with what is wrong with the replies."""
-        calls = {each.way: self._call(each.way) for each in starts if each.failure is None}
-        call = self._call(BASELINE_SNIPPET)
+        calls = {each.way: self._call_file(each.way) for each in starts if each.failure is None}
+        call = self._call_file(BASELINE_SNIPPET)
         snippet = Snippet(text=eager.start, python=python)
         first, events = self._run(eager, snippet, BASELINE_SNIPPET, call=call, calls=calls)
         unchecked = f"nothing could be compared: {first.failure}" if first.failure else UNCHECKED
@@ -183,8 +181,7 @@ class Starter:
             for each in starts
         ]
 
-    def _call(self, name: str) -> str:
-        """Return the file of inputs and outputs of a first call."""
+    def _call_file(self, name: str) -> str:
         return str(self._shared / f"{name}.pt")
 
     def _run(

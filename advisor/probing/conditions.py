@@ -113,7 +113,6 @@ class ConditionsMonitor:
             yield
 
     def energy_joules(self) -> float | None:
-        """Return the energy that all GPUs have used so far; None where it is not counted."""
         each = [gpu.energy_joules() for gpu in self._gpus]
         return sum(joules or 0.0 for joules in each) if each and None not in each else None
 
@@ -131,7 +130,6 @@ class ConditionsMonitor:
         )
 
     def conditions_since(self, before: CpuReading, pid: int) -> Conditions:
-        """Return the conditions, with the median clock and the throttled samples of all GPUs."""
         now = self.read_counters(pid)
         seconds = max(now.at - before.at, NANOSECONDS)
         ticks = now.total_ticks - before.total_ticks
@@ -157,7 +155,6 @@ class ConditionsMonitor:
         )
 
     def _run_queue_delays(self, pid: int) -> dict[str, int] | None:
-        """Return the run-queue delay of each thread of the process; None if it has ended."""
         try:
             return {
                 thread.name: read_run_queue_delay(thread)

@@ -84,7 +84,6 @@ class DeviceMemoryMonitor:
 
     @contextlib.contextmanager
     def peak(self) -> Iterator[PeakMemory]:
-        """Sample while the block runs."""
         used = self.used_bytes()
         memory = PeakMemory(self, used, used)
         with repeating(memory.sample, PERIOD_SECONDS, "device-memory"):
@@ -113,7 +112,6 @@ class PeakMemory:
         self.sample()
 
     def result(self, arm: str, process: int) -> DeviceMemory:
-        """Return what was added."""
         return DeviceMemory(
             arm=arm,
             process=process,
@@ -124,7 +122,6 @@ class PeakMemory:
 
 
 def increase(before: Number | None, now: Number | None) -> Number | None:
-    """Return how much a reading has grown; None where either reading is missing."""
     return now - before if now is not None and before is not None else None
 
 
@@ -163,7 +160,6 @@ class MemoryHeadroom:
     idle_bytes: int = 0
 
     def update(self, run_event: RunEvent) -> None:
-        """Raise the largest peak if the event reports a higher one."""
         peak_bytes = None
         if isinstance(run_event, DeviceMemory):
             peak_bytes = run_event.peak_bytes
@@ -190,10 +186,7 @@ class MemoryHeadroom:
         self.largest_bytes = max(self.largest_bytes, used or 0)
 
     def fits_another_worker(self, running_builds: int = 0) -> bool:
-        """Return whether one more worker fits next to the running builds.
-
-        True where memory cannot be read.
-        """
+        """Return True also where memory cannot be read."""
         factor = BUILD_FACTOR * (running_builds + 1) if running_builds else HEADROOM_FACTOR
         return self.has_free(factor * self.largest_bytes)
 

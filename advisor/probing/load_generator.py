@@ -177,7 +177,6 @@ class LoadGenerator:
 def generator_variables(
     inherited: Mapping[str, str], directory: pathlib.Path, temporary: str
 ) -> dict[str, str]:
-    """Return the environment of AIPerf: the inherited one without what would mislead it."""
     kept = {
         name: value
         for name, value in without_python_paths(inherited).items()
@@ -212,10 +211,7 @@ def _text_of(file: pathlib.Path) -> str:
 
 
 def divide_processors(usable: Collection[int], generator: int) -> tuple[set[int], set[int]]:
-    """Return the processors of the server, and those of the load generator.
-
-    A single processor is shared.
-    """
+    """Return the processors of the server and of the load generator; a single one is shared."""
     ordered = sorted(usable)
     if len(ordered) == 1:
         return set(ordered), set(ordered)

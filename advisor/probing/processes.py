@@ -45,7 +45,7 @@ def kill_worker(popen: subprocess.Popen[bytes], directory: pathlib.Path) -> None
         others = [each for each in process_tree(directory, popen.pid) if each.pid != popen.pid]
         if not others:
             break
-        _kill(others)
+        send_signal(others, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(popen.pid, signal.SIGKILL)
     popen.wait()
@@ -53,8 +53,7 @@ def kill_worker(popen: subprocess.Popen[bytes], directory: pathlib.Path) -> None
 
 
 def kill_process_tree(directory: pathlib.Path) -> None:
-    """Kill every process of the worker in this control directory."""
-    _kill(process_tree(directory))
+    send_signal(process_tree(directory), signal.SIGKILL)
 
 
 def process_tree(directory: pathlib.Path, session: int = 0) -> list[psutil.Process]:
@@ -69,12 +68,6 @@ def process_tree(directory: pathlib.Path, session: int = 0) -> list[psutil.Proce
             if process.status() != psutil.STATUS_ZOMBIE:
                 running.append(process)
     return running
-
-
-def _kill(processes: Iterable[psutil.Process]) -> None:
-    for process in processes:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
 
 
 def skip(directory: pathlib.Path) -> None:
@@ -112,7 +105,6 @@ def continue_processes(directory: pathlib.Path) -> None:
 
 
 def find_busy_processes(directory: pathlib.Path) -> dict[psutil.Process, float]:
-    """Return the busy processes of the worker in this control directory, with their CPU shares."""
     shares = dict.fromkeys(process_tree(directory), 1.0)
     for seconds, threshold in SAMPLING_PASSES:
         before = {process: _cpu_seconds(process) for process in shares}
@@ -129,7 +121,6 @@ def find_busy_processes(directory: pathlib.Path) -> dict[psutil.Process, float]:
 
 
 def wait_until_idle(pid: int, max_seconds: float = MAX_SPIN_SECONDS) -> None:
-    """Return when no thread of the process is runnable, or after `max_seconds`."""
     deadline = time.monotonic() + max_seconds
     idle_polls = 0
     while idle_polls < IDLE_POLLS and time.monotonic() < deadline:

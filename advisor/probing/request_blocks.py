@@ -116,11 +116,9 @@ def assign_records(
     """
     by_number = {record.metadata.conversation_id: record for record in records}
     scheduled = [
-        (start + request.at, request.at, block)
-        for block, (start, requests) in enumerate(
-            zip(starts, (block.requests for block in blocks), strict=False)
-        )
-        for request in requests
+        (start + request.at, request.at, index)
+        for index, (start, block) in enumerate(zip(starts, blocks, strict=False))
+        for request in block.requests
     ]
     sent = {
         number: record.metadata.request_start_ns * NANOSECONDS - scheduled[number][0]
@@ -129,9 +127,9 @@ def assign_records(
     }
     begin = min(sent.values(), default=0.0)
     found: list[list[ServedRequest]] = [[] for _ in blocks]
-    for number, (_, at, block) in enumerate(scheduled):
+    for number, (_, at, index) in enumerate(scheduled):
         late = max(sent[number] - begin, 0.0) if number in sent else 0.0
-        found[block].append(_served(by_number.get(str(number)), at, late))
+        found[index].append(_served(by_number.get(str(number)), at, late))
     return [tuple(each) for each in found]
 
 

@@ -12,7 +12,7 @@ import msgspec
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.model import has_random_weights
-from advisor.domain.plan import BASELINE_SNIPPET, REFERENCE, SNIPPET, Arm
+from advisor.domain.plan import BASELINE_SNIPPET, REFERENCE, SNIPPET, Arm, probe_file
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
 from advisor.domain.serving import server_processors
@@ -94,9 +94,7 @@ class RunConfig:
         task = protocol.GENERATE if question.task == "serve" else question.task
         return protocol.Request(
             arm=arm.id,
-            workflow_file=str(
-                self.probes_directory / "workflows" / f"{arm.workflow.replace('-', '_')}.py"
-            ),
+            workflow_file=str(self.probes_directory / "workflows" / probe_file(arm.workflow)),
             options=arm.options,
             subject=msgspec.to_builtins(question.model),
             dtype=question.dtype,
@@ -160,13 +158,11 @@ class RunConfig:
 
 
 def rules_of(arm: Arm, rules: AccuracyRules, tolerance: float | None) -> AccuracyRules:
-    """Return the rules by which the outputs of an arm are judged."""
     if arm.weights is None:
         return rules.with_tolerance(tolerance)
     return rules.for_quantised_weights()
 
 
 def accuracy_thresholds(rules: AccuracyRules) -> dict[str, Any]:
-    """Return the thresholds that workers use, as JSON values."""
     values: dict[str, Any] = msgspec.to_builtins(rules)
     return {name: value for name, value in values.items() if name not in UNUSED_RULES}

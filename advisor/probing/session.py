@@ -106,7 +106,6 @@ class WorkerSession(WorkerPool):
         self._computes_reference = True
 
     def finish_reference(self) -> Iterator[RunEvent]:
-        """Wait until the reference worker has ended."""
         if self.is_running(REFERENCE):
             if not self._computes_reference:
                 self.compute_reference()
@@ -257,7 +256,6 @@ class WorkerSession(WorkerPool):
             yield from self.send_and_wait(REFERENCE, "allocate 0")
 
     def send_and_wait(self, arm: str, token: str) -> Iterator[RunEvent]:
-        """Send a token to the arm's worker, and wait until it is ready again or has ended."""
         deferred: list[RunEvent] = []
         yield from self._send_and_defer(arm, token, deferred)
         yield from deferred
@@ -269,7 +267,6 @@ class WorkerSession(WorkerPool):
         self.workers[arm].pause_busy()
 
     def measure_energy(self, arm: str, shape: Shape, token: str) -> Iterator[RunEvent]:
-        """Send a token, wait, and report the energy that this used."""
         deferred: list[RunEvent] = []
         before = self._conditions_monitor.energy_joules()
         yield from self._send_and_defer(arm, token, deferred)

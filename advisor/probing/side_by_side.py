@@ -27,7 +27,7 @@ class NextBuild:
     """An arm that is built next."""
 
     arm: Arm
-    #: Number of the process that is started; null if the arm's worker runs already.
+    #: Number of the process that is started; None if the arm's worker runs already.
     process: int | None = None
     limit: BuildLimit | None = None
     #: Whether a new process finds the caches of an earlier build.
@@ -50,7 +50,6 @@ class ProcessorShares:
     """Equal shares of the processors, one for each build that runs."""
 
     def __init__(self, processors: Iterable[int], builds_at_once: int) -> None:
-        """Divide `processors` among at most `builds_at_once` builds."""
         ordered = sorted(processors)
         self.builds_at_once = max(1, min(builds_at_once, len(ordered)))
         #: Processors of each build; those that remain after the division go to the first builds.
@@ -70,7 +69,6 @@ class ProcessorShares:
         return len(self._taken[arm])
 
     def release(self, arm: str) -> None:
-        """Take the share of a build back, unless it was taken back before."""
         if arm in self._taken:
             self._free.append(self._taken.pop(arm))
 
@@ -174,7 +172,6 @@ class SideBySideBuilds:
         ]
 
     def _start_standbys(self) -> None:
-        """Start workers for the repetition where processors and memory are free."""
         standbys = self._pool.standbys
         busy = sum(each.is_busy for each in standbys.values()) + self._pool.is_running(REFERENCE)
         free = self.builds_at_once - len(self.running) - busy
@@ -234,8 +231,7 @@ class SideBySideBuilds:
                 confine(self._pool.workers[arm].directory, processors)
 
     def _has_finished(self, arm: str) -> bool:
-        pool = self._pool
-        return pool.is_prepared(arm) or pool.is_warmed_up(arm) or not pool.is_running(arm)
+        return self._pool.is_built(arm) or not self._pool.is_running(arm)
 
     def _make_room_for_checks(self) -> None:
         """Let the next builds begin, but on a CPU suspend them while outputs are checked.

@@ -28,9 +28,7 @@ from probes.wire.events import Compared, Event, FirstReply, Imported
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
-#: Least number of blocks of each snippet.
 MIN_ROUNDS = 5
-#: A file that a snippet names.
 NAMED_FILE = re.compile(r'"([\w-]+\.[\w.-]+)"')
 
 

@@ -100,7 +100,6 @@ class Supervisor:
         environment: Mapping[str, str],
         max_build_seconds: float,
     ) -> Worker | Failure:
-        """Start a worker for `request`, or return why it does not start."""
         popen = spawn(request, directory, [interpreter, str(script)], environment)
         if isinstance(popen, Failure):
             return popen
@@ -217,8 +216,7 @@ def spawn(
 ) -> subprocess.Popen[bytes] | Failure:
     """Start `command` in a new session, with its request and its log in `directory`.
 
-    Return the failure if the command does not start. Raise `NotWritableError` if `directory` cannot
-    be written.
+    Raise `NotWritableError` if `directory` cannot be written.
     """
     with report_unwritable(directory, MAKE_ROOM):
         directory.mkdir(parents=True)

@@ -14,7 +14,6 @@ from advisor.probing.worker_process import Worker
 from advisor.system import read_tail
 from probes.wire.outcome import Failure, Phase
 
-#: Options that set the deadline of a phase.
 OPTIONS_OF_DEADLINES: dict[Phase, str] = {
     "open": "--max-open-seconds",
     "build": "--max-build-seconds, or --max-build-times for single workflows",
@@ -23,10 +22,7 @@ OPTIONS_OF_DEADLINES: dict[Phase, str] = {
 
 
 def timeout_failure(worker: Worker) -> Failure | None:
-    """Return the failure of a worker whose deadline has passed.
-
-    None for one that tries new shapes after a race: it has made all its visits.
-    """
+    """Return None for a worker that tries new shapes after a race: it has made all its visits."""
     phase, most = worker.phase, worker.max_build_seconds
     if phase == "build" and worker.remaining_build_seconds < most:
         return Failure("timed-out", phase, worker.build_limit.reason, worker.build_limit.fix)
@@ -43,7 +39,6 @@ def timeout_failure(worker: Worker) -> Failure | None:
 
 
 def clock_failure(worker: Worker) -> Failure | None:
-    """Return the failure of a worker whose clock was replaced; None if it agrees with ours."""
     difference = worker.clocks.contradiction_seconds
     if not difference:
         return None
@@ -57,7 +52,6 @@ def clock_failure(worker: Worker) -> Failure | None:
 
 
 def vanished_failure(worker: Worker) -> Failure:
-    """Return the failure of a worker whose messages cannot be received any more."""
     return Failure(
         "crashed",
         worker.phase,
@@ -72,7 +66,6 @@ def skipped_by_user(phase: Phase) -> Failure:
 
 
 def exit_failure(worker: Worker) -> Failure:
-    """Return the failure of a worker that has exited without a response."""
     status = worker.popen.wait()
     if os.path.lexists(worker.directory / SKIPPED_FILE):
         return skipped_by_user(worker.phase)
@@ -98,7 +91,6 @@ def exit_failure(worker: Worker) -> Failure:
     )
 
 
-#: Longest piece of a log that is quoted as a reason.
 MAX_REASON_CHARS = 300
 #: The stacks and the modules that follow the message of a crash take tens of kilobytes.
 LOG_TAIL_BYTES = 65536

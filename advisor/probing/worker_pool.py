@@ -89,13 +89,11 @@ class WorkerPool:
                 yield self.record(standby.worker, message)
 
     def add_standby(self, arm: Arm, process: int) -> None:
-        """Start a worker for the first repetition of the arm."""
         worker = self._start(arm, process, repeat=1)
         if isinstance(worker, Worker):
             self.standbys[arm.id] = Standby(worker)
 
     def add_standbys(self, arms: Iterable[tuple[Arm, int]]) -> None:
-        """Let workers for the first repetition of each arm and process number import now."""
         for arm, process in arms:
             if arm.id not in self.standbys:
                 self.add_standby(arm, process)
@@ -160,7 +158,6 @@ class WorkerPool:
         del self.workers[arm]
 
     def end(self, arm: str, outcome: Outcome) -> RunEvent:
-        """Kill the worker of the arm, and return its end with this outcome."""
         worker = self.workers[arm]
         self.supervisor.kill(worker)
         worker.outcome = outcome
@@ -210,7 +207,6 @@ class WorkerPool:
                     yield run_event
 
     def receive(self, seconds: float) -> Iterator[RunEvent]:
-        """Yield the events that have arrived; wait up to `seconds` for the first ones."""
         for worker, message in self._poll(seconds):
             yield self.record(worker, message)
 
@@ -237,7 +233,6 @@ class WorkerPool:
         yield from self.run_until(lambda: all(map(self.is_ready_or_ended, arms)))
 
     def record(self, worker: Worker, message: Message) -> RunEvent:
-        """Return the message as an event of the run; look how much memory it reports."""
         run_event: RunEvent = (
             WorkerEnded(arm=worker.arm, process=worker.process, outcome=message)
             if isinstance(message, Outcome)
@@ -256,33 +251,29 @@ class WorkerPool:
         return arm in self.workers and self.workers[arm].outcome is None
 
     def is_building(self, arm: str) -> bool:
-        """Return whether the arm's worker builds or checks its outputs."""
         return self.is_running(arm) and self.workers[arm].phase in {"build", "correctness"}
 
     def has_started(self, arm: str) -> bool:
         return arm in self.workers or arm in self._unstartable
 
     def has_failed(self, arm: str) -> bool:
-        """Return whether the arm's last worker ended in a failure, or could not be started."""
         outcome = self.workers[arm].outcome if arm in self.workers else None
         return arm in self._unstartable or (outcome is not None and outcome.failure is not None)
 
     def is_prepared(self, arm: str) -> bool:
-        """Return whether the arm's worker has built everything and waits to warm up."""
         return self.is_running(arm) and self.workers[arm].is_prepared
 
+    def is_built(self, arm: str) -> bool:
+        return self.is_prepared(arm) or (self.is_running(arm) and self.is_warmed_up(arm))
+
     def is_warmed_up(self, arm: str) -> bool:
-        """Return whether the arm's last worker has built everything and has warmed up."""
         return arm in self.workers and Ready in self.workers[arm].answers
 
     def is_ready_or_ended(self, arm: str) -> bool:
-        """Return whether the arm's worker has answered the last token, or has ended."""
         return not self.is_running(arm) or self.workers[arm].is_ready
 
     def last_visit(self, arm: str) -> BlockTimed | None:
-        """Return the result of the last visit; None if the worker ended instead."""
         return self.workers[arm].last_visit if arm in self.workers else None
 
     def process_number(self, arm: str) -> int:
-        """Return the number of the arm's process that was started last."""
         return self.workers[arm].process

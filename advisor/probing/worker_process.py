@@ -102,11 +102,7 @@ class ClockComparison:
     high: float = math.inf
 
     def add_visit(self, began: float, ended: float, sent: float, received: float) -> None:
-        """Add a visit.
-
-        `began` and `ended` are readings of the worker's clock; `sent` and `received`, of the
-        supervisor's, are those of its token and its result.
-        """
+        """Take `began` and `ended` by the worker's clock, the others by the supervisor's."""
         self.low = max(self.low, ended - received)
         self.high = min(self.high, began - sent)
 
@@ -200,12 +196,10 @@ class Worker:
         return [decode(line, Event) for line in lines]
 
     def read_response(self) -> Outcome | None:
-        """Return the outcome that the worker has written; None if it has not finished."""
         response = self._read(protocol.RESPONSE)
         return decode(response, Outcome) if response else None
 
     def _read(self, name: str, offset: int = 0) -> bytes:
-        """Return a file of the worker from `offset` on; nothing if it is missing."""
         try:
             file, size = open_regular(self.directory / name)
         except FileNotFoundError:
@@ -241,7 +235,6 @@ class Worker:
         self.start_phase(step.phase)
 
     def start_phase(self, phase: Phase) -> None:
-        """Set the deadline of `phase`, which starts now."""
         limits: dict[Phase, float] = {
             "build": min(self.max_build_seconds, self.remaining_build_seconds),
             "correctness": min(self.deadlines["correctness"], self.correctness_seconds),

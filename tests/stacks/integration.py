@@ -144,10 +144,11 @@ def load_workflows() -> list[tuple[Any, pathlib.Path]]:
     """Return each workflow that has a module, with its file; stub foreign imports from then on."""
     sys.path.insert(0, str(ROOT))
     from advisor.ask import rubric_files  # noqa: PLC0415 - from this checkout, not an installed one
+    from advisor.domain.plan import probe_file  # noqa: PLC0415 - as above
 
     directory = rubric_files.probes_directory() / "workflows"
     workflows = [
-        (workflow, directory / rubric_files.probe_file(workflow.id))
+        (workflow, directory / probe_file(workflow.id))
         for workflow in rubric_files.load().workflows
         if workflow.has_probe
     ]

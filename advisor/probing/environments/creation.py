@@ -144,7 +144,6 @@ def _build(
     settings: BuildSettings,
     lock_fd: int,
 ) -> None:
-    """Install the environment into `staging`, check it and write its record."""
     started = time.monotonic()
     python, interpreter = environment.python, settings.interpreter
     fits = SpecifierSet(python).contains(interpreter.version, prereleases=True)
@@ -210,10 +209,7 @@ def inspect(
     *,
     keep_bytecode: bool = False,
 ) -> Inspection:
-    """Start the interpreter in `directory` and import the environment's modules.
-
-    `keep_bytecode` lets the interpreter store compiled modules.
-    """
+    """Start the interpreter in `directory` and import the environment's modules."""
     command = [
         str(registry.interpreter_path(directory)),
         "-I",
@@ -250,7 +246,6 @@ def inspect(
 def check(
     directory: pathlib.Path, environment: Environment, inherited: Mapping[str, str]
 ) -> Inspection:
-    """Inspect a created environment, and compare its packages with its record."""
     record = registry.read_record(directory)
     if record is None:
         return Inspection(fault="its creation was not completed")

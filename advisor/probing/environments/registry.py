@@ -45,10 +45,7 @@ class CreationRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_root(environment: Mapping[str, str]) -> pathlib.Path:
-    """Return the folder of all environments.
-
-    It is in `P3_ADVISOR_HOME` if that is set, else in the platform's folder for user data.
-    """
+    """Return a folder in `P3_ADVISOR_HOME` if that is set, else in the folder of user data."""
     base = named_home(environment) or platformdirs.user_data_path("p3-advisor")
     return base / "environments"
 
@@ -63,10 +60,7 @@ def own_environments(workflows: Iterable[Workflow]) -> dict[str, Environment]:
 
 
 def select(workflows: tuple[Workflow, ...], names: Iterable[str]) -> dict[str, Environment]:
-    """Return the environments with these names or of these workflows.
-
-    Raise `UnknownEnvironmentError` for any other name.
-    """
+    """Take names of environments or workflows; raise `UnknownEnvironmentError` for another."""
     known = own_environments(workflows)
     resolved = [_resolve(name, workflows, known) for name in names]
     return {name: known[name] for name in resolved}
@@ -75,7 +69,7 @@ def select(workflows: tuple[Workflow, ...], names: Iterable[str]) -> dict[str, E
 def _resolve(name: str, workflows: tuple[Workflow, ...], known: Mapping[str, Environment]) -> str:
     workflow = next((workflow for workflow in workflows if workflow.id == name), None)
     if workflow is not None and workflow.environment.kind == "own":
-        return workflow.environment.name or workflow.id
+        return workflow.environment_name
     if name in known:
         return name
     if workflow is not None:
@@ -93,7 +87,7 @@ def device_alternatives(workflows: Iterable[Workflow], name: str) -> dict[str, s
     return {
         device: other.name
         for workflow in workflows
-        if (workflow.environment.name or workflow.id) == name
+        if workflow.environment_name == name
         for device, other in workflow.environment_on.items()
     }
 

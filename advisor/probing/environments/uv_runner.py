@@ -90,10 +90,7 @@ def uv_environment(inherited: Mapping[str, str], pip_settings: Mapping[str, str]
 
 
 def torch_backend(backend: str, uv: Mapping[str, str]) -> list[str]:
-    """Return uv's option that selects the build of torch.
-
-    Empty where the user has configured the source of torch.
-    """
+    """Return uv's option for the build of torch; none where the user has configured its source."""
     if backend == "none" or any(map(uv.get, (TORCH_BACKEND, "UV_DEFAULT_INDEX", "UV_INDEX_URL"))):
         return []
     links = uv.get("UV_FIND_LINKS", "").split(",")
@@ -105,10 +102,7 @@ def torch_backend(backend: str, uv: Mapping[str, str]) -> list[str]:
 
 @contextlib.contextmanager
 def excludes(packages: Sequence[str]) -> Iterator[list[str]]:
-    """Yield uv's option that excludes packages although others require them.
-
-    uv reads their names from a temporary file.
-    """
+    """Yield uv's option that excludes packages although others require them."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:
         names.write("\n".join(packages))
         names.flush()
@@ -161,10 +155,7 @@ class BuildSettings:
 
 
 def run_uv(name: str, arguments: list[str], settings: BuildSettings, lock_fd: int) -> None:
-    """Run uv for an environment, report its output, and raise an error if it fails.
-
-    It inherits the descriptor of the environment's lock.
-    """
+    """Run uv, report its output, and raise `EnvironmentNotUsableError` if it fails."""
     output: list[str] = []
     offline = ["--offline"] if settings.offline else []
     with subprocess.Popen(  # noqa: S603 - an argument list, no shell
@@ -196,7 +187,6 @@ def run_uv(name: str, arguments: list[str], settings: BuildSettings, lock_fd: in
 
 
 def creation_error(name: str, message: str, *, offline: bool = False) -> EnvironmentNotUsableError:
-    """Return the error for an environment about which uv or the system said this."""
     known = next((step for part, step in NEXT_STEPS.items() if part in message), None)
     other = OFFLINE if offline else "repair what is reported and repeat: downloads are kept"
     return EnvironmentNotUsableError(

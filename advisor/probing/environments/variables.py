@@ -29,7 +29,6 @@ THREAD_COUNTS = (
     "NPROC",
     "TVM_NUM_THREADS",
 )
-#: Switches off the usage reports of stacks.
 NO_TELEMETRY = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "DO_NOT_TRACK": "1",
@@ -54,7 +53,6 @@ WORKER_VARIABLES = {
 }
 #: Variables with the number of threads of a compiler, where a build has to share the processors.
 COMPILE_THREADS = ("TORCHINDUCTOR_COMPILE_THREADS", "MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
-#: Set in addition when the user asked to stay offline.
 OFFLINE_VARIABLES = {"HF_HUB_OFFLINE": "1"}
 #: Variables that make Python import packages from outside an environment.
 PYTHON_PATH_VARIABLES = (

@@ -27,8 +27,7 @@ def progress_of(
         is_running=lambda arm: arm in {*ready, building},
         has_started=lambda _: True,
         has_failed=lambda _: False,
-        is_prepared=lambda arm: arm in ready,
-        is_warmed_up=lambda _: False,
+        is_built=lambda arm: arm in ready,
         is_building=lambda arm: arm == building,
     )
     return types.SimpleNamespace(
