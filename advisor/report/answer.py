@@ -39,7 +39,6 @@ def headline(answer: Answer) -> str:
 
 
 def unfit_notice(answer: Answer) -> list[str]:
-    """Return a line for figures of a machine that was not fit to measure on."""
     return [UNFIT_NOTICE] if answer.has_unfit_problem or is_unfit(answer.results) else []
 
 
@@ -50,7 +49,6 @@ def caveats(answer: Answer) -> list[str]:
 
 
 def stop_notice(answer: Answer) -> list[str]:
-    """Return a line for a run that did not finish, with the command that resumes a stored one."""
     if answer.finished:
         return []
     stopped = f"The run did not finish: {_missing(answer)}"
@@ -68,7 +66,6 @@ MOST_MISSING = 3
 
 
 def _missing(answer: Answer) -> str:
-    """Return what a run that did not finish has not measured: arms, shapes, or repetitions."""
     arms = [
         each.title
         for each in answer.unmeasured
@@ -88,7 +85,6 @@ def _missing(answer: Answer) -> str:
 
 
 def answer_lines(answer: Answer) -> list[str]:
-    """Return the instruction, whether the run finished, and how certain it is."""
     return [headline(answer), *stop_notice(answer), *confidence(answer)]
 
 
@@ -136,7 +132,6 @@ def short_answer_lines(
 
 
 def _graph_breaks(answer: Answer) -> list[str]:
-    """Return the first break of the advised arm's graph, or of the best arm that has one."""
     advised = answer.advised
     for arm in [*([advised] if advised else []), *answer.ranked]:
         found = arm.measured.facts.get("graph_breaks")
@@ -153,7 +148,6 @@ def _graph_breaks(answer: Answer) -> list[str]:
 
 #: Most characters of Dynamo's reason for a break.
 MOST_REASON_CHARACTERS = 120
-#: Most lines of code that stand in an answer.
 MOST_CODE_LINES = 8
 
 
@@ -173,7 +167,6 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
 
 
 def confidence(answer: Answer) -> list[str]:
-    """Return the rest of the headline, and the trust with the noise floor and the lead."""
     advice = answer.recommendation
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     if advice is None:
@@ -228,7 +221,6 @@ def next_steps(answer: Answer) -> list[str]:
 
 
 def flip_lines(answer: Answer) -> list[str]:
-    """Return a sentence for each weight at which the answer changes to another arm."""
     advice, priorities = answer.recommendation, answer.question.priorities
     changes = describe_changes(advice, priorities, answer.titles) if advice else []
     return [sentence for _, sentence in changes]
@@ -293,7 +285,7 @@ def _round(requests: float | None) -> str:
 
 
 def _change(adoption: Adoption, *, is_server: bool) -> str:
-    """Return what adopting an arm takes; a server is started by one command, whatever its lines."""
+    """Count the start of a server as one command, whatever its lines."""
     lines = adoption.lines_changed
     code = f"{lines} line{'' if lines == 1 else 's'} of code"
     steps = [

@@ -65,7 +65,6 @@ def to_markdown(answer: Answer) -> str:
 
 
 def to_csv(answers: Sequence[Answer]) -> str:
-    """Return the rows of all answers below one head."""
     text = io.StringIO()
     writer = csv.DictWriter(text, figures.COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -76,7 +75,6 @@ def to_csv(answers: Sequence[Answer]) -> str:
 
 
 def escape_formula(value: Value) -> Value:
-    """Quote a text that a spreadsheet would evaluate as a formula; return numbers unchanged."""
     is_formula = isinstance(value, str) and value.startswith(FORMULA_PREFIXES)
     return f"'{value}" if is_formula else value
 
@@ -177,11 +175,9 @@ def read_summary(store: Store, entry: HistoryEntry) -> AnswerSummary:
 
 
 def read_summaries(store: Store, entries: Iterable[HistoryEntry]) -> dict[str, AnswerSummary]:
-    """Return the answers of the finished runs by their ids."""
     return {entry.run_id: read_summary(store, entry) for entry in entries if entry.finished}
 
 
 def with_answers(store: Store, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    """Return the runs with their answers, in this order."""
     answers = read_summaries(store, entries)
     return [msgspec.structs.replace(entry, answer=answers.get(entry.run_id)) for entry in entries]

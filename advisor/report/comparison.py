@@ -116,7 +116,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def regressions(self) -> tuple[Change, ...]:
-        """The changes that are shown to be slower by more than the threshold."""
         return tuple(change for change in self.changes if change.verdict == "slower")
 
     @property
@@ -200,7 +199,6 @@ def _outcome(comparison: Comparison) -> Outcome:
 
 
 def _measured_arms(answer: Answer) -> set[str]:
-    """Return the arms that have figures."""
     return _cells_of(answer).keys() | _goodputs_of(answer).keys()
 
 
@@ -289,7 +287,6 @@ def _seconds(cell: Cell) -> Interval:
 
 
 def _cell_pairs(before: Answer, after: Answer) -> list[tuple[str, Cell, Cell]]:
-    """Return the cells of an arm and a batch size that both runs have."""
     later = {
         (entry.arm, cell.shape): cell
         for entry in after.results.measurements

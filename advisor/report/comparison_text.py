@@ -44,7 +44,6 @@ def render(comparison: Comparison, width: float = math.inf) -> str:
 
 
 def _within(rows: Sequence[Sequence[str]], width: float) -> list[str]:
-    """Return the lines of a table, as wide as the terminal allows."""
     lines = list[str]()
     for count in range(len(LEAST_USED) + 1):
         kept = [number for number, head in enumerate(rows[0]) if head not in LEAST_USED[:count]]
@@ -75,7 +74,6 @@ def _clip(value: str, most: int) -> str:
 
 
 def render_markdown(comparison: Comparison) -> str:
-    """Return the comparison as Markdown for a pull request."""
     blocks = [
         [f"## p3-advisor: {escape(comparison.before)} against {escape(comparison.after)}"],
         [escape(line) for line in conclusion(comparison)],
@@ -161,12 +159,10 @@ def _row(change: Change) -> list[str]:
 
 
 def _text_columns(rows: Sequence[Sequence[str]]) -> set[int]:
-    """Return the columns of names and of verdicts."""
     return {0, *(number for number, head in enumerate(rows[0]) if head == "verdict")}
 
 
 def conclusion(comparison: Comparison) -> list[str]:
-    """Return which arms are slower, or why no verdict is possible; then what else has changed."""
     if comparison.outcome == "same-run":
         return [f"Both are the run {comparison.before}: nothing was compared."]
     if not comparison.comparable:
@@ -182,7 +178,6 @@ def conclusion(comparison: Comparison) -> list[str]:
 
 
 def _power(comparison: Comparison) -> list[str]:
-    """Return which slowdowns the comparison would have found."""
     if comparison.found_from is None:
         return []
     share = _rounded_up(comparison.found_from)

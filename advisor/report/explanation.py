@@ -34,9 +34,7 @@ from advisor.text_format import (
 )
 from probes.wire.shape import Shape
 
-#: What letters and grades mean.
 LETTER_LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
-#: Where a rule comes from.
 BASES: dict[Basis, str] = {"paper": "stated in the paper", "ours": "our reading of the paper"}
 
 
@@ -149,7 +147,6 @@ GRAPH, LEAST_GAIN_OF_GRAPH = "pytorch-eager/cuda-graph", 1.25
 
 
 def describe_limits(answer: Answer) -> list[str]:
-    """Return what limits eager PyTorch, by shape."""
     calls = answer.baseline.diagnosis if answer.baseline else ()
     return list(filter(None, (describe_limit(answer, call) for call in calls)))
 
@@ -178,7 +175,6 @@ def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
 
 
 def _gains_at(answer: Answer, shape: Shape) -> dict[str, Interval]:
-    """Return the speed-ups at a shape of the arms with exact outputs, the baseline's excepted."""
     return {
         each.arm: cell.speedup
         for each in answer.results.measurements
@@ -190,7 +186,6 @@ def _gains_at(answer: Answer, shape: Shape) -> dict[str, Interval]:
 def explain_arm(
     answer: Answer, arm: RankedArm, criteria: Sequence[str], known: Mapping[str, Workflow]
 ) -> list[str]:
-    """Return the lines about one arm with a score."""
     scored, measured = arm
     name = f"{scored.title}, arm {scored.arm}"
     lines = [f"{name}, run {answer.run_id}, rubric {answer.rubric}", LETTER_LEGEND]

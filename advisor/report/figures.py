@@ -44,7 +44,6 @@ class Listed(NamedTuple):
 
 
 def _fields(kind: Kind, *names: str) -> tuple[Figure[Any], ...]:
-    """Return a figure for each field of this name."""
     return tuple(Figure(name, kind, operator.attrgetter(name)) for name in names)
 
 
@@ -53,7 +52,6 @@ def _decision(answer: Answer) -> str | None:
 
 
 def checks_of(arm: RankedArm | UnmeasuredArm) -> Sequence[Checked]:
-    """Return the comparisons of an arm's outputs, one for each shape."""
     return arm.checks if isinstance(arm, UnmeasuredArm) else arm.measured.correctness
 
 

@@ -95,7 +95,6 @@ def describe_check(check: QuietCheck, *, waits: bool) -> str | None:
 
 
 def describe_problem(problem: QuietProblem, activity: MachineActivity) -> str:
-    """Return what keeps the machine from being quiet, with its figure."""
     idle, usable = activity.idle_processors or 0.0, activity.usable_processors
     count = len(activity.gpu_processes)
     match problem:

@@ -54,7 +54,6 @@ def choose(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, Found
 
 
 def _no_recipe(answer: Answer, name: str) -> NoRecipeError:
-    """Return the error for an arm without a recipe; the next step names the arms that have one."""
     available = [each.arm for each in answer.ranked if each.measured.integration]
     problem = answer.problem
     what = f"no recipe is stored for {name or 'the recommended workflow'}"

@@ -39,7 +39,6 @@ Asked: TypeAlias = tuple[str, AskedRate]
 
 
 def _rows(columns: Sequence[Column[Subject]], subjects: Sequence[Subject]) -> list[list[str]]:
-    """Return the head and a row for each subject; nothing without one."""
     rows = [[write(each) for _, write in columns] for each in subjects]
     return [[head for head, _ in columns], *rows] if rows else []
 
@@ -128,7 +127,6 @@ def shown_levels(arm: ServedArm) -> Iterator[RateLevel]:
 
 
 def tables(answer: Answer) -> list[ReportTable]:
-    """Return the tables of generated text and of servers that have rows."""
     arms, load = [*answer.served.values()], answer.question.load
     levels = [(arm, level) for arm in arms for level in shown_levels(arm)]
     asked = [(arm.arm, arm.asked) for arm in arms if arm.asked is not None]
@@ -166,10 +164,7 @@ MISMATCH_MARK = "*"
 
 
 def text_rows(answer: Answer) -> list[list[str]]:
-    """Return the head and a row for each ranked arm and batch size; nothing for another task.
-
-    Speeds of a machine that was not fit to measure on are left out.
-    """
+    """Speeds of a machine that was not fit to measure on are left out."""
     rows = [
         [
             measured.arm,
@@ -186,7 +181,6 @@ def text_rows(answer: Answer) -> list[list[str]]:
 
 
 def _speed_cells(cell: Cell, metrics: GenerationMetrics, *, unfit: bool) -> list[str]:
-    """Return the rates and latencies, and the shares of the device's limits."""
     cells = [
         format_number(cell.throughput.value, decimals=0),
         format_latency(metrics.ttft_seconds, metrics),
@@ -207,13 +201,11 @@ def _generated(answer: Answer) -> Iterator[tuple[Measurement, Cell, GenerationMe
 
 
 def format_latency(seconds: float | None, metrics: GenerationMetrics) -> str:
-    """Return a latency in milliseconds, marked where it does not add up to the time of a call."""
     text = format_milliseconds(seconds, digits=3)
     return f"{text}{MISMATCH_MARK}" if metrics.latency_mismatch and seconds is not None else text
 
 
 def _agreement_cells(measured: Measurement, cell: Cell) -> tuple[str, str]:
-    """Return how far an arm's texts agree with the reference at the cell's batch size."""
     checked = next((each for each in measured.correctness if each.shape == cell.shape), None)
     if checked is None or checked.agreement is None:
         return MISSING, MISSING
@@ -225,7 +217,6 @@ def _agreement_cells(measured: Measurement, cell: Cell) -> tuple[str, str]:
 
 
 def mismatch_lines(answer: Answer) -> list[str]:
-    """Return why the latencies of a cell that are shown do not add up to the time of its calls."""
     if is_unfit(answer.results):
         return []
     return [

@@ -48,13 +48,11 @@ def render(answer: Answer) -> str:
 
 
 def table(found: ReportTable) -> list[str]:
-    """Return a table below its title, and its notes."""
     notes = [f"{escape(line)}  " for line in found.notes]
     return [f"**{escape(found.title)}**", "", *_rows(found.rows, found.text_columns), "", *notes]
 
 
 def _rows(rows: Sequence[Sequence[str]], text_columns: Collection[int] = (0,)) -> list[str]:
-    """Return a head and rows as a table; nothing without rows."""
     escaped = [[escape(cell) for cell in row] for row in rows]
     return markdown_table(escaped[0], escaped[1:], text_columns) if rows else []
 

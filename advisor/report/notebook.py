@@ -140,7 +140,6 @@ class Report:
         return "\n".join(line.text for line in self.answer.headline)
 
     def _repr_html_(self) -> str:
-        """Return the headline and a table of the arms, for notebooks."""
         return render_summary(self.answer)
 
 

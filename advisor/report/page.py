@@ -45,7 +45,7 @@ SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def render(answer: Answer, script: str | None = None) -> str:
-    """Return the page; `script` is the recipe of the recommended arm."""
+    """`script` is the recipe of the recommended arm."""
     ranked, unranked = answer.ranked, answer.unmeasured
     shapes = [cell.shape for cell in ranked[0].cells] if ranked else []
     columns = ranking_columns(answer, has_intervals=True)
@@ -168,7 +168,6 @@ def _template() -> jinja2.Template:
 
 
 def package_file(name: str) -> str:
-    """Return a file of `advisor/report/templates`."""
     return (resources.files("advisor.report") / "templates" / name).read_text(encoding="utf-8")
 
 

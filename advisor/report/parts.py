@@ -50,7 +50,6 @@ BEST_BY_SHAPE = "Highest score at each shape alone, which need not be the highes
 
 
 def tables(answer: Answer) -> list[ReportTable]:
-    """Return the tables that have rows."""
     return [
         *_criteria_table(answer),
         *_shape_table(answer),
@@ -62,7 +61,6 @@ def tables(answer: Answer) -> list[ReportTable]:
 
 
 def _start_table(answer: Answer) -> list[ReportTable]:
-    """Return how fast new processes reply, by each way, and the calls that follow."""
     started = [(one.arm, start) for one in answer.results.measurements for start in one.starts]
     if not started:
         return []
@@ -85,7 +83,6 @@ def _start_table(answer: Answer) -> list[ReportTable]:
 
 
 def _criteria_table(answer: Answer) -> list[ReportTable]:
-    """Return the grades of the advised arm, with the figure that limits each."""
     if answer.advised is None:
         return []
     rows = [
@@ -103,10 +100,7 @@ def _criteria_table(answer: Answer) -> list[ReportTable]:
 
 
 def _shape_table(answer: Answer) -> list[ReportTable]:
-    """Return which arm scores most at each shape alone; none where it is always the advised one.
-
-    With several lengths there is a table in any case.
-    """
+    """With one length, there is none where the advised arm scores most at each shape alone."""
     advice, weights = answer.recommendation, answer.question.shape_weights
     shapes = advice.advice_by_shape if advice is not None else ()
     lengths = any(each.shape.lengths for each in shapes)
@@ -134,7 +128,6 @@ def _shape_table(answer: Answer) -> list[ReportTable]:
 
 
 def _speed_at(answer: Answer, arm: str, shape: Shape, speedup: float) -> str:
-    """Return the speed-up of an arm at a shape; its range where the machine was not fit."""
     if not is_unfit(answer.results):
         return f"{speedup:.2f}x"
     cells = answer.measurements[arm].cells
@@ -170,7 +163,6 @@ def _portability_table(answer: Answer) -> list[ReportTable]:
 
 
 def sections(answer: Answer) -> list[Section]:
-    """Return the sections that have lines."""
     advice = answer.recommendation
     found = [new_shape_lines(answer), partly_used(answer), unranked(answer)]
     if advice is not None:
@@ -189,7 +181,6 @@ def sections(answer: Answer) -> list[Section]:
 
 
 def _cost_lines(answer: Answer, advice: Recommendation) -> list[str]:
-    """Return what serving with the advised arm costs, and the energy of the arms."""
     check = answer.results.sustained
     used = check.joules_per_call.items() if check else ()
     return [

@@ -36,7 +36,6 @@ PHASE_TITLES = {"correctness": "outputs"}
 
 
 def render_event(event: LoggedEvent) -> str | None:
-    """Return the line for an event without a line break, or None."""
     run_event = event.run_event
     match run_event:
         case Planned(plan=plan):
@@ -57,7 +56,6 @@ def render_event(event: LoggedEvent) -> str | None:
 
 
 def describe_other_runs(ids: Sequence[str]) -> str:
-    """Return a warning about runs that are measuring on this machine; empty for none."""
     if not ids:
         return ""
     return (

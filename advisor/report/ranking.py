@@ -136,7 +136,6 @@ def ranking_columns(
 
 
 def _latency_columns() -> list[RankingColumn]:
-    """Return the latencies of generated text at the first shape."""
     return [
         RankingColumn(
             name,
@@ -173,7 +172,6 @@ def column_shapes(ranked: Sequence[RankedArm]) -> list[Shape]:
 
 
 def speed_unit(answer: Answer) -> str:
-    """Return the unit of the speed of each shape: `tok/s` for generated text, else `ms`."""
     ranked = answer.ranked
     return "tok/s" if ranked and any(cell.generation for cell in ranked[0].cells) else "ms"
 
@@ -186,10 +184,7 @@ def ranking_rows(answer: Answer, *, has_intervals: bool) -> list[list[str]]:
 
 
 def _rank(answer: Answer, arm: RankedArm) -> str:
-    """Return the rank, with `!` for an arm that a constraint excludes.
-
-    Figures that were measured on a machine that was not fit give no rank.
-    """
+    """Mark an arm that a constraint excludes by `!`; figures of an unfit machine give no rank."""
     if answer.has_unfit_problem:
         return MISSING
     return f"{arm.scored.rank}{'!' if arm.scored.failures else ''}"
@@ -212,7 +207,6 @@ def _call(answer: Answer, shape: Shape, arm: RankedArm) -> str:
 
 
 def interval_or_range(speedup: Interval, *, unfit: bool, decimals: int = 2) -> str:
-    """Return a speed-up with its interval, or its range where the machine was not fit."""
     if unfit:
         return speed_or_range(speedup, unfit=True)
     return format_interval(speedup, decimals=decimals)
@@ -232,7 +226,6 @@ def is_range(answer: Answer, arm: RankedArm, rating: Rating) -> bool:
 
 
 def write_fact(answer: Answer, arm: RankedArm, rating: Rating) -> str:
-    """Return the figure behind a grade; a range for a speed-up that is wide or not fit."""
     if is_range(answer, arm, rating):
         return speed_or_range(arm.speedup, unfit=True)
     return format_fact(rating.value)

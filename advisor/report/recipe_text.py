@@ -81,11 +81,11 @@ def render_dockerfile(answer: Answer, entry: RankedArm, found: FoundRecipe) -> s
     backend = f" --torch-backend {build}" if TORCH_BUILD.fullmatch(build) else ""
     if found.serving_command:
         wanted = shlex.join(found.requirements)
-        copied = _files(question)
+        copied = _user_files(question)
         command = server.user_words(found.serving_command, question.model.name)
     else:
         wanted = f"-r {SERVER_FILE}"
-        copied, command = [SERVER_FILE, *_files(question)], ["python", SERVER_FILE]
+        copied, command = [SERVER_FILE, *_user_files(question)], ["python", SERVER_FILE]
     gpu = "" if question.device == "cpu" else " --gpus all"
     copies = "".join(f"COPY {json.dumps([name, f'./{name}'])}\n" for name in copied)
     return f"""\
@@ -125,8 +125,7 @@ exec {command} "$@"
 """
 
 
-def _files(question: Question) -> list[str]:
-    """Return the names of the user's files that the server opens."""
+def _user_files(question: Question) -> list[str]:
     match question.model:
         case ExportedModel(name=name) | OnnxModel(name=name):
             return [file_name(name)]
@@ -212,7 +211,7 @@ def render_snippet(
 def _script(
     answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape, body: str, start: str = ""
 ) -> str:
-    """Return a script with its header; `start` says what it does beside its calls."""
+    """`start` says what the script does beside its calls."""
     install = f"\n{install_command(answer.question.device)}\n"
     return f"{script_header(found)}\n{_docstring(answer, entry, shape, start, install)}\n\n{body}"
 
@@ -237,7 +236,6 @@ def _docstring(
 
 
 def render_start(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
-    """Return the script of the fastest start as it was measured; see `_start_scripts`."""
     scripts, how = _start_scripts(answer, entry, found)
     if scripts.write:
         how += " The script of --style write has written it before, in the same folder."
@@ -245,7 +243,6 @@ def render_start(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
 
 
 def render_write(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
-    """Return the script that writes what the start loads."""
     scripts, _ = _start_scripts(answer, entry, found)
     if not scripts.write:
         raise NoRecipeError(
@@ -275,7 +272,6 @@ def _start_scripts(
 
 
 def install_command(device: str) -> str:
-    """Return the command that makes the environment of a script and runs it."""
     if device == "cpu":
         return "uv venv && uv pip install --torch-backend cpu -r FILE && .venv/bin/python FILE"
     return "uv run FILE"

@@ -9,7 +9,6 @@ import msgspec
 from advisor.domain.answer import Answer
 from advisor.domain.model import Model
 
-#: Stands for a fact that one of the runs does not have.
 ABSENT = "not there"
 #: Fields of a model that are its configuration, which is too long to show, or follow from it.
 CONFIGURATION = ("config", "parameters")
@@ -71,7 +70,6 @@ def _model_fields(model: Model) -> dict[str, Any]:
 
 
 def software_of(arm: str, answer: Answer) -> dict[str, str]:
-    """Return the versions and settings of an arm; empty if it was not measured."""
     return next(
         (
             {**entry.versions, **entry.settings}
@@ -83,7 +81,6 @@ def software_of(arm: str, answer: Answer) -> dict[str, str]:
 
 
 def _decisive_facts(answer: Answer) -> dict[str, str]:
-    """Return the facts that must be equal for speeds to be compared."""
     question, cpu = answer.question, answer.machine.cpu
     return {
         "task": question.task,
@@ -99,7 +96,6 @@ def _decisive_facts(answer: Answer) -> dict[str, str]:
 
 
 def _load_facts(answer: Answer) -> dict[str, str]:
-    """Return the lengths of the requests to servers, and their limits; empty for other tasks."""
     load = answer.question.load
     if load is None:
         return {}

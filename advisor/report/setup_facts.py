@@ -24,7 +24,6 @@ MAX_SHAPES = 3
 
 
 def setup_facts(answer: Answer) -> list[tuple[str, str]]:
-    """Return the facts of the question, then those of the machine."""
     return [*_question_facts(answer), *_machine_facts(answer)]
 
 
@@ -56,7 +55,6 @@ def list_numbers(numbers: Iterable[int]) -> str:
 
 
 def describe_mix(load: LoadQuestion) -> str:
-    """Return the tokens of the requests to a server, and the name of their mix."""
     sides = (
         {each.input_tokens for each in load.lengths},
         {each.output_tokens for each in load.lengths},
@@ -108,7 +106,6 @@ def describe_shapes(answer: Answer, shapes: Sequence[Shape]) -> str:
 
 
 def input_facts(answer: Answer) -> list[tuple[str, str]]:
-    """Return which inputs do not change between calls, and which have a layout of their own."""
     inputs = answer.results.inputs
     if inputs is None:
         return []
@@ -148,7 +145,6 @@ def _question_facts(answer: Answer) -> list[tuple[str, str]]:
 
 
 def _served_load_facts(answer: Answer) -> list[tuple[str, str]]:
-    """Return the load on servers and the command of each; nothing for other tasks."""
     load = answer.question.load
     if load is None:
         return []

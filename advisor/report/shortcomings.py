@@ -20,7 +20,6 @@ NOT_TRIED: tuple[Status, ...] = ("skipped", "not-installed", "excluded", "unsupp
 
 
 def unranked(answer: Answer) -> Section:
-    """Return the arms that fail a constraint and the workflows that have no measurement."""
     failing: dict[str, list[str]] = {}
     for arm in answer.scores:
         if arm.failures:
@@ -45,7 +44,6 @@ def is_unnamed(entry: UnmeasuredArm, answer: Answer) -> bool:
 
 
 def _reasons(entries: list[UnmeasuredArm]) -> list[str]:
-    """Return a line for each reason with the arms that share it, and their next step."""
     groups: dict[tuple[Status, str, str], list[str]] = {}
     for entry in sorted(entries, key=_usefulness):
         # The next steps of the answer name the command that installs a workflow.
@@ -64,7 +62,6 @@ def _usefulness(entry: UnmeasuredArm) -> int:
 
 
 def partly_used(answer: Answer) -> Section:
-    """Return each arm that is hardly used, with its share of the work and the proof."""
     lines = [
         f"{arm.arm}: {format_share(measured.engaged_share)}"
         f"{f' ({measured.engagement})' if measured.engagement else ''}"
@@ -102,7 +99,6 @@ def describe_new_shape(result: NewShapeResult) -> str:
 
 
 def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult]]]:
-    """Return the results of every arm that tried new shapes, by rank."""
     return [
         (arm.arm, measured.new_shape_results)
         for arm, measured in answer.ranked

@@ -131,7 +131,6 @@ def render_verification(found: Verification) -> str:
 
 
 def _next_step(found: Verification) -> str:
-    """Return what to do about a snippet that does not hold, by what differs."""
     again = f"p3-advisor verify {found.run_id} --workflow {found.arm}"
     if found.changed_versions:
         return (
@@ -162,6 +161,5 @@ def render_breaks(title: str, causes: Mapping[str, BreakCause | None]) -> str:
 
 
 def render_tried(tried: Tried, answer: Answer) -> str:
-    """Return the gain as a sentence, and the lines of a change that gains."""
     sentence = describe_variant(tried.variant, tried.arm, answer)
     return f"{sentence}\n{tried.diff}\n" if tried.variant.is_gain else f"{sentence}\n"

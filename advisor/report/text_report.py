@@ -182,7 +182,6 @@ def _where_more_is(answer: Answer) -> list[str]:
 
 
 def render(answer: Answer) -> str:
-    """Return the whole report as plain characters without markup."""
     blocks = [
         [*answer_lines(answer), *measured_line(answer)],
         [f"    {line}" for line in code_lines(answer)],
@@ -225,7 +224,6 @@ def _timed_shapes(answer: Answer) -> tuple[str, str]:
 
 
 def measured_line(answer: Answer) -> list[str]:
-    """Return the question in one line: task, precision, shapes, weights and budget."""
     question = answer.question
     shapes, absent = _timed_shapes(answer)
     weights = ", random weights" if has_random_weights(question.model) else ""
@@ -237,7 +235,6 @@ def measured_line(answer: Answer) -> list[str]:
 
 
 def ranking(answer: Answer) -> list[str]:
-    """Return the table of the arms with a score, best first."""
     rows = ranking_rows(answer, has_intervals=False)
     if not rows:
         return []

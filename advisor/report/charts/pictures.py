@@ -55,7 +55,6 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(answer: Answer, ranked: Sequence[RankedArm], shapes: Sequence[Shape]) -> Pictures:
-    """Return the pictures of the ranked arms at these shapes."""
     marks, results, advice = marks_of(answer, ranked), answer.results, answer.recommendation
     question, unfit = answer.question, is_unfit(results)
     rules = read_shipped().accuracy.with_tolerance(question.accuracy)
@@ -94,7 +93,6 @@ def _scatter(
 
 
 def _build_cost_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) -> Picture | None:
-    """Return the speed-up over the seconds of the cold build, or None without any build."""
     builds = {entry.arm: entry.measured.build_seconds.cold for entry in ranked}
     places = {
         arm: (max(seconds, SHORTEST_BUILD_SECONDS), f"built in {format_seconds(seconds)} s")
@@ -107,10 +105,7 @@ def _build_cost_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) ->
 def _accuracy_chart(
     ranked: Sequence[RankedArm], marks: Mapping[str, Mark], allowed: float
 ) -> Picture | None:
-    """Return the speed-up over the largest error of each arm; None where all arms are exact.
-
-    `allowed` is the largest error of an arm that is not exact.
-    """
+    """Return None where all arms are exact; `allowed` is the largest error of any other."""
     checks = {entry.arm: entry.measured.correctness for entry in ranked}
     known = {arm: worst_error(checked) for arm, checked in checks.items()}
     errors = {arm: error for arm, error in known.items() if error is not None}
@@ -132,7 +127,6 @@ def _accuracy_chart(
 
 
 def cascade_chart(applications: Sequence[ApplicationPortability]) -> Picture | None:
-    """Return each application's efficiencies over the platforms where it ran, best first."""
     names = short_names([entry.application for entry in applications])
     series, most = [], 2
     for number, entry in enumerate(applications):
@@ -176,10 +170,7 @@ def weight_map(
     shares: Mapping[str, float],
     marks: Mapping[str, Mark],
 ) -> Picture | None:
-    """Return the regions in which each arm leads, with the present weights.
-
-    `shares` are those of the regions; None without them.
-    """
+    """`shares` are those of the regions in which each arm leads; None without them."""
     if not shares:
         return None
     viable = [entry.scored for entry in ranked if entry.arm in shares]

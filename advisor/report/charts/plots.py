@@ -61,7 +61,6 @@ def plot(
     upward: Axis,
     guides: Sequence[Guide] = (),
 ) -> Picture:
-    """Return the points of each arm, joined by a line, with their intervals."""
     points = [point for each in series for point in each.points]
     lines = [place for guide in guides for place in guide.places]
     heights = [
@@ -127,7 +126,6 @@ class Axis(NamedTuple):
     high: float | None = None
 
     def scale(self, values: Sequence[float], start: float, end: float) -> Scale:
-        """Return the scale between two places, which holds the values."""
         low, high = min(values), max(values)
         margin = (high - low) * MARGIN_SHARE or 0.1
         if self.is_logarithmic:
@@ -154,7 +152,6 @@ class Scale(msgspec.Struct, frozen=True):
         return round(self.start + (self.end - self.start) * (at - low) / (high - low), 1)
 
     def ticks(self) -> tuple[float, ...]:
-        """Return round values between the ends."""
         if self.axis.ticks:
             return self.axis.ticks
         found = self._logarithmic_ticks() if self.axis.is_logarithmic else ()
@@ -180,7 +177,6 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def horizontal_axis(scale: Scale, top: float, bottom: float) -> list[Markup]:
-    """Return vertical grid lines with the caption below them, and values where they fit."""
     parts = []
     free_from = -math.inf
     for tick in scale.ticks():
@@ -194,7 +190,6 @@ def horizontal_axis(scale: Scale, top: float, bottom: float) -> list[Markup]:
 
 
 def vertical_axis(scale: Scale, left: float, right: float) -> list[Markup]:
-    """Return horizontal grid lines with their values on the left, where they fit."""
     parts = []
     last_label = math.inf
     for tick in scale.ticks():

@@ -46,10 +46,7 @@ def speedup_rows(
     *,
     unfit: bool,
 ) -> Picture:
-    """Return the speed-ups at one shape with their intervals over a band of noise.
-
-    Of an unfit machine, only the intervals are drawn.
-    """
+    """Of an unfit machine, only the intervals are drawn."""
     speedups = [
         (entry.arm, cell.speedup) for entry in ranked for cell in entry.cells if cell.shape == shape
     ]

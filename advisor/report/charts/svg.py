@@ -85,7 +85,6 @@ def marker(x: float, y: float, shape: int, css_class: str, title: str = "") -> M
 
 
 def tooltip(title: str) -> Markup:
-    """Return a title, which browsers show as a tooltip; nothing for no text."""
     return Markup("<title>{}</title>").format(title) if title else Markup("")
 
 
@@ -109,7 +108,6 @@ class Mark(msgspec.Struct, frozen=True):
         return f"series s{self.colour}{advised}{reference}"
 
     def key_item(self, note: str = "") -> Markup:
-        """Return a list item with the mark, the name and a note."""
         head = Markup('<svg viewBox="-6 -6 12 12" class="chart" aria-hidden="true">')
         drawn = head + marker(0, 0, self.shape, self.css_class) + Markup("</svg>")
         notes = [self.name, "(baseline)" if self.is_baseline else "", note]
