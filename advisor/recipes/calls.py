@@ -78,10 +78,7 @@ def nested_call(count: int) -> list[str]:
 def call_class(
     name: str, inputs: Sequence[InputFacts], last: Sequence[str], constants: str = ""
 ) -> list[str]:
-    """Return the lines of a module that calls another one with keyword inputs.
-
-    `constants` are further keyword inputs.
-    """
+    """`constants` are further keyword inputs, such as `, return_dict=True`."""
     names = [each.name for each in inputs]
     # A run from another machine could have anything else here.
     if not all(each.isidentifier() and not keyword.iskeyword(each) for each in names):
@@ -119,7 +116,6 @@ SEED = "torch.manual_seed(0)"
 
 
 def trust_argument(question: Question) -> str:
-    """Return the argument that lets a model's own code run, if the question allowed it."""
     return ", trust_remote_code=True" if question.trust_remote_code else ""
 
 
@@ -165,7 +161,6 @@ def model_name(name: str) -> str:
 
 
 def place_comment(name: str) -> str:
-    """Return the comment that says where to run lines that name a local path; else nothing."""
     is_local = pathlib.PurePath(name).is_absolute()
     return f"  # run this in the folder of {in_comment(file_name(name))}" if is_local else ""
 

@@ -57,10 +57,7 @@ OWN_CLASS = (
 def loading_lines(
     question: Question, batch_size: int, inputs: Sequence[InputFacts] | None = None
 ) -> list[str]:
-    """Return the lines for a batch size; raise `NoRecipeError` for models without short ones.
-
-    `inputs` are those that the worker reported.
-    """
+    """Raise `NoRecipeError` for models without short lines; the worker has reported `inputs`."""
     match question.model:
         case SyntheticModel() as model:
             device = ', device="cuda"' if question.device == "cuda" else ""
@@ -162,10 +159,7 @@ def _exported_lines(
 def _factory_lines(
     model: FactoryModel, question: Question, batch_size: int, inputs: Sequence[InputFacts] | None
 ) -> list[str]:
-    """Return the lines that call the factory; all tensors become positional ones.
-
-    Exporters take positional tensors only.
-    """
+    """All tensors become positional ones: exporters take no others."""
     if inputs is not None and not inputs:
         raise NoRecipeError("the inputs are nested", "measure again")
     place, _, function = model.name.rpartition(":")
@@ -270,7 +264,6 @@ def _onnx_lines(model: OnnxModel, question: Question, batch_size: int) -> list[s
 def _forward_model_lines(
     model: TransformersModel, question: Question, batch_size: int, inputs: Sequence[InputFacts]
 ) -> list[str]:
-    """Return the lines that wrap the model of a configuration or checkpoint for a forward pass."""
     trusted = trust_argument(question)
     dtype = f"torch.{question.dtype}" if question.dtype != "own" else '"auto"'
     checkpoint = quoted(model_name(model.name))

@@ -25,7 +25,6 @@ PORT, PORT_OPTION, NAME_OPTION = 8000, "--port", "--served-model-name"
 #: Characters of a line of the shell, without the backslash.
 LINE_WIDTH = 88
 OPTION = re.compile(r"(?<= )(-\S+) (?!-)")
-#: Stands above a request.
 REQUEST = "# In another terminal:"
 #: Options of engines for the most tokens of a request and its answer.
 LENGTH_OPTIONS = ("--max-model-len", "--context-length", "--max_seq_len")
@@ -224,7 +223,6 @@ def serving_lines(answer: Answer, arm: str) -> list[str]:
 
 
 def length_note(words: Sequence[str]) -> list[str]:
-    """Return the comment on the option of a command that limits the tokens of a request."""
     option = next((word for word in words if word in LENGTH_OPTIONS), None)
     return [f"# {option} is the longest measured request: set yours"] if option else []
 

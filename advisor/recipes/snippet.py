@@ -38,10 +38,7 @@ def compose_snippet(
     integration: str,
     inputs: Sequence[InputFacts] | None = None,
 ) -> str:
-    """Return the imports and the lines; raise `NoRecipeError` where there are none.
-
-    `inputs` are those that the worker reported.
-    """
+    """Raise `NoRecipeError` where there are no lines; the worker has reported `inputs`."""
     if not integration:
         raise NoRecipeError("the run does not have the lines of this workflow", "measure again")
     imports, steps = split_imports(integration)
@@ -234,7 +231,6 @@ def without_unused(script: str) -> str:
 
 
 def _names_read(statement: ast.stmt) -> set[str]:
-    """Return the names in a statement, also those in the functions that it defines."""
     return {
         node.id
         for node in ast.walk(statement)
