@@ -43,7 +43,6 @@ def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
 
 
 def start_from_options(app: AdvisorApp, question: str) -> None:
-    """Start a run with the current options, or show the answer for a GPU that is absent."""
     _start(app, lambda: draft_or_answer(app), question)
 
 
@@ -120,7 +119,6 @@ def _start(
 
 
 def describe_work(draft: DraftRun, left_out: Collection[str] = ()) -> str:
-    """Return how many arms a run measures, of which question, and how long that takes at most."""
     question = draft.question
     measured = len(draft.plan.distinct) - len(left_out)
     sizes = ", ".join(map(str, question.batch_sizes))
@@ -186,7 +184,6 @@ def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:
 
 
 def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
-    """Measure what an answer leaves undecided for longer, in a new run."""
     if answer.run is None:
         return
     header, context = answer.run.header(), app.context
@@ -212,7 +209,6 @@ def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
 
 
 def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> None:
-    """Write an answer to a new file, which the user names; its extension selects the format."""
     name = f"p3-advisor-{answer.document.run_id}{'-explored' if explored else ''}.html"
     lead = f"Export this run.  The extension selects the format: {', '.join(EXTENSIONS)}"
 
@@ -234,12 +230,10 @@ def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> Non
     app.push_screen(LineDialog(lead, str(pathlib.Path.cwd() / name), save))
 
 
-#: Formats of an exported answer.
 EXTENSIONS = (".html", ".md", ".csv", ".json")
 
 
 def render_answer(answer: RunAnswer, extension: str) -> str:
-    """Return an answer in the format of an extension; a page has the recipe."""
     from advisor.report import answer_files, recipe_text  # noqa: PLC0415 - import slowly
 
     recipe = recipe_text.render_recommended(answer.document, answer.run)

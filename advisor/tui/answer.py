@@ -67,11 +67,9 @@ class RunAnswer:
         return next(each for each in self.document.ranked if each.arm == arm)
 
 
-#: Colours of the decision's word.
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
 #: Most lines of code that an answer shows, and the columns that its frame takes.
 MOST_CODE_LINES, CODE_MARGIN = 5, 10
-#: Names of the tasks other than a forward pass.
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 #: Cells of the terminal from which a title has room for the task.
 TASK_WIDTH, MAX_DEVICE_CELLS = 100, 24
@@ -190,7 +188,6 @@ def _trust_reasons(answer: Answer) -> Sequence[str]:
 
 
 def _unasked_lines(answer: Answer) -> list[str]:
-    """Return which workflows could have been measured beside those that the user named."""
     unnamed = [each for each in answer.unmeasured if is_unnamed(each, answer)]
     names = {
         head: [each.workflow for each in unnamed if each.status == status]
@@ -267,7 +264,6 @@ class ResultsPanes(Vertical):
 
     @property
     def shown(self) -> str:
-        """The id of the pane that is shown."""
         return self.query_one(TabbedContent).active
 
     def compose(self) -> ComposeResult:

@@ -87,10 +87,7 @@ class AdvisorApp(App[int]):
             self.theme = THEMES[0].name
 
     def _call_in_app(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call a function in the thread of the screens, unless the program is ending.
-
-        Callable from any thread.
-        """
+        """Call it in the thread of the screens, from any thread, unless the program is ending."""
         self.call_later(lambda: function(*arguments) if self.screen_stack else None)
 
     @functools.cached_property
@@ -107,7 +104,6 @@ class AdvisorApp(App[int]):
         return self._run_controller
 
     def run_status(self) -> str:
-        """Return the status of the run for the title bar, empty if no run is in progress."""
         return self._run_controller.status() if self._run_controller is not None else ""
 
     def get_default_screen(self) -> HomeScreen:
@@ -239,7 +235,6 @@ class AdvisorApp(App[int]):
         actions.start_from_options(self, question)
 
     def action_show_run(self) -> None:
-        """Show the run that is going on."""
         if self._run_controller is None or not self._run_controller.show_current():
             self.notify("no run is in progress here; Home lists the stored ones")
 
@@ -256,8 +251,6 @@ class AdvisorApp(App[int]):
             self.push_screen(dialog, on_reply)
 
     def confirm(self, dialog: ChoiceDialog[bool], act: Callable[[], object]) -> None:
-        """Ask whether to do something, and do it if the answer is yes."""
-
         def on_reply(agreed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
             with self.showing_errors():
                 if agreed:
@@ -282,7 +275,6 @@ class AdvisorApp(App[int]):
         self.confirm(command_dialog(question, details, arguments), run)
 
     def action_doctor(self) -> None:
-        """Print the checks of this machine in the terminal."""
         python = self.run_options.python
         self.run_in_terminal(["doctor", *(["--python", python] if python else [])])
 
@@ -302,21 +294,18 @@ class AdvisorApp(App[int]):
     # Exit
 
     def action_leave(self) -> None:
-        """Quit, after a confirmation if a run is in progress."""
         if self._run_controller is None:
             self.shut_down(0)
         else:
             self._run_controller.ask_to_leave()
 
     def action_interrupt(self) -> None:
-        """Handle ctrl+c: offer to cancel the run, or name the key that quits."""
         if self._run_controller is not None and self._run_controller.owned_host is not None:
             self._run_controller.ask_to_cancel()
         else:
             self.notify("ctrl+q quits")
 
     def shut_down(self, code: int) -> None:
-        """End the host process, then exit with this code."""
         if self._run_controller is not None:
             self._run_controller.terminate()
         self.exit(code)
@@ -330,7 +319,6 @@ class AdvisorApp(App[int]):
             return True
 
     def exit_message(self) -> str:
-        """Return a line for the shell: the last answer, or how to come back to the run."""
         return self._run_controller.exit_message() if self._run_controller is not None else ""
 
     def _fatal_error(self) -> None:

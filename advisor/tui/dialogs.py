@@ -43,7 +43,6 @@ class Dialog(ModalScreen[ScreenResultType]):
     """
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
-        """Close the dialog; do nothing if it is closed already."""
         if not self.is_current:
             return AwaitComplete()
         return super().dismiss(result)
@@ -119,7 +118,6 @@ def delete_dialog(entry: HistoryEntry) -> ChoiceDialog[bool]:
 
 
 def command_dialog(question: str, details: str, arguments: Sequence[str]) -> ChoiceDialog[bool]:
-    """Ask whether to run a command of this program, which takes over the terminal."""
     command = text.printable(" ".join(("p3-advisor", *arguments)), 200)
     return yes_or_no(question, "Run it", "Not now", f"{details}\n", meaning=f"run {command}")
 
@@ -220,7 +218,6 @@ class HelpDialog(Dialog[None]):
         yield KeyFooter()
 
     def _describe_focus(self) -> Text:
-        """Return what the row under the cursor is, and the terms at the focus."""
         description = getattr(self._below, "describe_focus", str)()
         terms = render_entries(terms_at(self._below.focused), read_glossary())
         return Text(f"{description}\n" if description else "") + terms
@@ -239,7 +236,6 @@ class HelpDialog(Dialog[None]):
 
 
 def render_terms(first: Sequence[str]) -> Text:
-    """Return the glossary, with the terms in `first` before the others."""
     known = read_glossary()
     others = sorted(known.keys() - set(first), key=str.lower)
     return render_entries((*first, *others), known)
@@ -287,7 +283,6 @@ class Palette(CommandPalette):
 
 
 def available_commands(app: AdvisorApp) -> Iterable[SystemCommand]:
-    """Yield the commands that are possible now, titled `group: action`."""
     yield SystemCommand("go: Home", "this machine and the last runs", app.action_home)
     yield SystemCommand(
         "go: Questions", "ask a new question; a run continues", app.action_new_question

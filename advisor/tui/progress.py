@@ -91,7 +91,6 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_built(self) -> bool:
-        """Whether the arm is built and has not failed."""
         built = {"ready", "measure", "measured", "serving", "done", *FURTHER_STAGES}
         return self.status != "failed" and self.phase in built
 
@@ -155,7 +154,6 @@ def _progress(process: ProcessState, phase: RowPhase, shapes: int) -> str:
 def current_stage(
     state: RunState, question: Question, rows: list[ProcessRow], *, is_running: bool
 ) -> str:
-    """Return the stage of the run as a whole."""
     shape = _racing_shape(state)
     if not is_running:
         return "Done" if state.finished else "Stopped"
@@ -190,7 +188,6 @@ def waits_for_quiet(state: RunState) -> bool:
 
 
 def describe_wait(state: RunState, now: float) -> str:
-    """Return how long a run still waits for a quiet machine; empty if it does not wait."""
     check = state.quiet_check
     if check is None or not waits_for_quiet(state):
         return ""
@@ -199,7 +196,6 @@ def describe_wait(state: RunState, now: float) -> str:
 
 
 def _repetition(state: RunState) -> str:
-    """Return the repetition that goes on; empty if none does."""
     number, arms = max(state.repeats.items(), default=(0, ()))
     ended = {
         arm
@@ -228,7 +224,6 @@ def _are_ready(arms: Iterable[str], state: RunState) -> bool:
 
 
 def latest_round(state: RunState, shape: Shape) -> int:
-    """Return the number of the latest round at a shape, 0 before the first."""
     return max(
         (
             visit.round
@@ -269,7 +264,6 @@ GENERATION_COLUMNS = (
 
 
 def process_columns(shape: Shape | None, *, generates_text: bool) -> tuple[Column, ...]:
-    """Return the columns of the processes, with figures at a shape."""
     heading = f"ms @{shape}" if shape else "ms/call"
     figures = (
         GENERATION_COLUMNS

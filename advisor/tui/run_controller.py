@@ -73,7 +73,6 @@ class RunController:
         return bool(active)
 
     def open(self, name: str) -> None:
-        """Show the results of a stored run or document, or the progress of a run."""
         context, catalogue = self._app.context, self._app.catalogue
 
         def read() -> RunAnswer:
@@ -99,7 +98,6 @@ class RunController:
             self.show(RunSession(run))
 
     def resume(self, name: str) -> None:
-        """Go on with a run if the user agrees; show it if another process works on it."""
         run = self._find(name)
         execution.refuse_imported(run.header())
         if run.is_active():
@@ -115,7 +113,6 @@ class RunController:
         return run
 
     def run(self, run: Run, wait_seconds: float | None = None) -> None:
-        """Start the host process of a run, and show it."""
         self.show(RunSession(run, self._start_host(run, wait_seconds)))
 
     def replay(self, run: Run, speed: float) -> None:
@@ -137,7 +134,6 @@ class RunController:
         return True
 
     def _refresh(self, session: RunSession) -> None:
-        """Read and draw new events, and schedule the next refresh."""
         is_replaced = session is not self.session
         if is_replaced or not self._app.screen_stack:  # without screens, the program is ending
             return
@@ -181,7 +177,6 @@ class RunController:
         self._app.background.start("results", decide, show)
 
     def show_answer(self, answer: RunAnswer) -> None:
-        """Show the answer of a run in place of the current screens."""
         if not answer.file:
             self._answer = answer
         self._app.action_home()
@@ -193,13 +188,11 @@ class RunController:
         self._app.push_screen(AbsentGpuScreen(RunAnswer(document, self._app.catalogue)))
 
     def toggle_pause(self) -> None:
-        """Pause the run after the current timed section, or continue it."""
         with self._app.showing_errors():
             if self.session is not None:
                 self.session.toggle_pause()
 
     def ask_to_cancel(self) -> None:
-        """End the run after a confirmation; then show the results so far."""
         session = self.session
 
         def cancel() -> None:
@@ -217,7 +210,6 @@ class RunController:
             self._app.confirm(dialog, cancel)
 
     def ask_to_leave(self) -> None:
-        """End the program; while a run goes on, only after a confirmation."""
         session = self.session
         if self.owned_host is None or session is None:
             self._app.shut_down(0)
@@ -264,7 +256,6 @@ class RunController:
         return run.directory.name if is_stored else shlex.quote(str(run.directory))
 
     def detach(self) -> None:
-        """Let the run continue without this program."""
         if self.owned_host is not None and self.session is not None:
             if self.session.is_paused or self.session.is_pause_requested:
                 self.session.toggle_pause()

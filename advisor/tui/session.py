@@ -26,7 +26,6 @@ from probes.wire.events import PhaseStarted
 
 #: Seconds between two refreshes: drawing must not disturb the timing.
 REFRESH_SECONDS = 0.5
-#: Seconds between two provisional rankings.
 RANKING_INTERVAL_SECONDS = 3.0
 
 NOT_CONTROLLED_MESSAGE = "no process works on this run, or it is a recording"
@@ -80,7 +79,6 @@ class RunSession:
         return self.state.finished and not self.is_running
 
     def refresh(self) -> None:
-        """Apply the events since the previous call, and read the state of the run."""
         events = self.source.poll()
         for event in events:
             run_event = event.run_event
@@ -135,7 +133,6 @@ class RunSession:
         return f"{arm} has ended" if has_ended else ""
 
     def skip(self, arm: str) -> None:
-        """Request that the worker of an arm is ended."""
         self.run.control.send(f"skip {arm}")
         self.skipped.add(arm)
 
@@ -188,7 +185,6 @@ class EventFileTail:
         self._written_at = time.time()
 
     def poll(self) -> list[LoggedEvent]:
-        """Return the events since the previous call."""
         events, self._offset = self._run.read_events_after(self._offset)
         if events:
             self._written_at = self._run.written_at()
@@ -258,7 +254,6 @@ class HostProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended yet."""
         if self._process.poll() is None:
             return True
         self._close_pipe()

@@ -66,7 +66,6 @@ class SpeedAxis:
         return round(math.log(value / self.low) / math.log(self.high / self.low) * (self.cells - 1))
 
     def bar(self, speedup: Interval) -> str:
-        """Return the interval and its value, and the line of the baseline."""
         cells = [" "] * self.cells
         one = self.place(1.0)
         cells[one] = VERTICAL
@@ -112,7 +111,6 @@ class Column:
     terms: tuple[str, ...] = ()
 
     def cell(self, content: str, style: str = "") -> Text:
-        """Return the content with its control characters escaped, cut to the width."""
         cut = text.truncate_middle if self.is_name else text.truncate
         shown = cut(text.printable(content), self.width)
         return Text(f"{shown:>{self.width}}" if self.is_numeric else shown, style, no_wrap=True)
@@ -203,13 +201,11 @@ class Table(DataTable[Text]):
         self._cells = cells
 
     def key_at_cursor(self) -> str | None:
-        """Return the key of the row under the cursor, None in an empty table."""
         if not self.row_count:
             return None
         return self.coordinate_to_cell_key(Coordinate(self.cursor_row, 0)).row_key.value
 
     def move_cursor_to(self, key: str | None) -> None:
-        """Move the cursor to the row with this key, if the table has it."""
         if key is not None and key in self._cells:
             self.move_cursor(row=self.get_row_index(RowKey(key)), animate=False)
 
@@ -224,7 +220,6 @@ class SelectableTable(Table):
     BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Open", name="open")]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        """Offer to open a row only if there is one."""
         return action != "select_cursor" or self.row_count > 0
 
     def action_cursor_up(self) -> None:

@@ -24,15 +24,11 @@ def printable(text: object, limit: int = MAX_CHARACTERS) -> str:
 
 
 def truncate(text: str, width: int) -> str:
-    """Replace the end of a text longer than `width` by an ellipsis."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + ELLIPSIS
 
 
 def truncate_middle(text: str, width: int) -> str:
-    """Replace the middle of a text longer than `width` by an ellipsis.
-
-    Names of arms share neither their start nor their end, so both ends stay.
-    """
+    """Names of arms share neither their start nor their end, so both ends stay."""
     if len(text) <= width:
         return text
     right = (width - 1) // 2

@@ -25,7 +25,6 @@ from advisor.tui.appearance import PILLAR_COLOURS
 
 FULL, EMPTY, TICK = "\N{FULL BLOCK}", "\N{LIGHT SHADE}", "\N{BLACK DIAMOND}"
 WHOLE = 100
-#: Column at which the bar starts.
 BAR_START = 23
 
 
@@ -166,7 +165,6 @@ class Weights(Vertical):
             bar.weight = getattr(priorities, bar.pillar)
 
     def set_flips(self, flips: tuple[Flip, ...]) -> None:
-        """Mark the weights at which the recommendation changes."""
         for bar in self.query(WeightBar):
             bar.ticks = tuple(flip.weight for flip in flips if flip.criterion == bar.pillar)
 
@@ -175,7 +173,6 @@ class Weights(Vertical):
         self._change(whole_numbers(self.priorities.with_weight(pillar, weight), pillar))
 
     def action_balance(self) -> None:
-        """Make the three weights equal, up to rounding."""
         weights = dict(zip(PILLARS, (34.0, 33.0, 33.0), strict=True))
         self._change(msgspec.structs.replace(self.priorities, **weights))
 

@@ -17,7 +17,6 @@ from advisor.tui.widgets import bind
 
 #: Number of runs that are compared.
 PAIR = 2
-#: Actions on the row under the cursor.
 ROW_ACTIONS = {"mark", "note", "delete", "resume"}
 EMPTY_MESSAGE = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
 COLUMNS = (
@@ -89,7 +88,6 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         self.on_data_table_row_highlighted()
 
     def on_data_table_row_highlighted(self) -> None:
-        """Show the id, the age and the note of the row under the cursor."""
         item = self.item_at_cursor()
         parts = []
         if item is not None:
@@ -114,7 +112,6 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         self.draw()
 
     def action_compare(self) -> None:
-        """Compare the two marked runs, or the marked run with the one under the cursor."""
         self.app.run_in_terminal(["compare", *self._find_pair()])
 
     def _find_pair(self) -> list[str]:

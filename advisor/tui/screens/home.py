@@ -130,7 +130,6 @@ run under the cursor. H lists all stored runs."""
 
 
 def describe_machine(machine: Machine | None) -> str:
-    """Return the GPUs with driver and memory, or the processor, and the load average."""
     if machine is None:
         return "This machine: detecting ..."
     average = os.getloadavg()[0]

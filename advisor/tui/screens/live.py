@@ -197,7 +197,6 @@ measurements."""
             self.query_one("#leader", Static).update(lines)
 
     def _draw_log(self, session: RunSession) -> None:
-        """Append what the run has done since, and new output of the active process."""
         if done := session.timeline[self._drawn_lines :]:
             self._drawn_lines = len(session.timeline)
             self.query_one(Timeline).write(Text("\n".join(done)), expand=True)

@@ -130,7 +130,6 @@ time between tokens, in milliseconds, at the first batch size."""
         return ""
 
     def describe_focus(self) -> str:
-        """Return what the row under the cursor is, while the ranking has the focus."""
         arm = self.query_one(Table).key_at_cursor()
         return describe_arm(self.answer, arm) if arm and self.focused_part == RANKING else ""
 
@@ -153,7 +152,6 @@ time between tokens, in milliseconds, at the first batch size."""
         self.refresh_bindings()
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
-        """Decide again with the changed weights."""
         with self.app.showing_errors():
             self.answer = self.original.with_priorities(event.priorities)
         self.draw()
@@ -167,18 +165,15 @@ time between tokens, in milliseconds, at the first batch size."""
 
     @property
     def focused_part(self) -> str:
-        """The answer, the ranking or the pane that has the focus."""
         if self.focused is self.query_one(AnswerPanel):
             return ANSWER
         panes = self.query_one(ResultsPanes)
         return panes.shown if panes.has_focus_within else RANKING
 
     def action_part(self, steps: int) -> None:
-        """Go to the next part of the screen, or with -1 to the previous one."""
         self.action_show_part(PARTS[(PARTS.index(self.focused_part) + steps) % len(PARTS)])
 
     def action_show_part(self, part: str) -> None:
-        """Move the focus to the answer, the ranking or a pane."""
         if part in PANES:
             self.query_one(ResultsPanes).show(part)
         else:
@@ -212,7 +207,6 @@ time between tokens, in milliseconds, at the first batch size."""
         actions.measure_again(self.app, self.original)
 
     def _chosen_arm(self) -> str:
-        """Return the advised arm of the run, or without one the arm under the cursor."""
         advice = self.original.document.recommendation
         return advice.arm if advice else self.query_one(Table).key_at_cursor() or ""
 
@@ -289,7 +283,6 @@ recipe prints it. Log: the output of the stack."""
         self.query_one("#explanation VerticalScroll").focus()
 
     def action_step(self, steps: int) -> None:
-        """Show the next arm in the ranking, or with -1 the previous one."""
         arms = [entry.arm for entry in self._answer.document.ranked]
         self._arm = arms[(arms.index(self._arm) + steps) % len(arms)]
         self.draw()

@@ -40,7 +40,7 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> str:
-        """Whether a run measured nothing."""
+        """Says that a run measured nothing; else empty."""
         return "" if self.entry.measured or self.is_going_on else "no measurement"
 
 

@@ -67,7 +67,6 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         return cast("Step", self.query_one(f"#step-{self.step_index}"))
 
     def draw(self) -> None:
-        """Show what was chosen so far in the title."""
         line = Text()
         for index, name in enumerate(STEP_NAMES):
             mark = "\N{CHECK MARK}" if index < self.step_index else f"{index + 1}"
@@ -80,7 +79,6 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         self.refresh_bindings()
 
     def _answer_of(self, index: int) -> str:
-        """Return the answer to a question in a few characters."""
         run_options = self.app.run_options
         device = "CPU" if run_options.gpu == "cpu" else f"GPU {run_options.gpu}".strip()
         precision = "" if run_options.dtype == "auto" else f" {run_options.dtype}"
@@ -115,21 +113,18 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         self.show_error(event.error)
 
     def action_next(self) -> None:
-        """Go to the next question; after the last, start the run."""
         if self.step_index == LAST_STEP:
             self.action_start()
         elif self._store_options():
             self._ask(self.step_index + 1)
 
     def action_back(self) -> None:
-        """Go to the previous question; from the first, to the first screen."""
         if self.step_index == 0:
             self.app.action_home()
         else:
             self._ask(self.step_index - 1)
 
     def action_start(self) -> None:
-        """Start a run with the current options."""
         if self.step_index == LAST_STEP and not self._plan_step().is_ready:
             self.notify("the plan is not ready", timeout=2)
         elif self._store_options():

@@ -80,7 +80,6 @@ class Choice(Select[str], inherit_bindings=False):
             self.value = value
 
     def action_step(self, steps: int) -> None:
-        """Choose the next value, or with -1 the previous one."""
         self.value = self.values[(self.values.index(self.chosen) + steps) % len(self.values)]
 
 
@@ -123,7 +122,6 @@ class Step(VerticalScroll, can_focus=False):
         return self.app.run_options
 
     def change_options(self, **changes: Any) -> None:  # noqa: ANN401 - fields of RunOptions
-        """Replace fields of the options."""
         self.app.run_options = msgspec.structs.replace(self.app.run_options, **changes)
 
     def is_about_another_model(self) -> bool:

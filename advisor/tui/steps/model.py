@@ -148,7 +148,6 @@ class ModelStep(Step):
         return "" if typed in self._shipped_models() else typed
 
     def _list_models(self, typed: str) -> None:
-        """List the models whose names contain a text."""
         self._has_descriptions = self._has_room_for_descriptions()
         options = []
         for name, description in self._shipped_models().items():
@@ -183,13 +182,11 @@ class ModelStep(Step):
         self._suggest_task()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Select the model and go to the next question."""
         if event.option.id is not None:
             self.query_one("#model", Input).value = event.option.id
         self.post_message(self.Answered())
 
     def on_select_changed(self) -> None:
-        """Keep the chosen task for every model."""
         self._is_task_chosen = True
         self.post_message(self.Checked(None))
         self._draw_task_note()

@@ -44,7 +44,6 @@ class PlanStep(Step):
     _draft: DraftRun | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the summary, the table, and the explanation of the row under the cursor."""
         yield Static("Making the plan ...", id="summary", classes="lead", markup=False)
         yield PlanTable(id="plan")
         yield Static("", id="explanation", markup=False)
@@ -55,7 +54,6 @@ class PlanStep(Step):
         self._asked = self._kept = ""
 
     def begin(self) -> None:
-        """Remove the plan of earlier options and make a new one."""
         self._draft = None
         if self.is_about_another_model():
             self._left_out.clear()
@@ -79,7 +77,6 @@ class PlanStep(Step):
         return self._draft is not None
 
     def show(self, drafted: DraftRun | Answer) -> None:
-        """Show a plan, or the answer for a GPU that is not attached."""
         if isinstance(drafted, Answer):
             self._draft = None
             self.show_no_rows(
@@ -120,7 +117,6 @@ class PlanStep(Step):
         )
 
     def action_leave_out(self) -> None:
-        """Leave the arm under the cursor out, or measure it again."""
         row = self.query_one(Table).key_at_cursor()
         if self._draft is None or row is None:
             return
@@ -131,7 +127,6 @@ class PlanStep(Step):
             self._draw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        """Offer to create an environment only for a workflow that needs one."""
         if action == "leave_out":
             return self.is_ready
         return action != "create_env" or self._installable_workflow() is not None
@@ -148,7 +143,6 @@ class PlanStep(Step):
         return workflow if workflow and workflow.environment.kind == "own" else None
 
     def action_create_env(self) -> None:
-        """Create the environment, then make the plan again."""
         workflow = self._installable_workflow()
         if workflow is None or self.app.run_controller.refuse_if_busy():
             return
@@ -164,7 +158,6 @@ class PlanStep(Step):
         self.post_message(self.Answered())
 
     def store_options(self) -> None:
-        """Limit the question to the arms that were not left out."""
         if self._draft is not None and self._left_out:
             kept = [arm for arm in self._draft.plan.distinct if arm.id not in self._left_out]
             self._asked, self._kept = (
@@ -225,7 +218,6 @@ def _requirements(draft: DraftRun, arm: str) -> str:
 
 
 def describe_row(draft: DraftRun, row: str) -> Text:
-    """Return the explanation of a row: the options of an arm, or why a workflow is excluded."""
     workflow = find_workflow(draft, row)
     lines = []
     excluded = next((entry for entry in draft.plan.excluded if entry.workflow == row), None)

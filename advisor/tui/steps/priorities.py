@@ -52,7 +52,6 @@ class PrioritiesStep(Step):
         self.query_one("#weight-performance").focus()
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
-        """Store the weights, and choose the preset with the same weights."""
         self._store_weights(event.priorities)
         presets = self.app.catalogue.presets.priorities
         same = next(
@@ -62,7 +61,6 @@ class PrioritiesStep(Step):
         self._draw_preset_note()
 
     def on_select_changed(self, event: Select.Changed) -> None:
-        """Use the weights of a preset, or store the required tiers."""
         if event.select.id == "preset":
             preset = self.query_one("#preset", Choice).chosen
             if preset:

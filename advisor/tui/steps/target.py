@@ -226,10 +226,7 @@ class TargetStep(Step):
         )
 
     def _default_device(self, machine: Machine) -> str:
-        """Return the device that is measured by default.
-
-        Return an empty text for a GPU that cannot be chosen; the plan then shows the error.
-        """
+        """Empty for a GPU that cannot be chosen; the plan then shows the error."""
         visible = self.app.context.environment.get(VISIBLE_DEVICES)
         try:
             gpu = choose_gpu("", machine, self.app.catalogue, visible)
@@ -257,7 +254,6 @@ class TargetStep(Step):
             self._draw_lengths()
 
     def _draw_lengths(self) -> None:
-        """Ask for the mix of several lengths."""
         has_several = any("," in self._texts().get(f"{side}_tokens", "") for side in SIDES)
         is_asked = self.run_options.task in FIELDS["length_mix"].tasks
         is_asked &= self.query_one("#field-input_tokens").display
@@ -280,7 +276,6 @@ class TargetStep(Step):
                 self._draw_device_note(self.app.machine)
 
     def on_input_blurred(self) -> None:
-        """Show what is wrong with the fields when one is left."""
         self.post_message(self.Checked(find_error(self._texts(), self.app.catalogue)))
 
     def on_input_submitted(self) -> None:
