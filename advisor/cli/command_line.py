@@ -86,7 +86,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(args: Sequence[str]) -> None:
-    """Run the command line; turn a `UserError` or an interruption into an exit code."""
     try:
         code = program()(args, prog_name="p3-advisor", standalone_mode=False)
     except UserError as problem:

@@ -91,7 +91,6 @@ def doctor(
 
 
 def list_workflows(run_options: RunOptions, context: Context) -> list[WorkflowRow]:
-    """Return every workflow with its status for this machine and question."""
     from advisor.ask.devices import VISIBLE_DEVICES
     from advisor.ask.obstacles import environment_interpreter, find_obstacle
     from advisor.ask.resolve import resolve, worker_interpreter

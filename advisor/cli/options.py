@@ -56,9 +56,8 @@ FURTHER_NAMES = {"gpu": ("--device",), "dtype": ("--precision",)}
 def takes_run_options(command: Callable[..., None]) -> Callable[..., None]:
     """Turn `command(run_options, **own)` into a function with a keyword for each of its fields.
 
-    The model may also stand without `--model`.
-    A parameter of the command that has the name of a field takes its place, and the field keeps its
-    default.
+    The model may also stand without `--model`. A parameter of the command that has the name of a
+    field takes its place, and the field keeps its default.
     """
     own = {
         name: parameter
@@ -101,7 +100,6 @@ def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
 
 
 def option_parameters() -> list[inspect.Parameter]:
-    """Return one keyword parameter for each field of `RunOptions`."""
     hints = typing.get_type_hints(RunOptions, include_extras=True)
     parameters = []
     for field in msgspec.structs.fields(RunOptions):
@@ -141,7 +139,6 @@ class GroupedCommand(TyperCommand):
     """A command whose help has a section for each group of options."""
 
     def format_options(self, ctx: ClickContext, formatter: ClickFormatter) -> None:
-        """Write a section for each group, and one for the options without a group."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             if record := parameter.get_help_record(ctx):
@@ -157,7 +154,6 @@ class GroupedProgram(TyperGroup):
     """The program, whose help has a section for each group of commands."""
 
     def format_commands(self, ctx: ClickContext, formatter: ClickFormatter) -> None:  # noqa: ARG002
-        """Write a section for each group, with the first sentence of each command's help."""
         shown = {name: each for name, each in self.commands.items() if not each.hidden}
         limit = formatter.width - max(map(len, shown), default=0) - 6
         rows: dict[str, list[tuple[str, str]]] = {title: [] for title in COMMAND_GROUPS}

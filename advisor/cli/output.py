@@ -66,7 +66,6 @@ def choose(kind: str, name: str, known: Iterable[str]) -> str:
 def print_rows(
     rows: Sequence[msgspec.Struct], render: Callable[[], Iterable[str]], *, json: bool
 ) -> None:
-    """Print a list as indented JSON, or the lines that `render` makes of it."""
     as_json = msgspec.json.format(msgspec.json.encode(rows), indent=2) if json else b""
     print_text(as_json or "\n".join(render()))
 
@@ -80,7 +79,6 @@ def table_width(output: str = STANDARD_OUTPUT) -> float:
 def print_document(
     document: Document, output_format: OutputFormat, render: Callable[[Document], str]
 ) -> None:
-    """Print a document as one line after the events, as indented JSON or as text."""
     from advisor.domain.answer import encode
 
     match output_format:
@@ -93,7 +91,6 @@ def print_document(
 
 
 def emphasise(text: str) -> str:
-    """Return an answer with its first sentence, word, code and heads marked for a terminal."""
     if os.environ.get("NO_COLOR"):
         return text
     paragraph, gap, rest = text.partition("\n\n")
@@ -168,14 +165,12 @@ def open_store() -> Store:
 
 
 def make_context() -> Context:
-    """Return the context of the pipeline with this process's environment and clocks."""
     from advisor.context import Context
 
     return Context(environment=dict(os.environ), store=open_store())
 
 
 def print_status(line: str) -> None:
-    """Print a status line on standard error, which carries no data."""
     # A run continues when its log cannot be written.
     with contextlib.suppress(OSError):
         print_text(f"p3-advisor: {line}", err=True)

@@ -49,14 +49,12 @@ class Gate:
         self._closed_seconds = 0.0
 
     def close(self) -> None:
-        """Pause the run at its next pass through the gate."""
         self._open.clear()
 
     def open(self) -> None:
         self._open.set()
 
     def clock(self) -> float:
-        """Return the seconds without those of pauses."""
         return self._clock() - self._closed_seconds
 
     def pass_through(self) -> None:
@@ -148,10 +146,7 @@ def _obey(
 def execute_for_screens(
     run: Run, context: Context, lifeline: TextIO, wait_seconds: float | None = None
 ) -> None:
-    """Execute the rest of `run`.
-
-    The process ends when `lifeline` closes without the line `stay`.
-    """
+    """End the process when `lifeline` closes without the line `stay`."""
     threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
     for _ in execute_controlled(run, context, wait_seconds):
         pass
