@@ -109,7 +109,6 @@ def _remove_interpreters(event: LoggedEvent) -> LoggedEvent:
 
 
 def _keep_file_name(struct: S, field: str) -> S:
-    """Return the struct with only the last part of the path in this field."""
     path = getattr(struct, field)
     return msgspec.structs.replace(struct, **{field: pathlib.Path(path).name}) if path else struct
 
@@ -131,7 +130,6 @@ def read_export(file: pathlib.Path) -> tuple[Header, list[LoggedEvent]]:
 
 
 def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
-    """Return the header and the events in the content of the file called `name`."""
     first_line, _, body = content.partition(b"\n")
     manifest = _decode_manifest(first_line, name)
     _check_integrity(body, manifest, name)
@@ -173,7 +171,6 @@ def _check_integrity(body: bytes, manifest: Manifest, name: str) -> None:
 
 
 def _check_order(events: Sequence[LoggedEvent], name: str) -> None:
-    """Refuse events that are not those of one run in their order."""
     is_plan = [isinstance(event.run_event, Planned) for event in events]
     if (
         [event.seq for event in events] != list(range(1, len(events) + 1))

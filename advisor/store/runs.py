@@ -168,7 +168,6 @@ class Run:
             raise _not_decoded(file, problem) from problem
 
     def events(self) -> list[LoggedEvent]:
-        """Read all complete events."""
         try:
             return self._decode_events(read_regular(self._events))[0]
         except FileNotFoundError:
@@ -225,7 +224,6 @@ class Run:
         return state
 
     def note(self) -> str:
-        """Return the user's note on the run; empty for none."""
         try:
             return read_regular(self.directory / NOTE).decode("utf-8", "replace")
         except OSError:
@@ -242,7 +240,6 @@ class Run:
 
     @property
     def control(self) -> RunControl:
-        """The files through which other processes control the run."""
         return RunControl(self.directory)
 
     def is_active(self) -> bool:

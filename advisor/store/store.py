@@ -26,7 +26,6 @@ MOST_NAMED = 5
 
 
 def default_home(environment: Mapping[str, str]) -> pathlib.Path:
-    """Return `P3_ADVISOR_HOME` if it is set, else the platform's folder for the user's state."""
     return named_home(environment) or platformdirs.user_state_path("p3-advisor")
 
 
@@ -135,7 +134,6 @@ class Store:
         ]
 
     def unreadable_ids(self) -> list[str]:
-        """Return the ids of the runs that `history` cannot list, newest first."""
         readable = {entry.run_id for entry in self.history()}
         return [run_id for run_id in reversed(self._ids()) if run_id not in readable]
 
