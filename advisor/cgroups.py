@@ -39,14 +39,10 @@ class Cgroups:
         )
 
     def memory_limit_bytes(self) -> int | None:
-        """Return the tightest memory limit; None where there is none."""
         return min((limit for _, limit in self._memory_limits()), default=None)
 
     def free_memory_bytes(self) -> int | None:
-        """Return the bytes left below the limits; None where there is no limit.
-
-        Page cache that can be reclaimed counts as free.
-        """
+        """Page cache that can be reclaimed counts as free; None where there is no limit."""
         return min(
             (max(limit - _used_bytes(group), 0) for group, limit in self._memory_limits()),
             default=None,
@@ -80,10 +76,7 @@ class Mount(NamedTuple):
 
 
 def find_cgroups(controller: str, proc: pathlib.Path = PROC) -> list[pathlib.Path]:
-    """Return the folders of this process's cgroup and its visible ancestors.
-
-    Version 1 is preferred where it has this controller.
-    """
+    """Return this process's cgroup and its visible ancestors, of version 1 where it has them."""
     mounts = list(_read_mounts(proc))
     lines = _read_lines(proc / "self" / "cgroup")
     for line in sorted(lines, key=lambda line: line.startswith("0::")):
@@ -98,7 +91,6 @@ def find_cgroups(controller: str, proc: pathlib.Path = PROC) -> list[pathlib.Pat
 
 
 def _with_ancestors(path: pathlib.PurePosixPath, mount: Mount) -> list[pathlib.Path]:
-    """Return the folders of the cgroup at `path` and of its ancestors in the mount."""
     # In a container the path may be the host's, which is not mounted there. Then the mount point is
     # the group itself.
     if not path.is_relative_to(mount.root) or ".." in path.parts:

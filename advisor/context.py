@@ -37,5 +37,4 @@ class Context:
         return rubric_files.load(self.rubric, probes=self.probes, rubric=rubric)
 
     def new_id(self, created: dt.datetime) -> str:
-        """Return an id for what was created then: its time, and digits that make it unique."""
         return f"{created:%Y%m%d-%H%M%S}-{self.random.getrandbits(16):04x}"

@@ -90,7 +90,6 @@ def check_environments(catalogue: Catalogue, variables: Mapping[str, str]) -> li
 
 
 def check_torch(detected: Machine) -> Finding:
-    """Report whether the interpreter has torch, which the baseline needs."""
     version = detected.software.packages.get("torch")
     if version is None:
         install = how_to_install("stack", f"{detected.software.executable} -m pip")
@@ -101,7 +100,6 @@ def check_torch(detected: Machine) -> Finding:
 
 
 def check_served_workflows(detected: Machine, catalogue: Catalogue) -> Finding:
-    """Report the workflows whose packages the interpreter has."""
     served = [
         workflow.id
         for workflow in catalogue.workflows
@@ -114,7 +112,6 @@ def check_served_workflows(detected: Machine, catalogue: Catalogue) -> Finding:
 
 
 def check_compiler(variables: Mapping[str, str]) -> Finding:
-    """Report the C++ compiler, which Inductor needs on the CPU and AOTInductor on every device."""
     found = variables.get("CXX") or shutil.which("g++") or shutil.which("clang++")
     if found:
         return Finding("c++ compiler", "ok", found)
@@ -183,7 +180,6 @@ def check_selected_gpu(machine: Machine, visible_devices: str | None = None) -> 
 
 
 def check_each_gpu(machine: Machine) -> list[Finding]:
-    """Report the properties of each GPU, and what on it would disturb a measurement."""
     findings = []
     for gpu in machine.gpus:
         facts = [f"{gpu.name}, {gpu.uuid}"]

@@ -90,8 +90,6 @@ class RecommendProcess:
         return self._log.read_text(encoding="utf-8", errors="replace").splitlines()
 
     async def wait(self, seconds: float) -> None:
-        """Return when the process has ended, or after `seconds`."""
-
         def wait() -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(min(seconds, MOST_WAIT_SECONDS))
@@ -133,7 +131,6 @@ async def read(*arguments: str) -> str:
 
 
 def given(options: Mapping[str, str | bool]) -> list[str]:
-    """Return options as arguments, those that are not empty."""
     return [
         f"--{name}" if value is True else f"--{name}={value}"
         for name, value in options.items()
@@ -248,6 +245,5 @@ def _add_reading_tools(server: MCPServer) -> None:
 
 
 def serve() -> None:
-    """Serve on standard input and output until the client ends."""
     with serving() as server:
         server.run("stdio")

@@ -12,7 +12,6 @@ import psutil
 from advisor.domain.machine import GpuProcess
 
 MILLI = 1e-3
-#: NVLinks that a GPU has at most.
 MAX_NVLINKS = 18
 
 
@@ -24,7 +23,6 @@ class Device:
 
     @classmethod
     def of(cls, uuid: str, library: Any | None = None) -> Device:  # noqa: ANN401 - as above, or a fake
-        """Return the GPU with this UUID."""
         library = library or importlib.import_module("pynvml")
 
         def find_handle() -> Any:  # noqa: ANN401 - as above
@@ -50,7 +48,6 @@ class Device:
         return int(value) if value is not None else None
 
     def watts(self, function: str) -> float | None:
-        """Return the watts of a function that returns milliwatts."""
         value = self.call(function)
         return value * MILLI if value is not None else None
 
@@ -61,16 +58,13 @@ class Device:
         return bool(current) if current is not None else None
 
     def count_active_nvlinks(self) -> int | None:
-        """Return the number of active NVLinks; None for a GPU without NVLink."""
+        """None for a GPU without NVLink."""
         states = [self.call("nvmlDeviceGetNvLinkState", link) for link in range(MAX_NVLINKS)]
         known = [state for state in states if state is not None]
         return sum(map(bool, known)) if known else None
 
     def processes(self, function: str) -> tuple[GpuProcess, ...]:
-        """Return the processes on the GPU.
-
-        In a container the process ids are those of the host, and names cannot be looked up.
-        """
+        """In a container the process ids are those of the host, and names cannot be looked up."""
         return tuple(
             GpuProcess(
                 pid=process.pid, memory_bytes=process.usedGpuMemory, name=_process_name(process.pid)

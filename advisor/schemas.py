@@ -51,7 +51,6 @@ STRICT = {"options", "criteria", "workflow", "models", "presets", "gpus", "guide
 
 
 def generate(name: str) -> dict[str, Any]:
-    """Return a schema by its name."""
     reported = EVENTS_BY_TAG.values() if name == "event" else ()
     (schema, *_), definitions = msgspec.json.schema_components(
         [SHIPPED[name], *reported], schema_hook=_describe_worker_event
@@ -77,14 +76,12 @@ def _describe_worker_event(kind: type) -> dict[str, Any]:
 
 
 def render(name: str) -> bytes:
-    """Return the content of a schema's file."""
     return (
         msgspec.json.format(msgspec.json.encode(generate(name), order="sorted"), indent=2) + b"\n"
     )
 
 
 def schema_file(name: str, directory: pathlib.Path | None = None) -> pathlib.Path:
-    """Return the path of a schema's file."""
     return (directory or rubric_directory() / "schema") / f"{name}.schema.json"
 
 

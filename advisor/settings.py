@@ -31,7 +31,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def default_file() -> pathlib.Path:
-    """Return the path of the settings file."""
     return platformdirs.user_config_path("p3-advisor") / "config.toml"
 
 

@@ -26,7 +26,6 @@ MAX_BYTES = 1 << 30
 
 
 def named_home(environment: Mapping[str, str]) -> pathlib.Path | None:
-    """Return the absolute path in `P3_ADVISOR_HOME`; None if it is not set."""
     home = environment.get(HOME_VARIABLE)
     return pathlib.Path(home).absolute() if home else None
 

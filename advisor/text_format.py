@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 #: Stands for a number that is not known.
 MISSING = "-"
-#: Follows a value whose interval is not known.
 NO_INTERVAL = "(no interval)"
-#: A space at which no line ends.
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 UNIT_AFTER_NUMBER = re.compile(r"(?<=\d) (?=(?:%|s|ms|MiB|GiB)(?!\w))|(?<=\bTrust) (?=[A-D]\b)")
 #: Where a sentence or a clause ends.
