@@ -56,11 +56,8 @@ def save_theme(file: pathlib.Path, theme: str) -> None:
         top, table, rest = (
             text.partition("\n[") if not text.startswith("[") else ("", "[", text[1:])
         )
-        top = (
-            THEME_LINE.sub(lambda _: line, top, count=1)
-            if THEME_LINE.search(top)
-            else f"{line}\n{top}"
-        )
+        top, has_theme = THEME_LINE.subn(lambda _: line, top, count=1)
+        top = top if has_theme else f"{line}\n{top}"
         write_atomically(file, (top + table + rest).encode())
     except (OSError, UnicodeDecodeError) as problem:
         raise SettingsError(

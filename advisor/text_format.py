@@ -20,7 +20,6 @@ MISSING = "-"
 NO_INTERVAL = "(no interval)"
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 UNIT_AFTER_NUMBER = re.compile(r"(?<=\d) (?=(?:%|s|ms|MiB|GiB)(?!\w))|(?<=\bTrust) (?=[A-D]\b)")
-#: Where a sentence or a clause ends.
 CLAUSE_END = re.compile(r"[.;,](?= )")
 SIGNIFICANT_DIGITS = 4
 #: Most decimal places of a weight in percent.

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.store.store import Store
 
-#: Stands for standard output.
 STANDARD_OUTPUT = "-"
 #: Of a command on standard output: text for a reader, one indented JSON document, or a line of JSON
 #: for each event and for the document.
@@ -39,7 +38,6 @@ MARKS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 Document = TypeVar("Document", bound=msgspec.Struct)
-#: Flags that ask for data on standard output.
 DATA_FLAGS = ("--json", "--jsonl")
 
 

@@ -100,9 +100,13 @@ def ask(
     no_mouse: NoMouse = False,
 ) -> None:
     """Start the terminal program. It asks for the options and shows the run and its results."""
-    from advisor.tui.launch import LaunchOptions
+    if not is_terminal(os.environ):
+        raise NoTerminalError(
+            "ask needs a terminal, and the standard streams are not one", "use --json or recommend"
+        )
+    from advisor.tui import launch
 
-    options = LaunchOptions(
+    options = launch.LaunchOptions(
         run_options=run_options,
         replay=replay,
         open=open_run,
@@ -112,12 +116,6 @@ def ask(
         no_color=no_color,
         no_mouse=no_mouse,
     )
-    if not is_terminal(os.environ):
-        raise NoTerminalError(
-            "ask needs a terminal, and the standard streams are not one", "use --json or recommend"
-        )
-    from advisor.tui import launch
-
     code, exit_message = launch.run_app(options, make_context())
     if exit_message:
         print_text(exit_message)

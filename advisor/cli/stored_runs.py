@@ -130,7 +130,6 @@ def history(
     """List the stored runs with their answers, newest first."""
     from advisor.report.answer_files import with_answers
     from advisor.report.formatting import plain_table
-    from advisor.store.runs import Run, state_of
 
     store = open_store()
     entries = with_answers(store, store.history())
@@ -143,7 +142,7 @@ def history(
     def render() -> list[str]:
         rows = [["run", "created", "model", "device", "state", "answer", "decision", "note"]]
         for entry in entries:
-            state = _describe_state(entry, state_of(entry, Run(store.run_directory(entry.run_id))))
+            state = _describe_state(entry, store.state_of(entry))
             question = [entry.run_id, _local_time(entry.created), entry.model, entry.device]
             rows.append([*question, state, *_describe_answer(entry.answer), entry.note])
         return plain_table(rows) if entries else ["No runs yet. p3-advisor --json starts one."]

@@ -119,7 +119,7 @@ def trust_argument(question: Question) -> str:
     return ", trust_remote_code=True" if question.trust_remote_code else ""
 
 
-def config_line(model: TransformersModel, trusted: str = "") -> str:
+def config_line(model: TransformersModel, trusted: str) -> str:
     if model.config is None:
         name, comment = quoted(model_name(model.name)), place_comment(model.name)
         return f"config = transformers.AutoConfig.from_pretrained({name}{trusted}){comment}"
@@ -175,7 +175,6 @@ def in_comment(name: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in name)
 
 
-#: The token numbers of random prompts.
 INPUT_IDS = (
     "torch.randint(0, {config}.get_text_config().vocab_size, ({batch_size}, {tokens}){device})"
 )
@@ -190,7 +189,6 @@ STUB_TOKENIZER = (
 AS_MEASURED = (
     "model.generation_config = transformers.GenerationConfig()  # greedy, to the last token"
 )
-#: Directory of a checkpoint that the lines write.
 WRITTEN_CHECKPOINT = "checkpoint"
 
 

@@ -48,8 +48,8 @@ def compose_snippet(
         lines = checkpoint_prompt_lines(question, batch_size, prompts_on_device=not is_engine)
     else:
         lines = loading_lines(question, batch_size, inputs)
-    loaded_imports, loading = split_imports("\n".join(lines))
     text = "\n".join(lines)
+    loaded_imports, loading = split_imports(text)
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in text]
     lines_of_imports = {*imports, *loaded_imports, *used}
     needed = sorted(lines_of_imports, key=lambda line: (line.startswith("from "), line))

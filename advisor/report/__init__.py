@@ -1,1 +1,1 @@
-"""Presenters: a decision -> JSON, text. Pure functions that return strings."""
+"""Presenters: an answer as text, Markdown, HTML, figures and code."""

@@ -168,8 +168,9 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
         only_after=tuple(sorted(later_entries - entries)),
         costs=tuple(_costs(before, after)) if is_compared else (),
     )
-    outcome = comparison.outcome if is_same else _outcome(comparison)
-    return msgspec.structs.replace(comparison, outcome=outcome)
+    if is_same:
+        return comparison
+    return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
 
 
 def _is_same_run(before: Answer, after: Answer) -> bool:

@@ -157,7 +157,6 @@ CHECKED: tuple[Figure[Checked], ...] = (
         for name in ("sequences", "identical_sequences")
     ),
 )
-#: All figures in the order of the columns.
 FIGURES: tuple[Figure[Any], ...] = (
     *RUN,
     *ARM,

@@ -19,7 +19,6 @@ ESCAPES = str.maketrans(
 )
 
 
-#: Sections that are not folded.
 OPEN_SECTIONS = {"trust"}
 
 

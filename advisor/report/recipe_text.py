@@ -30,9 +30,7 @@ from probes.wire.shape import Shape
 
 #: Builds of torch that an index has.
 TORCH_BUILD = re.compile(r"cpu|cu[0-9]+")
-#: What installs the requirements of an image.
 UV = "uv==0.13.9"
-#: The file that a Dockerfile copies.
 SERVER_FILE = "server.py"
 
 
@@ -209,7 +207,7 @@ def render_snippet(
 
 
 def _script(
-    answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape, body: str, start: str = ""
+    answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape, body: str, start: str
 ) -> str:
     """`start` says what the script does beside its calls."""
     install = f"\n{install_command(answer.question.device)}\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from advisor.domain.answer import Answer
@@ -14,7 +12,7 @@ ABSENT = "not there"
 CONFIGURATION = ("config", "parameters")
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class Difference(msgspec.Struct, frozen=True):
     """A fact that differs between the runs; a decisive one makes speeds incomparable."""
 
     what: str
@@ -32,15 +30,11 @@ def find_differences(before: Answer, after: Answer) -> tuple[Difference, ...]:
     )
     models = _model_differences(before.question.model, after.question.model)
     return models + tuple(
-        _difference(name, first.get(name, ABSENT), second.get(name, ABSENT), decisive=is_decisive)
+        Difference(name, first.get(name, ABSENT), second.get(name, ABSENT), is_decisive)
         for first, second, is_decisive in pairs
         for name in dict.fromkeys([*first, *second])
         if first.get(name, ABSENT) != second.get(name, ABSENT)
     )
-
-
-def _difference(name: str, before: str, after: str, *, decisive: bool) -> Difference:
-    return Difference(what=name, before=before, after=after, decisive=decisive)
 
 
 def _model_differences(before: Model, after: Model) -> tuple[Difference, ...]:
@@ -48,8 +42,8 @@ def _model_differences(before: Model, after: Model) -> tuple[Difference, ...]:
     if before == after:
         return ()
     if before.name != after.name:
-        return (_difference("model", before.name, after.name, decisive=True),)
-    first, second = _model_fields(before), _model_fields(after)
+        return (Difference("model", before.name, after.name, decisive=True),)
+    first, second = msgspec.to_builtins(before), msgspec.to_builtins(after)
     differing = [
         name
         for name in dict.fromkeys([*first, *second])
@@ -61,23 +55,12 @@ def _model_differences(before: Model, after: Model) -> tuple[Difference, ...]:
     ]
     has_other = any(first.get(name) != second.get(name) for name in CONFIGURATION)
     other = ", another configuration" if has_other else ""
-    return (_difference("model", texts[0], texts[1] + other, decisive=True),)
-
-
-def _model_fields(model: Model) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(model)
-    return fields
+    return (Difference("model", texts[0], texts[1] + other, decisive=True),)
 
 
 def software_of(arm: str, answer: Answer) -> dict[str, str]:
-    return next(
-        (
-            {**entry.versions, **entry.settings}
-            for entry in answer.results.measurements
-            if entry.arm == arm
-        ),
-        {},
-    )
+    measured = answer.measurements.get(arm)
+    return {**measured.versions, **measured.settings} if measured else {}
 
 
 def _decisive_facts(answer: Answer) -> dict[str, str]:

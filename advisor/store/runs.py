@@ -93,7 +93,6 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     measured: bool
     #: Whether it was imported from another machine.
     imported: bool = False
-    #: Note of the user.
     note: str = ""
     #: Null before it is decided, and for a run that is not finished.
     answer: AnswerSummary | None = None
@@ -331,11 +330,3 @@ class Writer:
                 f"the run cannot be stored: {problem.strerror}",
                 f"free disk space, or set {HOME_VARIABLE}",
             ) from problem
-
-
-def state_of(entry: HistoryEntry, run: Run) -> RunStatus:
-    if entry.imported:
-        return "imported"
-    if run.is_active():
-        return "paused" if run.control.is_paused() else "running"
-    return "finished" if entry.finished else "stopped"

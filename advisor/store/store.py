@@ -17,7 +17,7 @@ from advisor.domain.event_folding import fold
 from advisor.domain.run_events import is_measurement
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
-from advisor.store.runs import HistoryEntry, Run, load_entry, save_entry, size_of_events
+from advisor.store.runs import HistoryEntry, Run, RunStatus, load_entry, save_entry, size_of_events
 from advisor.system import HOME_VARIABLE, named_home, report_unwritable, write_atomically
 
 LATEST = "latest"
@@ -57,8 +57,8 @@ class Store:
             raise UnknownRunError("the name of the run is empty", "see p3-advisor history")
         # `Path.is_file` raises an error for a path that is not readable or too long.
         if os.sep in name and os.path.isfile(f"{name}/run.json"):  # noqa: PTH113 - see above
-            run = Run(pathlib.Path(name), is_outside=True)
-            return Run(run.directory) if self._holds(run) else run
+            directory = pathlib.Path(name)
+            return Run(directory, is_outside=not self._holds(directory))
         ids = self._ids()
         matches = (
             self._latest(ids)
@@ -80,8 +80,8 @@ class Store:
                 return [run_id]
         return ids[-1:]
 
-    def _holds(self, run: Run) -> bool:
-        return run.directory.resolve().parent == self._runs.resolve()
+    def _holds(self, directory: pathlib.Path) -> bool:
+        return directory.resolve().parent == self._runs.resolve()
 
     def run_directory(self, run_id: str) -> pathlib.Path:
         return self._runs / run_id
@@ -89,7 +89,7 @@ class Store:
     def delete(self, name: str) -> str:
         """Remove the directory of a stored run; return its id."""
         run = self.find(name)
-        if not self._holds(run):
+        if not self._holds(run.directory):
             raise UnknownRunError(
                 f"{name!r} is not one of the stored runs", "remove the directory yourself"
             )
@@ -113,17 +113,25 @@ class Store:
 
     def active_ids(self, own: Run | None = None) -> list[str]:
         """Return the runs, or those beside `own`, that processes work on."""
-        runs = [Run(self.run_directory(run_id)) for run_id in self._ids()]
+        own_id = own.directory.name if own else ""
         return [
-            run.directory.name
-            for run in runs
-            if (own is None or run.directory.name != own.directory.name) and run.is_active()
+            run_id
+            for run_id in self._ids()
+            if run_id != own_id and Run(self.run_directory(run_id)).is_active()
         ]
 
     def is_empty(self) -> bool:
         """Return whether no run was ever stored, without writing anything."""
         # `Path.is_dir` raises an error for a directory that is not readable.
         return not os.path.isdir(self._runs)  # noqa: PTH112 - see above
+
+    def state_of(self, entry: HistoryEntry) -> RunStatus:
+        run = Run(self.run_directory(entry.run_id))
+        if entry.imported:
+            return "imported"
+        if run.is_active():
+            return "paused" if run.control.is_paused() else "running"
+        return "finished" if entry.finished else "stopped"
 
     def history(self) -> list[HistoryEntry]:
         """Return the readable runs, newest first; read only those that changed since."""

@@ -139,14 +139,12 @@ PANES = {
 }
 
 
-#: The sections of the report in each pane of text.
 PANE_SECTIONS = {
     "why": ("why", "cost", "new-shapes", "partly", "advice"),
     "trust": ("trust",),
     "next": ("next",),
     "unmeasured": ("unmeasured", "unasked"),
 }
-#: What a pane has without its sections.
 EMPTY_PANES = {
     "trust": "No reason lowers the trust in this answer.",
     "next": "There is nothing more to do.",
@@ -229,7 +227,6 @@ class TextPane(VerticalScroll):
     """A pane of text that scrolls."""
 
     HELP = "Up and down scroll. tab goes to the next pane, a number to the pane of that number."
-    #: Terms of the glossary by pane.
     TERMS: ClassVar[dict[str, tuple[str, ...]]] = {
         "why": ("criterion", "grade", "score", "declared", "new shapes"),
         "trust": ("trust", "certainty", "noise floor", "interval"),

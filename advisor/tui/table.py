@@ -131,8 +131,7 @@ def fit_columns(
             column.width = min(column.width, column.most)
     left = width - margin - 1 - sum(column.width + 1 for column in shown)
     for column in shown:
-        most = column.most
-        more = max(min(most - column.width, left), 0)
+        more = max(min(column.most - column.width, left), 0)
         column.width, left = column.width + more, left - more
     return shown
 

@@ -58,8 +58,9 @@ from advisor.tui.progress import (
     progress_rows,
     remaining_seconds,
 )
-from advisor.tui.screens.live import BAR_WIDTH, EMPTY, FULL, describe_leader, draw_load
+from advisor.tui.screens.live import BAR_WIDTH, describe_leader, draw_load
 from advisor.tui.session import RecordingPlayback, RunSession, StartHost, choose_leader
+from advisor.tui.widgets import EMPTY, FULL
 from probes.wire.events import PhaseStarted, Ready, Serving
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape

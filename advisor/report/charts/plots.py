@@ -70,7 +70,7 @@ def plot(
     ys = upward.scale([*heights, *(y for _, y in lines)], BOTTOM, TOP)
     parts = [
         *horizontal_axis(xs, TOP, BOTTOM),
-        *vertical_axis(ys, LEFT, RIGHT),
+        *vertical_axis(ys),
         text(4, 14, upward.caption),
     ]
     for guide in guides:
@@ -189,13 +189,13 @@ def horizontal_axis(scale: Scale, top: float, bottom: float) -> list[Markup]:
     return [*parts, text((scale.start + scale.end) / 2, bottom + 34, scale.axis.caption, "tick")]
 
 
-def vertical_axis(scale: Scale, left: float, right: float) -> list[Markup]:
+def vertical_axis(scale: Scale) -> list[Markup]:
     parts = []
     last_label = math.inf
     for tick in scale.ticks():
         y = scale.to_pixels(tick)
-        parts.append(line(left, y, right, y, "grid"))
+        parts.append(line(LEFT, y, RIGHT, y, "grid"))
         if abs(last_label - y) >= LINE_HEIGHT:
-            parts.append(text(left - 6, y + 4, format_number(tick), "value"))
+            parts.append(text(LEFT - 6, y + 4, format_number(tick), "value"))
             last_label = y
     return parts

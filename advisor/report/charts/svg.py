@@ -139,7 +139,6 @@ def place(number: int) -> tuple[int, int]:
 
 #: Characters of a name that fit into a row.
 LONGEST_NAME = 40
-#: Where a name may be cut.
 WORD_ENDS = re.compile(r"(?<=[-/#+])")
 
 

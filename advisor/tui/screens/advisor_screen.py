@@ -61,7 +61,6 @@ class AdvisorScreen(Screen[None]):
         bind("escape", "back", "Back"),
         bind("q", "app.leave", "Quit", name="quit"),
     ]
-    #: The description of the screen in the help.
     HELP_TEXT: ClassVar[str] = ""
     #: Terms of the glossary that the help of this screen explains first.
     TERMS: ClassVar[tuple[str, ...]] = ()

@@ -15,7 +15,6 @@ from advisor.tui.screens.runs import MOST_RUNS, RunsScreen, format_age
 from advisor.tui.table import Column, SelectableTable, Table
 from advisor.tui.widgets import bind
 
-#: Number of runs that are compared.
 PAIR = 2
 ROW_ACTIONS = {"mark", "note", "delete", "resume"}
 EMPTY_MESSAGE = "No runs yet.  Press n for the questions, or run  p3-advisor --json"

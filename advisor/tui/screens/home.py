@@ -32,7 +32,6 @@ TRADE_OFF = (
     "three, so you say what matters."
 )
 NEW_ROW = "new"
-#: Newest runs that are listed.
 MOST_LISTED = 50
 #: Seconds between two looks at the runs that are going on.
 REFRESH_SECONDS = 2.0

@@ -38,7 +38,7 @@ from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.table import Table
 from advisor.tui.text import LogTail
-from advisor.tui.widgets import bind
+from advisor.tui.widgets import EMPTY, FULL, bind
 
 #: Seconds without an event after which the screen shows how long ago the last one was.
 SILENCE_SECONDS = 60.0
@@ -278,7 +278,6 @@ def describe_leader(
 
 #: Characters of a bar; a full one is at the limit or above it.
 BAR_WIDTH = 12
-FULL, EMPTY = "\N{FULL BLOCK}", "\N{LIGHT SHADE}"
 #: Place of the 95th percentile in the figures of a level.
 P95 = 1
 

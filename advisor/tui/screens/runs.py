@@ -9,7 +9,7 @@ import msgspec
 from textual.binding import BindingType
 
 from advisor.domain.answer import AnswerSummary
-from advisor.store.runs import HistoryEntry, Run, RunStatus, state_of
+from advisor.store.runs import HistoryEntry, RunStatus
 from advisor.store.store import Store
 from advisor.text_format import MISSING, format_speedup
 from advisor.tui import text
@@ -19,9 +19,7 @@ from advisor.tui.widgets import bind
 
 #: Most rows of a list, and most answers that are read for it.
 MOST_RUNS = 500
-#: Follows an arm that leads while the decision is open.
 OPEN_MARK = " (open)"
-#: Follows an arm that was measured on a busy machine.
 BUSY_MARK = " (busy)"
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
 #: States of runs that a process works on.
@@ -47,10 +45,7 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
 def list_items(store: Store, most_runs: int | None = None) -> list[StoredItem]:
     """Return the newest runs, newest first; create nothing in an empty store."""
     entries = [] if store.is_empty() else store.history()
-    return [
-        StoredItem(entry=entry, state=state_of(entry, Run(store.run_directory(entry.run_id))))
-        for entry in entries[:most_runs]
-    ]
+    return [StoredItem(entry=entry, state=store.state_of(entry)) for entry in entries[:most_runs]]
 
 
 def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime) -> dict[str, str]:

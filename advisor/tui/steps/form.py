@@ -124,6 +124,9 @@ class Step(VerticalScroll, can_focus=False):
     def change_options(self, **changes: Any) -> None:  # noqa: ANN401 - fields of RunOptions
         self.app.run_options = msgspec.structs.replace(self.app.run_options, **changes)
 
+    def on_input_submitted(self) -> None:
+        self.post_message(self.Answered())
+
     def is_about_another_model(self) -> bool:
         """Return whether the model has changed since the previous call."""
         before, self._asked_model = self._asked_model, self.run_options.model

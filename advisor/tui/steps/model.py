@@ -175,9 +175,6 @@ class ModelStep(Step):
         self._list_models(event.value.strip())
         self._suggest_task()
 
-    def on_input_submitted(self) -> None:
-        self.post_message(self.Answered())
-
     def on_option_list_option_highlighted(self) -> None:
         self._suggest_task()
 

@@ -278,9 +278,6 @@ class TargetStep(Step):
     def on_input_blurred(self) -> None:
         self.post_message(self.Checked(find_error(self._texts(), self.app.catalogue)))
 
-    def on_input_submitted(self) -> None:
-        self.post_message(self.Answered())
-
     def store_options(self) -> None:
         """Store the fields; raise the error of the first invalid one."""
         texts = self._texts()

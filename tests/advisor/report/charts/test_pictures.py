@@ -180,7 +180,7 @@ def test_values_on_an_axis_do_not_overlap() -> None:
 
 def test_values_of_a_vertical_axis_do_not_overlap() -> None:
     scale = Scale(Axis("", ticks=(10, 20, 30, 40, 50, 60)), 9, 66, 120, 0)
-    drawn = "".join(vertical_axis(scale, 0, 100))
+    drawn = "".join(vertical_axis(scale))
     labels = [float(y) for y in re.findall(r'<text [^>]*y="([\d.]+)"', drawn)]
     assert 2 <= len(labels) < drawn.count("<line") == 6
     assert all(one - two >= 15 for one, two in itertools.pairwise(labels))
