@@ -42,9 +42,9 @@ def reconcile(
     quiet machine.
     """
     shapes = {cell.shape for entry in measurements for cell in entry.cells}
-    plan, baseline = state.plan, state.plan.baseline.id
+    baseline = state.plan.baseline.id
     threads = next((_threads(each.settings) for each in measurements if each.arm == baseline), 1)
-    equal = [arm.id for arm in plan.arms if baseline in {arm.id, arm.duplicate_of}]
+    equal = [arm.id for arm in state.plan.arms if baseline in {arm.id, arm.duplicate_of}]
     references = {
         shape: [calls for arm in equal for calls in _calls(state, arm, shape)] for shape in shapes
     }
@@ -67,12 +67,10 @@ def reconcile(
             missed = _missed_factor(state, entry.arm, leaders[shape], shape)
             found = _ratio_of_fastest(_calls(state, entry.arm, shape), theirs, margin)
             cells.append(_reconcile(cell, found, margin, missed, share) if found else cell)
-        is_changed = any(cell.fastest_calls for cell in cells)
         scaled = _scaled(cells, factors)
-        if is_changed:
-            yield _with_cells(entry, scaled)
-        else:
-            yield msgspec.structs.replace(entry, cells=scaled)
+        is_changed = any(cell.fastest_calls for cell in scaled)
+        changed = msgspec.structs.replace(entry, cells=scaled)
+        yield _with_overall_speedup(changed) if is_changed else changed
 
 
 def _threads(settings: Mapping[str, str]) -> int:
@@ -235,8 +233,9 @@ def compare_in_turns(
     return (_spanning(paired, found) if doubt else paired), doubt
 
 
-def _with_cells(measurement: Measurement, cells: tuple[Cell, ...]) -> Measurement:
+def _with_overall_speedup(measurement: Measurement) -> Measurement:
     """Return the measurement with the weighted geometric means of its cells."""
+    cells = measurement.cells
     between = weighted_mean(
         ((cell.speedup.process_error or 0.0) ** 2, cell.weight) for cell in cells
     )
@@ -246,7 +245,7 @@ def _with_cells(measurement: Measurement, cells: tuple[Cell, ...]) -> Measuremen
         high=_mean(cells, [cell.speedup.high for cell in cells]),
         process_error=math.sqrt(between),
     )
-    return msgspec.structs.replace(measurement, cells=cells, speedup=speedup)
+    return msgspec.structs.replace(measurement, speedup=speedup)
 
 
 def _mean(cells: Sequence[Cell], values: Sequence[float | None]) -> float | None:

@@ -162,7 +162,7 @@ def describe_weights(facts: AdvisedAnswer) -> list[str]:
 
 
 def describe_precision(
-    facts: AdvisedAnswer, known: Mapping[str, OtherPrecision], faster: ScoredArm | None = None
+    facts: AdvisedAnswer, known: Mapping[str, OtherPrecision], faster: ScoredArm | None
 ) -> list[str]:
     """`faster` is left out: where it is named, its precision is, too."""
     question, measurements = facts.answer.question, facts.answer.results.measurements

@@ -197,8 +197,8 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if not found.fit and is_baseline_advised(facts):
         # The reason follows the speed of another arm.
         reasons.append(describe_unfitness(facts.answer.results))
-    single = [] if found.replicated else [_timed_once(facts)]
-    reasons += single
+    if not found.replicated:
+        reasons.append(_timed_once(facts))
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
@@ -206,8 +206,8 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
         left = len(found.outstanding) - len(titles)
         names = join_names([*titles, *([f"{left} more arms"] if left else [])])
         reasons.append(f"no measurement of {names}, which might be better")
-    if reasons == single != []:
-        return f": {single[0]}, and a second may differ"
+    if len(reasons) == 1 and not found.replicated:
+        return f": {reasons[0]}, and a second may differ"
     return ": " + "; ".join(reasons) if reasons else ""
 
 

@@ -37,15 +37,14 @@ def application_of(workflow: Workflow) -> str:
 
 
 def platform_of(header: Header, state: RunState, results: Results) -> Platform:
-    refused, workflows = refused_workflows(state), header.catalogue.workflows
-    by_id = {workflow.id: workflow for workflow in workflows}
+    refused, by_id = refused_workflows(state), header.catalogue.by_id
     own = _efficiencies(results)
     best: dict[str, Measurement] = {}
     for entry in sorted(
         results.measurements, key=lambda entry: (-own[entry.arm], -entry.speedup.value, entry.arm)
     ):
         best.setdefault(application_of(by_id[entry.workflow]), entry)
-    possible = {application_of(workflow) for workflow in workflows if workflow.id not in refused}
+    possible = {application_of(workflow) for id_, workflow in by_id.items() if id_ not in refused}
     impossible = {application_of(by_id[id_]) for id_ in refused if id_ in by_id}
     return Platform(
         name=header.device,

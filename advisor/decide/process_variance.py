@@ -1,9 +1,8 @@
 """Add to the interval of each speed-up what differs between equal processes.
 
-In a run the variance is estimated from the difference of the baseline and its duplicate and from
-the arms that ran in several processes. A document of a run has only the noise floor: the 95 % bound
-of the difference between the baseline and its duplicate. Either is added in quadrature to the
-interval from the rounds within the processes.
+The variance is estimated from the difference of the baseline and its duplicate and from the arms
+that ran in several processes. It is added in quadrature to the interval from the rounds within the
+processes.
 
 The variances are those of Kalibera and Jones, "Rigorous benchmarking in reasonable time" (ISMM
 2013), for two levels: rounds within processes, and processes.

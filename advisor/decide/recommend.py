@@ -9,7 +9,7 @@ from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.measurement import Measurement
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.question import Budget, Question, choose_next_budget
 from advisor.domain.recommendation import (
@@ -311,7 +311,8 @@ def first_to_serve(measurements: Sequence[Measurement], requests: int | None) ->
     seconds: dict[Shape, dict[str, float]] = {}
     for measurement in measurements:
         for cell in measurement.cells:
-            total = measurement.build_seconds.cold + requests * _request_seconds(cell)
+            each_seconds = cell.seconds.median / cell.shape.batch_size
+            total = measurement.build_seconds.cold + requests * each_seconds
             seconds.setdefault(cell.shape, {})[measurement.arm] = total
     return {
         str(shape): min(of_arms, key=lambda arm: (of_arms[arm], arm))
@@ -338,7 +339,3 @@ def price(
         for cell in measurement.cells
         for makes_tokens in [cell.throughput.unit == "tokens/s"]
     )
-
-
-def _request_seconds(cell: Cell) -> float:
-    return cell.seconds.median / cell.shape.batch_size

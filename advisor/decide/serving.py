@@ -230,11 +230,10 @@ def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules,
     It cannot where its interval is below another one, or where another goodput is far above all
     that the arm can reach.
     """
-    others = [each.id for each in state.plan.arms if each.id != arm]
     goodputs = [
-        goodput_of_arm(state, each, load, seed)
-        for each in others
-        if not has_failed_process(state, each)
+        goodput_of_arm(state, each.id, load, seed)
+        for each in state.plan.arms
+        if each.id != arm and not has_failed_process(state, each.id)
     ]
     best = max((found.low for found in goodputs if found is not None), default=0.0)
     own = goodput_of_arm(state, arm, load, seed)

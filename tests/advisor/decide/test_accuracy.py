@@ -155,12 +155,12 @@ def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expe
     for capability in ("7.5", "9.0"):
         old = builders.gpu_machine(msgspec.structs.replace(gpu, compute_capability=capability))
         answer = msgspec.structs.replace(answer, machine=old)
-        told[capability] = describe_precision(found._replace(answer=answer), known)
+        told[capability] = describe_precision(found._replace(answer=answer), known, None)
     inputs = MeasuredInputs(fixed=0, has_batch=True, has_length=None, shapes=((3, 224, 224),))
     results = msgspec.structs.replace(found.answer.results, inputs=inputs)
     machine = builders.gpu_machine(gpu)
     images = msgspec.structs.replace(found.answer, results=results, machine=machine)
-    told["9.0, images"] = describe_precision(found._replace(answer=images), known)
+    told["9.0, images"] = describe_precision(found._replace(answer=images), known, None)
     expect("precision-of-float32", told)
 
 
