@@ -211,15 +211,15 @@ def _exact_shapes(state: RunState, arm: Arm) -> list[Shape]:
 ABOVE_PEAK = 1.2
 
 
-def find_lower_precision(measurements: Sequence[Measurement]) -> set[str]:
+def find_lower_precision(measurements: Sequence[Measurement]) -> list[str]:
     """Return the arms that probably compute in a lower precision than was asked for.
 
     Their outputs are less exact, and they exceed the peak that was measured in that precision.
     TensorRT for RTX, for example, rounds float32 products to TF32 although that is switched off.
     """
-    return {
+    return [
         each.arm
         for each in measurements
         if any(checked.accuracy_class == "close" for checked in each.correctness)
         and any((call.compute_share or 0.0) > ABOVE_PEAK for call in each.diagnosis)
-    }
+    ]

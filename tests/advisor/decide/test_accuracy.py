@@ -141,7 +141,7 @@ def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
             builders.call_diagnosis(compute_share=each) for each in (0.1, compute_share)
         ),
     )
-    assert find_lower_precision([arm]) == ({"compiled"} if is_lower else set())
+    assert find_lower_precision([arm]) == (["compiled"] if is_lower else [])
 
 
 def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expect) -> None:
