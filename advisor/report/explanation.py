@@ -14,13 +14,13 @@ from advisor.decide.trust import describe_certainty, is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
 from advisor.domain.measurement import Bound, CallDiagnosis, Interval
-from advisor.domain.plan import ArmName
+from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.results import Rating
 from advisor.domain.rubric import Basis, name_fact
 from advisor.domain.workflow import Workflow
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
 from advisor.report import shortcomings
-from advisor.report.answer import cost_line, flip_lines
+from advisor.report.answer import MOST_REASON_CHARACTERS, cost_line, flip_lines
 from advisor.report.formatting import accuracy_line
 from advisor.report.ranking import interval_or_range, is_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes
@@ -31,6 +31,7 @@ from advisor.text_format import (
     format_milliseconds,
     format_number,
     format_share,
+    shorten_text,
 )
 from probes.wire.shape import Shape
 
@@ -95,18 +96,31 @@ def _named(
 
 
 def short_reasons(answer: Answer) -> list[str]:
-    """Return what limits eager PyTorch, and the nearest change of the weights.
+    """Return which arm failed, what limits eager PyTorch, and the nearest change of the weights.
 
     What the answer or its table says already is left out.
     """
     if answer.advised is None:
         return []
-    lines = describe_limits(answer)[:1]
+    lines = [*_failed_arms(answer)[:1], *describe_limits(answer)[:1]]
     told = flip_in_certainty(answer)
     first = answer.recommendation.flips[:1] if answer.recommendation else ()
     if told is None or [each.weight for each in first] != [told.weight]:
         lines += flip_lines(answer)[:1]
     return lines
+
+
+def _failed_arms(answer: Answer) -> list[str]:
+    """Return why arms failed that the user asked for, or plain `torch.compile`."""
+    named = {ArmName.parse(name).workflow for name in answer.question.workflows} or {PLAIN_COMPILE}
+    has_figure = {arm.workflow for arm in answer.ranked}
+    return [
+        f"{each.title} failed: {shorten_text(each.reason, MOST_REASON_CHARACTERS)}."
+        for each in answer.unmeasured
+        if each.workflow in named - has_figure
+        # One with an option was planned, and a skipped one is named beside the certainty.
+        if each.option is not None and each.status not in {"skipped", "excluded"}
+    ]
 
 
 class Limit(NamedTuple):

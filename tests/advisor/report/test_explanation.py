@@ -17,7 +17,7 @@ from golden_files import Expect
 
 from advisor.decide.decision import decide, evaluate
 from advisor.decide.trust import describe_unfitness
-from advisor.domain.answer import Answer
+from advisor.domain.answer import Answer, UnmeasuredArm
 from advisor.domain.measurement import VisitCounts
 from advisor.domain.model import (
     ExportedModel,
@@ -27,6 +27,7 @@ from advisor.domain.model import (
     TransformersModel,
     name_own_shapes,
 )
+from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
@@ -78,6 +79,27 @@ def test_what_limits_a_call_contradicts_no_measured_gain(kept: str, gain: str) -
     limit, *_ = explanation.short_reasons(read_answer(str(EVIDENCE / f"{kept}.json")))
     assert gain in limit
     assert "hardly" not in limit
+
+
+@pytest.mark.parametrize("named", [(), (PLAIN_COMPILE,), ("aotinductor",)])
+def test_the_short_answer_says_why_an_expected_arm_failed(named: tuple[str, ...]) -> None:
+    failed = UnmeasuredArm(
+        arm=PLAIN_COMPILE,
+        workflow=PLAIN_COMPILE,
+        title="torch.compile",
+        option="default",
+        status="not-engaged",
+        reason="no compiled region ran",
+    )
+    answer = msgspec.structs.replace(
+        ANSWER,
+        question=msgspec.structs.replace(ANSWER.question, workflows=named),
+        scores=tuple(arm for arm in ANSWER.scores if arm.workflow != PLAIN_COMPILE),
+        unmeasured=(failed, msgspec.structs.replace(failed, option=None, title="not planned")),
+    )
+    reasons = "".join(explanation.short_reasons(answer))
+    assert (failed.reason in reasons) == (named != ("aotinductor",))
+    assert "not planned" not in reasons
 
 
 @pytest.mark.parametrize(
