@@ -224,10 +224,6 @@ def _check_keywords(model: object, keywords: dict[str, object]) -> None:
         ) from problem
 
 
-#: The phase from which on an arm is built.
-BUILT_PHASE = "warmup"
-
-
 def show_progress(plan: Plan, *, wanted: bool | None) -> Callable[[LoggedEvent], None]:
     """Return a function that shows an event in a notebook, else on standard error."""
     display = _notebook_display() if wanted is not False else None
@@ -261,9 +257,8 @@ class _ProgressLine:
 
     def __call__(self, event: LoggedEvent) -> None:
         match event.run_event:
-            case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase)) if (
-                phase == BUILT_PHASE
-            ):
+            # An arm that is warmed up is built.
+            case WorkerReported(arm=arm, worker_event=PhaseStarted(phase="warmup")):
                 self._done.add(arm)
             case WorkerEnded(arm=arm):
                 self._done.add(arm)

@@ -110,7 +110,6 @@ def describe_range(speedup: Interval) -> str:
 
 
 def describe_speedup(speedup: Interval, *, unfit: bool) -> str:
-    """Return a speed-up with its interval, or only its range on an unfit machine."""
     is_range = speedup.is_range(unfit=unfit)
     return describe_range(speedup) if is_range else format_interval(speedup)
 

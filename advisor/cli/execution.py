@@ -95,10 +95,7 @@ def print_beginning(run: Run) -> None:
 
 
 def print_answer(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:
-    """Print an answer, in a few lines unless it is `full`.
-
-    Exit with the code of its problem when it recommends nothing.
-    """
+    """Print an answer; exit with the code of its problem when it recommends nothing."""
     _print_document(answer, output_format, full=full)
     if answer.problem is not None:
         print_status(f"{answer.problem.what}; next: {answer.problem.next_step}")

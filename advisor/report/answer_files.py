@@ -117,10 +117,7 @@ def open_answer(
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
 ) -> Answer:
-    """Return the answer of a stored run or of a file, decided with the present rubric.
-
-    Raise `ExportFileError` for a file that is not an answer.
-    """
+    """Decide with the present rubric; raise `ExportFileError` for a file that is no answer."""
     if not is_file(name):
         run = context.store.find(name)
         return decide(run, priorities=priorities, constraints=constraints, rubric=rubric)

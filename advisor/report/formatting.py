@@ -117,10 +117,7 @@ def describe_problem(problem: QuietProblem, activity: MachineActivity) -> str:
 def plain_table(
     rows: Sequence[Sequence[str]], text_columns: Collection[int] | None = None
 ) -> list[str]:
-    """Return the rows as lines with aligned columns, one line for each row.
-
-    Columns in `text_columns` are left-aligned and all others right-aligned; None left-aligns all.
-    """
+    """Align columns in `text_columns` to the left, others to the right; None aligns all left."""
     cells = [[" ".join(cell.splitlines()) for cell in row] for row in rows]
     # The first row is not passed as headers: tabulate pads headers, and terminals are narrow.
     text = tabulate.tabulate(
@@ -137,10 +134,7 @@ def markdown_table(
     rows: Sequence[Sequence[str]],
     text_columns: Collection[int] | None = None,
 ) -> list[str]:
-    """Return the lines of a Markdown table; the cells are Markdown, escaped by the caller.
-
-    Columns are aligned as in `plain_table`.
-    """
+    """Align columns as `plain_table` does; the cells are Markdown, which the caller has escaped."""
     text = tabulate.tabulate(
         rows,
         headers=head,

@@ -123,12 +123,9 @@ class Report:
         return pd.DataFrame(figures.rows(self.answer), columns=figures.COLUMNS)
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
-        """Write the format of the file's suffix; return the path.
-
-        Raise `FormatError` for a suffix without a format.
-        """
+        """Write the format of the file's suffix; raise `FormatError` for a suffix without one."""
         path = pathlib.Path(file)
-        names = {each.suffix: name for name, each in answer_files.FORMATS.items() if each.suffix}
+        names = {each.suffix: name for name, each in answer_files.FORMATS.items()}
         suffix = next((each for each in names if path.name.endswith(each)), None)
         if suffix is None:
             raise FormatError(f"unknown format {path.suffix!r}", choose_among(path.suffix, names))

@@ -155,7 +155,6 @@ def _template() -> jinja2.Template:
         "fact": write_fact,
         "interval": interval_or_range,
         "mebibytes": text_format.format_mebibytes,
-        "milliseconds": text_format.format_milliseconds,
         "new_shape": shortcomings.describe_new_shape,
         "number": text_format.format_number,
         "seconds": text_format.format_seconds,

@@ -150,7 +150,6 @@ def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe) -> str:
 
 
 def render_recommended(answer: Answer, run: Run | None) -> str | None:
-    """Return the recipe of the recommended arm; None without a recommendation or a recipe."""
     if answer.recommendation is None:
         return None
     with contextlib.suppress(NoRecipeError):

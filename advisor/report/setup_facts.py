@@ -34,16 +34,15 @@ def describe_lengths(answer: Answer) -> str:
     dimensions, which are not tokens.
     """
     question, model = answer.question, answer.question.model
+    inputs = list_numbers(each.input_tokens for each in question.lengths)
     if isinstance(model, (FactoryModel, ExportedModel)):
         return ""
     if isinstance(model, OnnxModel):
         is_free = answer.results.inputs is not None and answer.results.inputs.has_length
-        sizes = list_numbers(each.input_tokens for each in question.lengths)
-        return f", free dimensions of {sizes}" if is_free else ""
+        return f", free dimensions of {inputs}" if is_free else ""
     units = {cell.throughput.unit for entry in answer.results.measurements for cell in entry.cells}
     if isinstance(model, TransformersModel) and units == {"samples/s"}:
         return ""
-    inputs = list_numbers(each.input_tokens for each in question.lengths)
     outputs = list_numbers(each.output_tokens for each in question.lengths)
     output = f", {outputs} generated tokens" if question.task == "generate" else ""
     return f", {inputs} input tokens{output}"

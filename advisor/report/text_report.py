@@ -80,10 +80,7 @@ EXTENTS = (
 
 
 def summarise(answer: Answer, width: int) -> str:
-    """Return the answer, its code, the best arms, why, and what to do next.
-
-    Sentences are wrapped at `width` columns, and columns of the table that do not fit are left out.
-    """
+    """Wrap sentences at `width` columns, and leave out columns of the table that do not fit."""
     width = min(max(width, NARROWEST), WIDEST)
     text = ""
     for extent in EXTENTS:
@@ -94,12 +91,11 @@ def summarise(answer: Answer, width: int) -> str:
 
 
 def _write_short(answer: Answer, width: int, extent: Extent) -> str:
-    has_next_step, has_details = extent.has_next_step, extent.has_details
     first, *others = short_answer_lines(
-        answer, has_details=has_details, has_next_step=has_next_step
+        answer, has_details=extent.has_details, has_next_step=extent.has_next_step
     )
     lines = short_reasons(answer)[: extent.reasons]
-    if has_next_step and answer.recommendation is not None and len(answer.scores) > 1:
+    if extent.has_next_step and answer.recommendation is not None and len(answer.scores) > 1:
         lines += [f"Next: {step.rstrip('.')}." for step in next_steps(answer)[:1]]
     blocks = [
         _wrapped([f"{first.rstrip('.')}. {measured_at(answer)}", *others], width),

@@ -25,10 +25,7 @@ class RunControl:
         self._commands, self._state = directory / COMMANDS, directory / STATE
 
     def send(self, command: str) -> None:
-        """Send a line to the process that works on the run.
-
-        Raise `RunNotControllableError` if the run belongs to another user.
-        """
+        """Raise `RunNotControllableError` if the run belongs to another user."""
         try:
             if self._commands.parent.stat().st_uid != os.geteuid():
                 raise PermissionError(None, "it belongs to another user")

@@ -189,10 +189,7 @@ def _check_order(events: Sequence[LoggedEvent], name: str) -> None:
 
 
 def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> Run:
-    """Store an imported run, complete or not at all.
-
-    Raise `ExportFileError` if a run with its id exists.
-    """
+    """Store a run, complete or not at all; raise `ExportFileError` if its id exists."""
     directory = store.run_directory(header.run_id)
     if directory.exists():
         raise ExportFileError(

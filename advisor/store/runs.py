@@ -242,10 +242,7 @@ class Run:
         return RunControl(self.directory)
 
     def is_active(self) -> bool:
-        """Return whether a process works on the run.
-
-        The lock is asked for as one of several readers, so that two askers do not see each other.
-        """
+        """Ask for the lock as one of several readers, so that two askers do not see each other."""
         try:
             with open_regular(self.directory / "lock")[0] as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -146,10 +146,7 @@ class Store:
         return [run_id for run_id in reversed(self._ids()) if run_id not in readable]
 
     def finished_runs(self, model: str = "") -> Iterator[tuple[Run, Header]]:
-        """Return the finished runs of a model, or of all, with their headers, newest first.
-
-        Runs whose header cannot be read are skipped; nothing is written where no run was stored.
-        """
+        """Return the readable finished runs of a model, or of all, newest first."""
         return self._readable(lambda entry: entry.finished and model in {"", entry.model})
 
     def _readable(self, is_wanted: Callable[[HistoryEntry], bool]) -> Iterator[tuple[Run, Header]]:

@@ -163,10 +163,7 @@ def find_quiet_problems(drafted: DraftRun, context: Context) -> tuple[str, ...]:
 
 
 def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:
-    """Measure the failed arms of a run again.
-
-    They are measured in a new run, because times of two runs must not be ranked together.
-    """
+    """Measure them in a new run, because times of two runs must not be ranked together."""
     run, failed = answer.run, arms_to_retry(answer.document)
     if run is None or not failed:
         return

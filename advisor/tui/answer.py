@@ -82,10 +82,7 @@ def describe_arm(answer: RunAnswer, arm: str) -> str:
 
 
 def render_answer_lines(answer: RunAnswer, width: int, lead: str = "") -> Text:
-    """Return the lines that `p3-advisor show` prints first; `lead` comes before them.
-
-    Lines of code that are longer than the terminal is wide are cut.
-    """
+    """Return what `p3-advisor show` prints first, after `lead`; long lines of code are cut."""
     document = with_keys(answer.document)
     first, *others = short_answer_lines(document)
     advice = document.recommendation

@@ -265,7 +265,6 @@ class AdvisorApp(App[int]):
         arguments: Sequence[str],
         on_success: Callable[[], object] = lambda: None,
     ) -> None:
-        """Run a command of this program in the terminal, if the user agrees."""
         from advisor.tui.dialogs import command_dialog  # noqa: PLC0415 - rarely used
 
         def run() -> None:

@@ -48,7 +48,6 @@ class RunController:
 
     @property
     def owned_host(self) -> HostProcess | None:
-        """The host process that this program started, while it is running."""
         host = self.session.host if self.session is not None else None
         return host if host is not None and host.is_running else None
 
@@ -153,10 +152,7 @@ class RunController:
         self._app.set_timer(REFRESH_SECONDS, lambda: self._refresh(session))
 
     def show_results(self) -> None:
-        """Decide from the current state of the run and show the decision.
-
-        A run whose model was refused is deleted then, and the question is asked again.
-        """
+        """Delete a run whose model was refused, and ask its question again."""
         if self.session is None:
             return
         session = self.session
@@ -226,10 +222,7 @@ class RunController:
         self._app.ask(quit_dialog(f"Run {name[-4:]} {state}."), on_answer)
 
     def exit_message(self) -> str:
-        """Return lines for the shell: the last answer, and the command that shows or resumes it.
-
-        Empty where no run was shown.
-        """
+        """Return what the shell shows after the screens; empty where no run was shown."""
         session, answer = self.session, self._answer
         if self._left_run:
             return f"The run goes on. Show it: p3-advisor ask --open {self._left_run}"

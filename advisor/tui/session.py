@@ -110,10 +110,7 @@ class RunSession:
         return not self.is_replay and self.is_running
 
     def toggle_pause(self) -> None:
-        """Pause after the current timed section, or continue.
-
-        Raise `RunNotControllableError` if the run belongs to another user.
-        """
+        """Pause after the current timed section, or go on; raise `RunNotControllableError`."""
         is_pausing = not (self.is_paused or self.is_pause_requested)
         self.run.control.send("pause" if is_pausing else "go")
         self.is_pause_requested = is_pausing

@@ -15,10 +15,7 @@ ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def printable(text: object, limit: int = MAX_CHARACTERS) -> str:
-    """Return the text on one line of at most `limit` characters.
-
-    Control characters and bidirectional marks are escaped.
-    """
+    """Return one line of at most `limit` characters; control and bidirectional ones are escaped."""
     line = str(text)[: limit + 1].replace("\n", " ").replace("\t", "  ")
     return truncate("".join(map(escape_char, line)), limit)
 

@@ -114,10 +114,7 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         self.app.run_in_terminal(["compare", *self._find_pair()])
 
     def _find_pair(self) -> list[str]:
-        """Return the marked runs, or the marked one and that at the cursor, the older one first.
-
-        Empty for no pair.
-        """
+        """Return the two runs to compare, the older one first; empty for no pair."""
         item = self.item_at_cursor()
         chosen = list(self._marked)
         if len(chosen) < PAIR and item is not None:

@@ -69,7 +69,6 @@ def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime
 
 
 def describe_winner(summary: AnswerSummary) -> str:
-    """Return the advised arm, marked if it or its speed is open; a word if there is none."""
     mark = "" if summary.fit else BUSY_MARK
     mark = OPEN_MARK if summary.decision_word == "OPEN" else mark
     return f"{summary.arm}{mark}" if summary.arm else "no answer"

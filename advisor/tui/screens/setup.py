@@ -87,7 +87,6 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         return text.printable(values[index]) or STEP_NAMES[index]
 
     def show_error(self, error: UserError | Problem | None) -> None:
-        """Show an error and its next step, or remove it."""
         notice = self.query_one("#error", Static)
         notice.set_class(error is not None, "-shown")
         if error is None:

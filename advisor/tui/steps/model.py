@@ -208,7 +208,6 @@ class ModelStep(Step):
             field.cursor_position = len(field.value)
 
     def _suggest_task(self) -> None:
-        """Choose the task that fits another model, unless the user has chosen one."""
         model = self._selected_model()
         if model != self._current_model:
             self.post_message(self.Checked(None))
