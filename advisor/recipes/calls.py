@@ -153,10 +153,7 @@ def file_name(path: str) -> str:
 
 
 def model_name(name: str) -> str:
-    """Return a name on the hub, or the relative path of a local directory from where it is.
-
-    The `./` keeps transformers from opening a model of that name on the hub.
-    """
+    """Name a local directory as `./NAME`, which transformers does not look for on the hub."""
     return f"./{file_name(name)}" if pathlib.PurePath(name).is_absolute() else name
 
 

@@ -197,10 +197,7 @@ def user_words(command: str, model: str) -> list[str]:
 
 
 def serving_lines(answer: Answer, arm: str) -> list[str]:
-    """Return the command with which the arm's server was started, and a request to it.
-
-    Empty for an arm that was not under load.
-    """
+    """Return the command of the arm's server and a request; empty if it was not under load."""
     load, served = answer.question.load, answer.served.get(arm)
     if load is None or served is None or not served.command:
         return []

@@ -128,7 +128,7 @@ def _user_files(question: Question) -> list[str]:
         case ExportedModel(name=name) | OnnxModel(name=name):
             return [file_name(name)]
         case FactoryModel(name=name) if name.rpartition(":")[0].endswith(".py"):
-            return [pathlib.PurePath(name.rpartition(":")[0]).name]
+            return [file_name(name.rpartition(":")[0])]
         case TransformersModel(name=name) if pathlib.PurePath(name).is_absolute():
             return [file_name(name)]
     return []
@@ -194,10 +194,7 @@ def snippet_cell(arm: RankedArm) -> Cell | None:
 def render_snippet(
     answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape | None = None
 ) -> str:
-    """Return the snippet; raise `NoRecipeError` where the model has none.
-
-    Without a `shape` it has that of `snippet_cell`.
-    """
+    """Raise `NoRecipeError` where the model has none; `shape` is by default of `snippet_cell`."""
     question, best = answer.question, snippet_cell(entry)
     shape = shape or (best.shape if best else question.shapes[0])
     body = compose_snippet(question, shape.batch_size, found.integration, found.inputs)

@@ -48,8 +48,6 @@ DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _Versioned(msgspec.Struct):
-    """A stored value of any version."""
-
     schema: str
 
 
