@@ -66,10 +66,7 @@ HOST_SOURCE = "peak resident set size of the worker process"
 
 
 def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> MemoryBytes:
-    """Return the arm's peak memory and its source; null with the reason where it is not known.
-
-    The memory of a device is that of the built shapes. Others are tried later.
-    """
+    # The memory of a device is that of the built shapes; others are tried later.
     device, host, warm = process.device_memory, process.memory, process.warm_memory
     reserved = warm.device_reserved_bytes if warm else None
     if device is None and (checked is not None or reserved is not None):

@@ -68,10 +68,7 @@ def summarise_arm(
     question: Question,
     speedup: Interval | None = None,
 ) -> Measurement:
-    """Return the measurement of one valid arm.
-
-    `speedup` is that of an arm without a series, such as a server.
-    """
+    """`speedup` is that of an arm without a series, such as a server."""
     dtype, weights = question.dtype, question.shape_weights
     processes = [process for process in state.processes[arm.id] if process.ready]
     main = state.raced_process(arm.id)

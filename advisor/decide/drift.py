@@ -36,10 +36,7 @@ def typical_seconds(visits: Sequence[BlockTimed]) -> float:
 def correct_drift(
     visits: Sequence[BlockTimed], baseline_visits: Sequence[BlockTimed], speedup: float
 ) -> list[BlockTimed]:
-    """Return the visits with their times multiplied by one factor.
-
-    With it, `typical_seconds` of the visits is that of the baseline divided by the speed-up.
-    """
+    """Scale the visits so that their typical seconds are the baseline's divided by the speed-up."""
     factor = typical_seconds(baseline_visits) / speedup / typical_seconds(visits)
     return [_multiplied(visit, factor) for visit in visits]
 
@@ -137,11 +134,11 @@ STALL_RATIO, STALL_SECONDS = 10.0, 0.25
 
 
 def find_shift(differences: Sequence[float], margin: float) -> float:
-    """Return the largest change of the level of `differences`.
+    """Return the largest change of the level of `differences`; 0 for noise, and below `margin`.
 
-    Returns 0 where the change is noise or below `margin`. The function compares the two sides of
-    every place as two samples with a common variance; a trend shows as a change in its middle. The
-    false-alarm probability is divided by the number of places (Bonferroni).
+    The two sides of every place are compared as two samples with a common variance; a trend shows
+    as a change in its middle. The false-alarm probability is divided by the number of places
+    (Bonferroni).
     """
     splits = range(MIN_ROUNDS, len(differences) - MIN_ROUNDS + 1)
     if not splits:
@@ -214,10 +211,7 @@ def compare_undisturbed(
 def summarise_undisturbed(
     state: RunState, baseline: str, arm: str, shape: Shape
 ) -> UndisturbedSpeedup | None:
-    """Return the speed-up between the fastest visits of the baseline and of `arm`.
-
-    None with fewer than `FEWEST_PROCESSES` processes of both, which do not show its error.
-    """
+    """None with fewer than `FEWEST_PROCESSES` processes of both, which do not show its error."""
     ours, theirs = [], []
     for repeat in (0, *sorted(state.repeats)):
         rounds = visits_by_round(state, shape, repeat).values()

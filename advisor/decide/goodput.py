@@ -232,10 +232,7 @@ class GoodputSearch:
         return high is not None and high / low <= (COARSE if coarse else NARROW)
 
     def next_rates(self, *, coarse: bool = False) -> tuple[float, ...]:
-        """Return the rates of the next blocks, in ascending order: a queue grows in the last one.
-
-        A coarse search asks for few.
-        """
+        """Return the next rates, in ascending order: a queue grows in the last one."""
         low, high = self._bracket()
         contradicted = self._contradicted(coarse=coarse)
         if contradicted:

@@ -116,10 +116,7 @@ def _measurement(
 
 
 def standard_error(deviation: float, *arms: Sequence[ProcessState]) -> float:
-    """Return the error between processes of a mean, or of the ratio of two means.
-
-    Processes of an arm count that have blocks which count.
-    """
+    """Return the error between processes of a mean, or of the ratio of two means."""
     counts = (sum(bool(valid_blocks([process])) for process in each) for each in arms)
     return deviation * math.sqrt(sum(1 / max(count, 1) for count in counts))
 
@@ -127,10 +124,7 @@ def standard_error(deviation: float, *arms: Sequence[ProcessState]) -> float:
 def estimate_deviation(
     state: RunState, found: Mapping[str, Goodput], load: LoadQuestion, noise: NoisePrior
 ) -> float:
-    """Return the standard deviation of the logarithm of one process's goodput.
-
-    It is that of the arms' two processes, with what is known before the run.
-    """
+    """Return the standard deviation of the logarithm of one process's goodput."""
     differences = []
     for arm, goodput in found.items():
         processes = [
@@ -181,10 +175,7 @@ def summarise_server(
 
 
 def started_command(process: ProcessState, question: Question) -> str:
-    """Return what starts the server with its variables, without paths of the measured machine.
-
-    Empty where no server answered.
-    """
+    """Return what starts the server, without paths of the measured machine; empty without one."""
     serving, facts, imported = process.serving, process.recipe_facts, process.imported
     if serving is None:
         return ""

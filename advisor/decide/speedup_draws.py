@@ -132,10 +132,7 @@ def is_shown_faster(one: Measurement, other: Measurement, baseline: str, certain
 
 
 def _speedups(measurements: Sequence[Measurement]) -> tuple[list[list[Interval]], list[float]]:
-    """Return the speed-ups of each arm by shape, and the weights of the shapes.
-
-    They are the means where the shapes of the arms differ.
-    """
+    """Return the speed-ups by arm and shape, and the weights; means where the shapes differ."""
     shapes = {tuple(cell.shape for cell in entry.cells) for entry in measurements}
     if len(shapes) == 1 and shapes != {()}:
         weights = [cell.weight for cell in measurements[0].cells]

@@ -122,10 +122,7 @@ def _series_by_shape(
 
 
 def _noise_floor(differences: Sequence[float]) -> float | None:
-    """Return the largest share by which the baseline and its duplicate may differ at 95 %.
-
-    None without two rounds of the duplicate.
-    """
+    """Return the largest share by which the baseline and its duplicate may differ at 95 %."""
     if len(differences) < 2:  # noqa: PLR2004 - one round has no spread
         return None
     interval = paired_interval(differences, TAIL)

@@ -236,10 +236,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.unit or units.get(FIGURES[self.criterion].dimension)
 
     def write_measured(self, value: float) -> str:
-        """Return a value that does not meet the constraint with the fewest digits, at least three.
-
-        Its rounded value does not meet the constraint either.
-        """
+        """Return a value that fails the constraint, with digits whose rounding fails it, too."""
         unit = None if self.asks_for_letter else self.shown_unit(value)
         size = 1 if unit is None else UNITS[unit]
         rounded = (float(f"{value / size:.{digits}g}") * size for digits in MEASURED_DIGITS)

@@ -80,10 +80,7 @@ def input_format_of(model: Model) -> InputFormat:
 
 
 def short_name(model: Model) -> str:
-    """Return the model's name without the directory of a local file or directory.
-
-    The middle of a name longer than `MAX_SHORT_NAME` characters is left out.
-    """
+    """Return the name without a local directory, and without the middle of a long one."""
     path = pathlib.PurePosixPath(model.name)
     name = path.name if path.is_absolute() else model.name
     if len(name) <= MAX_SHORT_NAME:

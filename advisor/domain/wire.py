@@ -33,10 +33,7 @@ def snake_case(name: str) -> str:
 
 
 def decode(message: bytes, kind: type[Message]) -> Message:
-    """Decode an event or an outcome.
-
-    Raise `msgspec.MsgspecError`, or `ValueError` for a number outside its bounds.
-    """
+    """Raise `msgspec.MsgspecError`, or `ValueError` for a number outside its bounds."""
     found = msgspec.json.decode(message, type=kind, dec_hook=decode_event)
     check_bounds(found)
     return found
