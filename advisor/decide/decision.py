@@ -51,10 +51,11 @@ def decide(
     if platforms:
         others = load_platforms(platforms, header)
         state = msgspec.structs.replace(state, platforms=others)
+    catalogue = header.catalogue
+    if rubric is not None:
+        catalogue = msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
     question = with_preferences(header.question, priorities, constraints)
-    header = msgspec.structs.replace(
-        header, question=question, catalogue=with_rubric(header.catalogue, rubric)
-    )
+    header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
     try:
         answer = evaluate(header, state)
     except (ArithmeticError, LookupError, ValueError) as problem:
@@ -94,12 +95,6 @@ def with_preferences(
         priorities=question.priorities if priorities is None else priorities,
         constraints=question.constraints if constraints is None else constraints,
     )
-
-
-def with_rubric(catalogue: Catalogue, rubric: pathlib.Path | None) -> Catalogue:
-    if rubric is None:
-        return catalogue
-    return msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
 
 
 def evaluate(

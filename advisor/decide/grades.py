@@ -9,6 +9,7 @@ Facts are the measured ones first, else those that the catalogue declares.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -80,8 +81,7 @@ def figure_for(rule: GradeRule, grade: float) -> float | None:
     if rule.between == "step":
         enough = [figure for figure, each in rule.knots if each >= grade]
         return None if not enough else enough[0] if is_rising(rule) else enough[-1]
-    pairs = zip(rule.knots, rule.knots[1:], strict=False)
-    for (x0, y0), (x1, y1) in pairs:
+    for (x0, y0), (x1, y1) in itertools.pairwise(rule.knots):
         if y0 != y1 and min(y0, y1) <= grade <= max(y0, y1):
             share = (grade - y0) / (y1 - y0)
             is_linear = rule.between == "linear"

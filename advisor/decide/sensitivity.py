@@ -126,12 +126,8 @@ def constraint_effects(
         leader = min(
             free, key=lambda arm: (-round(arm.score, 9), -arm.speedup, arm.arm), default=None
         )
-        is_barred = leader is not None and index in leader.failed_indices
-        effects.append(
-            ConstraintEffect(
-                constraint=constraint.text, without=leader.arm if leader and is_barred else answer
-            )
-        )
+        without = leader.arm if leader and index in leader.failed_indices else answer
+        effects.append(ConstraintEffect(constraint=constraint.text, without=without))
     return tuple(effects)
 
 

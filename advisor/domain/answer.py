@@ -79,10 +79,6 @@ class RankedArm(NamedTuple):
         return self.measured.speedup
 
     @property
-    def versions(self) -> dict[str, str]:
-        return self.measured.versions
-
-    @property
     def cells(self) -> tuple[Cell, ...]:
         """Empty for servers."""
         return self.measured.cells

@@ -75,7 +75,7 @@ def render_dockerfile(answer: Answer, entry: RankedArm, found: FoundRecipe) -> s
     render_server(answer, entry, found)  # refuses what has no server
     question = answer.question
     python = found.python.removeprefix("==").removesuffix(".*")
-    build = entry.versions.get("torch", "").partition("+")[2]
+    build = entry.measured.versions.get("torch", "").partition("+")[2]
     backend = f" --torch-backend {build}" if TORCH_BUILD.fullmatch(build) else ""
     if found.serving_command:
         wanted = shlex.join(found.requirements)
