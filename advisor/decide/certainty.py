@@ -12,7 +12,8 @@ import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.decide.grades import Draws, grades_at, interpolate
+from advisor.decide.grades import grades_at, interpolate
+from advisor.decide.intervals import Array
 from advisor.decide.speedup_draws import SpeedupErrors, draw_log_speedups, speedup_errors
 from advisor.domain.constraints import Priorities
 from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
@@ -48,12 +49,12 @@ class Contest:
 
     def log_speedups(
         self, arms: Sequence[ScoredArm], scale: float = 1.0, exact: str | None = None
-    ) -> Draws:
+    ) -> Array:
         """Return `(draws, arms) float64`; `scale` and `exact` are those of `draw_log_speedups`."""
         columns = [self._errors.arms.index(arm.arm) for arm in arms]
         return draw_log_speedups(self._errors, self.seed, scale, exact)[:, columns]
 
-    def lost_scores(self, scale: float = 1.0, exact: str | None = None) -> Draws:
+    def lost_scores(self, scale: float = 1.0, exact: str | None = None) -> Array:
         """Return how far each candidate is below the best in each draw, `(draws, candidates)`."""
         import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
@@ -70,10 +71,10 @@ class Contest:
             grades = grades_at(rule, logs if rule.between == "log" else np.exp(logs))
             moving_part += shares[criterion.id] * np.minimum(grades, limits)
         scores = fixed_part + moving_part
-        lost: Draws = scores.max(axis=1, keepdims=True) - scores
+        lost: Array = scores.max(axis=1, keepdims=True) - scores
         return lost
 
-    def own_losses(self, scale: float = 1.0) -> dict[str | None, Draws]:
+    def own_losses(self, scale: float = 1.0) -> dict[str | None, Array]:
         """Return the advised arm's lost scores in two sets of draws, of which the worse counts.
 
         In the second one its speed-up is exact. An error of its own makes the errors of the other
@@ -127,7 +128,7 @@ class Contest:
                 return repetitions
         return None
 
-    def lost_speed(self, own: Mapping[str | None, Draws]) -> float | None:
+    def lost_speed(self, own: Mapping[str | None, Array]) -> float | None:
         """Return as which share of its speed the advised arm's lost score counts.
 
         An arm that is faster by this share would make up for it. None where performance has no
@@ -276,13 +277,13 @@ def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Result
     return "speed" if advised.speedup > first.speedup else "exactness"
 
 
-def _share_and_quantile(own: Collection[Draws], rule: DecisionRule) -> tuple[float, float]:
+def _share_and_quantile(own: Collection[Array], rule: DecisionRule) -> tuple[float, float]:
     """Return in which share of the draws nothing is lost, and the loss that few draws exceed."""
     share = min(float((lost <= rule.near).mean()) for lost in own)
     return share, max(_quantile(lost, rule.certain) for lost in own)
 
 
-def _quantile(values: Draws, share: float) -> float:
+def _quantile(values: Array, share: float) -> float:
     import numpy as np  # noqa: PLC0415 - as above
 
     return float(np.quantile(values, share))

@@ -21,9 +21,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from advisor.decide.intervals import TAIL
+from advisor.decide.intervals import TAIL, Array
 from advisor.decide.load_blocks import (
-    Array,
     LoadBlock,
     MissedCurves,
     group_size,

@@ -12,16 +12,14 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
 
+from advisor.decide.intervals import Array
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Evidence, Rating, TierGap
 from advisor.domain.rubric import Criterion, GradeRule, Outside, Rubric
 from advisor.domain.workflow import Workflow
 
 FactValue = float | str | bool | int | None
-#: An array of float64; NumPy is imported where it computes.
-Draws: TypeAlias = Any
 
 #: Where the band of the letter with this number begins.
 BAND_STARTS = {3: 2.5, 2: 1.5}
@@ -49,7 +47,7 @@ def grade_of(rule: GradeRule, value: FactValue) -> float:
     return float(grades_at(rule, math.log(value) if rule.between == "log" else value))
 
 
-def grades_at(rule: GradeRule, places: Draws) -> Draws:
+def grades_at(rule: GradeRule, places: Array) -> Array:
     """Return the grades at places, which are logarithms where the rule interpolates in them."""
     import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
@@ -62,13 +60,13 @@ def grades_at(rule: GradeRule, places: Draws) -> Draws:
 
 
 def interpolate(
-    places: Draws, xs: Draws, ys: Draws, *, below: Outside = "extend", above: Outside = "extend"
-) -> Draws:
+    places: Array, xs: Array, ys: Array, *, below: Outside = "extend", above: Outside = "extend"
+) -> Array:
     """Interpolate linearly; beyond the points a slope continues, or the last value does."""
     import numpy as np  # noqa: PLC0415 - as above
 
     slopes = np.diff(ys) / np.diff(xs)
-    found: Draws = np.interp(places, xs, ys)
+    found: Array = np.interp(places, xs, ys)
     if below == "extend":
         found = found + np.minimum(places - xs[0], 0.0) * slopes[0]
     if above == "extend":

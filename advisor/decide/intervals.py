@@ -7,10 +7,12 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from advisor.domain.measurement import Interval
 
+#: An array of float64; NumPy is imported where it computes.
+Array: TypeAlias = Any
 CONFIDENCE = 0.95
 #: Probability with which each bound of a two-sided interval fails.
 TAIL = 0.025

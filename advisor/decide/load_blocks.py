@@ -10,9 +10,9 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-from advisor.decide.intervals import nearest_rank
+from advisor.decide.intervals import Array, nearest_rank
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState
@@ -20,8 +20,6 @@ from advisor.domain.serving import RateLevel, ServedRequest
 
 #: Misses of a group have at most so many requests that met the limits between them.
 SEPARATED = 5
-#: An array of float64; NumPy is imported where it computes.
-Array: TypeAlias = Any
 #: Points of the grid: of the goodput between the lowest and the highest rate, and of the slope.
 GOODPUT_POINTS, SLOPE_POINTS = 240, 24
 #: Slopes of the logistic curve over the logarithm of the rate. A queue that is nearly full has a

@@ -28,7 +28,6 @@ from advisor.domain.results import (
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.workflow import Workflow
 
-#: Fewest platforms over which portability is computed.
 FEWEST_PLATFORMS = 2
 
 

@@ -43,7 +43,6 @@ def score_arms(
     return rank(mark_unproven(scored, results, catalogue.rubric.decision.certain))
 
 
-#: Bits of a quantised weight.
 BITS: dict[WeightFormat, int] = {"int4": 4, "int8": 8, "fp8": 8}
 NATIVE_BITS = 16
 

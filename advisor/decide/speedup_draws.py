@@ -13,8 +13,7 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from advisor.decide.grades import Draws
-from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES
+from advisor.decide.intervals import HALF_INTERVAL, MIN_PROCESSES, Array
 from advisor.domain.measurement import Interval, Measurement
 from advisor.domain.results import Results
 
@@ -67,7 +66,7 @@ def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
 @functools.lru_cache(maxsize=16)
 def draw_log_speedups(
     errors: SpeedupErrors, seed: int, scale: float = 1.0, exact: str | None = None
-) -> Draws:
+) -> Array:
     """Return mean log speed-ups over the shapes, `(draws, arms) float64`, not to be changed.
 
     They are normal. Where two estimates contradict each other, either bound is as likely: if the
@@ -102,12 +101,12 @@ def draw_log_speedups(
                 drawn_bounds = np.where(normals[:, arm, 0] < 0, *bounds)
                 errors_within[:, arm, shape] = drawn_bounds - logs[arm, shape]
     within = (weights * errors_within).mean(axis=2)
-    drawn: Draws = (weights * logs).mean(axis=1) + scale * (within + noise[..., -1])
+    drawn: Array = (weights * logs).mean(axis=1) + scale * (within + noise[..., -1])
     drawn.setflags(write=False)
     return drawn
 
 
-def _normals(seed: int, arm: str, columns: int) -> Draws:
+def _normals(seed: int, arm: str, columns: int) -> Array:
     """Return the normal deviates of an arm, `(draws, columns)`."""
     import numpy as np  # noqa: PLC0415 - as above
 

@@ -119,7 +119,6 @@ class MachineActivity(msgspec.Struct, frozen=True, kw_only=True):
     clocks_held_down: bool | None = None
 
 
-#: What keeps a machine from being quiet.
 QuietProblem = Literal[
     "cpu-busy", "cpu-stolen", "gpu-processes", "gpu-busy", "gpu-clocks-held-down"
 ]

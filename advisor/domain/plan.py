@@ -14,10 +14,10 @@ ExclusionStatus = Literal["unsupported", "not-installed", "excluded", "not-cover
 
 #: Arm that all speed-ups are relative to.
 BASELINE = "pytorch-eager"
-#: The workflow that a reader expects beside any other.
-PLAIN_COMPILE = "torch-compile-inductor"
 #: The same for servers, where it runs.
 SERVING_BASELINE = "transformers-serve"
+#: The workflow that a reader expects beside any other.
+PLAIN_COMPILE = "torch-compile-inductor"
 #: Name of the process that makes weights, inputs and reference outputs; it is not timed.
 REFERENCE = "reference"
 

@@ -15,7 +15,6 @@ from probes.wire.shape import Shape
 DeviceKind = Literal["cpu", "cuda"]
 Dtype = Literal["own", "float32", "float16", "bfloat16"]
 Task = Literal["forward", "generate", "serve"]
-#: Formats of quantised weights.
 WeightFormat = Literal["int8", "int4", "fp8"]
 LARGEST_BATCH = 65536
 
