@@ -72,22 +72,22 @@ def save(
             folder = _create_folder(module, buffer.getvalue(), directory)
             (folder / "module.pt").write_bytes(buffer.getvalue())
             file = folder / f"{folder.name}.py"
-            file.write_text(FACTORY.format(paths=_import_paths(module)), encoding="utf-8")
+            file.write_text(FACTORY.format(paths=_import_paths(names)), encoding="utf-8")
             return f"{file}:create"
     return _save_exported(module, _export(called, tensors), directory)
 
 
-def _import_paths(module: torch.nn.Module) -> list[str]:
-    """Return the directories of classes that are in no installed package."""
-    paths = []
-    for name in sorted({type(part).__module__ for part in module.modules()}):
+def _import_paths(names: set[str]) -> list[str]:
+    """Return the directories of modules that are in no installed package."""
+    paths = set()
+    for name in names:
         spec = importlib.util.find_spec(name.partition(".")[0])
         origin = pathlib.Path(spec.origin) if spec and spec.origin else None
         if origin is None or "site-packages" in origin.parts or "dist-packages" in origin.parts:
             continue
         package = origin.parent if origin.name == "__init__.py" else origin
-        paths.append(str(package.parent.resolve()))
-    return sorted(set(paths))
+        paths.add(str(package.parent.resolve()))
+    return sorted(paths)
 
 
 def _save_exported(

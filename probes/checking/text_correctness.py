@@ -199,7 +199,7 @@ class Divergence:
     #: Both texts at the largest gap; empty where no row diverges.
     excerpt: str
     #: Share of all tokens that are equal.
-    equal: float = 1.0
+    equal: float
 
 
 def find_divergence(
@@ -210,15 +210,13 @@ def find_divergence(
     `produced` has, by input set, `(rows, output tokens)` of integers. `rows` maps them to rows of
     the reference; by default all rows are compared in order.
     """
-    positions, gaps, sequences, equal = [], [], 0, []
+    gaps, equal = [], []
     for number, tokens in enumerate(produced):
         chosen = rows[number] if rows is not None else range(len(tokens))
         expected = reference.tokens[number][list(chosen)]
         differs = tokens != expected
-        sequences += len(tokens)
         equal += (~differs).mean(-1).tolist()
         diverging = [(row, int(each.argmax())) for row, each in enumerate(differs) if each.any()]
-        positions += [position for _, position in diverging]
         top_tokens = reference.top_tokens(number) if diverging else None
         for row, position in diverging:
             gap = measure_gap(
@@ -232,14 +230,9 @@ def find_divergence(
             found, wanted = (" ".join(map(str, text.tolist())) for text in texts)
             gaps.append((gap, f"after {position} tokens it generates {found} for {wanted}"))
     largest, excerpt = max(gaps, default=(None, ""))
-    identical = sequences - len(positions)
-    return Divergence(
-        sequences,
-        identical,
-        largest,
-        excerpt,
-        sum(equal) / len(equal) if equal else 1.0,
-    )
+    sequences = len(equal)
+    share = sum(equal) / sequences if equal else 1.0
+    return Divergence(sequences, sequences - len(gaps), largest, excerpt, share)
 
 
 def measure_gap(

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from probes.subjects.loaded_model import HOST_DTYPES, Argument
+from probes.subjects.loaded_model import Argument
+
+#: numpy has no bfloat16; float32 holds every value of it exactly.
+HOST_DTYPES = {
+    torch.bfloat16: np.float32,
+    torch.float16: np.float32,
+    torch.float32: np.float32,
+    torch.float64: np.float64,
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,14 +12,6 @@ import torch
 from probes.files import replace_when_complete
 from probes.wire.events import Unit
 
-#: numpy has no bfloat16; float32 holds every value of it exactly.
-HOST_DTYPES = {
-    torch.bfloat16: np.float32,
-    torch.float16: np.float32,
-    torch.float32: np.float32,
-    torch.float64: np.float64,
-}
-
 
 class Argument:
     """One positional argument of the model: a tensor."""
