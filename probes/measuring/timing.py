@@ -192,7 +192,6 @@ def time_calls(timed: Calls, count: int) -> tuple[float, ...]:
 
 
 def sustain(timed: Calls, seconds: float) -> tuple[int, float]:
-    """Call without a pause for `seconds`; return the number of calls and their total duration."""
     inputs = itertools.cycle(timed.device_inputs)
     calls = 0
     start = perf_counter()

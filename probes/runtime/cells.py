@@ -123,7 +123,6 @@ def build_cells(job: Job) -> dict[Shape, ProgramCell]:
 
 
 def build_program(job: Job, shape: Shape) -> tuple[Program, list[Any]]:
-    """Build for one shape; return the program and its inputs, one entry for each input set."""
     workflow, subject, request, channel = job.workflow, job.subject, job.request, job.channel
     channel.start_phase("build", shape)
     inputs = program_cell.load_inputs(request, shape)

@@ -95,7 +95,6 @@ def encode(message: Any) -> str:
 
 
 def replace_non_finite(value: Any) -> Any:
-    """Return `value` with null for NaN and infinity, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -254,7 +254,6 @@ def _place_of(problem: BaseException) -> str:
 
 
 def exception_summary(problem: BaseException) -> str:
-    """Return the exception's type and reason, with the exception that it was raised from."""
     return _with_cause(_type_and_reason(problem), problem)
 
 

@@ -139,7 +139,6 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
 
 
 def read_memory(workflow: WorkflowModule) -> events.MemoryRead:
-    """Return the peaks of this process, or of the server that the workflow started."""
     found: events.MemoryRead = getattr(workflow, "read_memory", process.read_peaks)()
     return found
 

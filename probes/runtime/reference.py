@@ -148,7 +148,6 @@ def answer_tokens(job: Job) -> list[str]:
 
 
 def measure_peaks(job: Job) -> None:
-    """Report how fast the device can be; nothing if PyTorch is not loaded."""
     if "torch" in sys.modules:
         from probes.stacks import pytorch  # noqa: PLC0415 - imports torch, which not every worker has
 

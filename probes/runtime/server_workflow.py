@@ -140,7 +140,6 @@ class ServedWorkflow:
         """Return at once: an answer is complete when it has arrived."""
 
     def engagement(self, program: ServedProgram, device_inputs: Any) -> Engagement:  # noqa: ARG002
-        """Return a full share: every text comes from the server's process."""
         proof = "every text came from the server's process over HTTP"
         return Engagement(1.0, proof)
 
@@ -181,7 +180,6 @@ class ServedProgram:
             return list(pool.map(self.complete, device_inputs))
 
     def first_token(self, device_inputs: list[str]) -> Any:  # noqa: ARG002
-        """Raise `UnsupportedError`: the load shows the time to the first token."""
         raise UnsupportedError("a server's first token is measured under load")
 
     def collect(self, output: list[str]) -> list[Any]:

@@ -147,7 +147,6 @@ def read_row_lengths(task: dict[str, Any]) -> list[tuple[str, int]]:
 
 
 def integration_lines(scheme: str) -> str:
-    """Return the lines that write the quantised checkpoint in an environment of its own."""
     return f'''\
 import subprocess
 

@@ -137,7 +137,6 @@ def synchronise() -> None:
 
 
 def require_architecture(subject: EngineSubject, supported: Collection[str], engine: str) -> None:
-    """Raise `UnsupportedError` if the engine does not list the model's architecture."""
     if subject.info.architecture not in supported:
         raise UnsupportedError(
             f"{engine} has no {subject.info.architecture} among the "

@@ -46,7 +46,6 @@ class ReferencePrecision:
     redirects_casts: bool = False
 
     def call(self, module: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that calls a copy of `module` in this precision with tensors."""
         if self.dtype is None:
             return module
         dtype = self.dtype

@@ -65,7 +65,6 @@ def _parts(output: Any) -> list[Any]:
 
 
 def attributes(value: Any) -> list[tuple[str, Any]]:
-    """Return the names and values of the attributes of an object, also of those in slots."""
     slots = [
         name
         for kind in type(value).__mro__

@@ -91,7 +91,6 @@ def open_config(subject: dict[str, Any], request: Request) -> Any:
 
 
 def find_class(config: Any, subject: dict[str, Any]) -> Any:
-    """Return the class that the configuration names, else the base model of its type."""
     if found := find_own_class(config, subject):
         return found
     for name in config.architectures or ():

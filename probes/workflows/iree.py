@@ -193,14 +193,12 @@ def compile_module(imported: pathlib.Path, module: pathlib.Path, device: str) ->
 
 
 def array_type(subject: Model, array: Any) -> Any:
-    """Return the type that an input is compiled for; floats have the model's precision."""
     if array.dtype != np.float32:
         return array.dtype
     return ml_dtypes.bfloat16 if subject.dtype == "bfloat16" else np.dtype(subject.dtype)
 
 
 def engagement(program: IreeProgram, device_inputs: Any) -> Engagement:
-    """Return a full share if no operator ran in PyTorch: a module runs as a whole."""
     outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs))
     proof = (
         f"the loaded module ran the whole graph with the driver {program.driver}; "

@@ -91,7 +91,6 @@ class EngineGeneration(EngineProgram):
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
-    """Return a full share: the engine has no eager code."""
     return Engagement(1.0, "the engine generates all tokens; it has no eager code to fall back to")
 
 

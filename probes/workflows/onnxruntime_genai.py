@@ -110,7 +110,6 @@ class EngineGeneration(EngineProgram):
         return inputs[0].astype(np.int32)
 
     def first_token(self, device_inputs: Any) -> Any:
-        """Generate one new token; raise `UnsupportedError` if the prompts need several turns."""
         at_once = self.request.options["prompts_at_once"]
         if len(device_inputs) > at_once:
             raise UnsupportedError(
@@ -134,7 +133,6 @@ class EngineGeneration(EngineProgram):
         return [np.stack(output)[:, -self.request.output_tokens :].astype(np.int64)]
 
     def generate(self, device_inputs: Any, new_tokens: int) -> list[Any]:
-        """Return the sequence of each prompt; groups of prompts take turns."""
         sequences: list[Any] = []
         for group in map(device_inputs.__getitem__, self._groups(len(device_inputs))):
             generator = self._make_generator(group, new_tokens)

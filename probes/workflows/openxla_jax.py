@@ -134,7 +134,6 @@ def synchronise() -> None:
 
 
 def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
-    """Return a full share: one XLA executable is the whole call."""
     text = program.compiled.as_text()
     fusions, calls = text.count(" fusion("), text.count(" custom-call(")
     devices = sorted(

@@ -35,7 +35,6 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
 
 def engagement(program: Program, device_inputs: Any) -> Engagement:
-    """Return a full share unless the call is captured: there is no compiled path to leave."""
     if isinstance(program, CapturedProgram):
         return cuda_graphs.engagement(program, device_inputs)
     return Engagement(1.0, "eager PyTorch has no compiled path to fall back from")

@@ -19,7 +19,6 @@ synchronise = pytorch.synchronise
 
 
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextProgram:
-    """Compile the decode step in `generate()`, or in our own loop with the option `loop`."""
     if request.options.get("loop"):
         program: TextProgram = decode_step.StepGeneration(
             transformers_generate.copy_with_same_weights(subject.model), request

@@ -58,7 +58,6 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
 
 def engagement(program: Any, device_inputs: Any) -> Engagement:
-    """Return the share of the weights of linear layers that are quantised and run compiled."""
     outside, regions = pytorch.count_operators_outside(
         lambda: program(device_inputs), COMPILED_REGIONS
     )

@@ -69,7 +69,6 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProg
 
 
 def engagement(program: TvmProgram, device_inputs: Any) -> Engagement:
-    """Return a full share if no operator ran in PyTorch: a library runs as a whole."""
     outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs))
     proof = (
         f"TVM's library of {program.operators} generated functions ran the whole graph, untuned; "
