@@ -194,7 +194,7 @@ def snippet_cell(arm: RankedArm) -> Cell | None:
 def render_snippet(
     answer: Answer, entry: RankedArm, found: FoundRecipe, shape: Shape | None = None
 ) -> str:
-    """Raise `NoRecipeError` where the model has none; `shape` is by default of `snippet_cell`."""
+    """Raise `NoRecipeError` where a model has none; `shape` defaults to that of `snippet_cell`."""
     question, best = answer.question, snippet_cell(entry)
     shape = shape or (best.shape if best else question.shapes[0])
     body = compose_snippet(question, shape.batch_size, found.integration, found.inputs)
