@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from advisor.ask import rubric_files
@@ -89,6 +89,10 @@ sys.stdout.flush()
 sys.stderr.flush()
 os._exit(0)
 """
+
+
+#: Runs a command in this process.
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 class RunScript(Protocol):

@@ -7,16 +7,13 @@ import os
 import pathlib
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
-from forks import ForkServer, RunProgram
+from forks import ForkServer, RunCli, RunProgram
 
 from advisor import cli
 from advisor.context import Context
-
-RunCli = Callable[..., subprocess.CompletedProcess[str]]
-
 
 #: A start takes half a second, most of it for these modules, which commands import when they run.
 COMMAND_MODULES = ("advisor.api", "advisor.cli", "advisor.doctor", "numpy")

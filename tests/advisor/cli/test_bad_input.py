@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from forks import RunProgram
@@ -163,9 +163,6 @@ def test_each_command_names_its_section_and_is_in_the_readme() -> None:
     lines = CliRunner().invoke(command_line.app, ["--help"]).output.splitlines()
     titles = [line.removesuffix(":") for line in lines if line.endswith(":")]
     assert titles == ["Options", *COMMAND_GROUPS]
-
-
-RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def commands_with_data() -> Iterator[tuple[tuple[str, ...], str]]:

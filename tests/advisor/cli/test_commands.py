@@ -10,21 +10,18 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Callable
 
 import builders
 import jsonschema
 import pytest
 import recorded_runs
-from forks import RunProgram
+from forks import RunCli, RunProgram
 
 from advisor import schemas
 from advisor.ask import rubric_files
 from advisor.errors import NoRecipeError
 from advisor.probing.environments import registry
 from advisor.store.store import Store
-
-RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 

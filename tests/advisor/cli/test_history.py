@@ -11,21 +11,19 @@ import pty
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import builders
 import jsonschema
 import pytest
 import recorded_runs
-from forks import RunProgram
+from forks import RunCli, RunProgram
 
 from advisor import schemas
 from advisor.domain.run_events import Finished, Planned
 from advisor.errors import CommandLineError, UndecidedError
 from advisor.store.runs import ENTRY, Run
 from advisor.store.store import Store
-
-RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
