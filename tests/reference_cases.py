@@ -71,12 +71,8 @@ class Factories:
         file = directory / "nets.py"
         file.write_text(self._code)
         settings = self._settings | changes
-        return workers.make_request(
-            pathlib.Path("x.py"),
-            directory,
-            subject={"kind": "factory", "name": f"{file}:{function}"},
-            **settings,
-        )
+        subject = {"kind": "factory", "name": f"{file}:{function}"}
+        return workers.subject_request(subject, directory, **settings)
 
     def open(self, function: str, directory: pathlib.Path, **changes: Any) -> Any:
         return by_request.open_torch_subject(self.request(function, directory, **changes))

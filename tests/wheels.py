@@ -20,7 +20,6 @@ def write_wheel(
     folder: pathlib.Path,
     name: str = "tiny-stack",
     version: str = "1.0",
-    content: str = MODULE,
     padding_bytes: int = 0,
     requires: str = "",
 ) -> pathlib.Path:
@@ -30,7 +29,7 @@ def write_wheel(
     file = folder / f"{module}-{version}-py3-none-any.whl"
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(file, "w") as wheel:
-        wheel.writestr(f"{module}.py", content)
+        wheel.writestr(f"{module}.py", MODULE)
         if padding_bytes:
             wheel.writestr(f"{module}_data.bin", bytes(padding_bytes))
         information = f"{module}-{version}.dist-info"

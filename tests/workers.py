@@ -79,15 +79,12 @@ FAULTS_OF_A_BLOCK = 256
 
 
 def rules(dtype: str = "float32", **changes: Any) -> Rules:
-    """Return the shipped thresholds for `dtype`."""
     shipped = rules_for(accuracy_thresholds(rubric_files.read_shipped().accuracy), dtype)
     return dataclasses.replace(shipped, **changes)
 
 
 @dataclasses.dataclass(frozen=True)
 class WorkerResult:
-    """All output of a worker."""
-
     events: list[dict[str, Any]]
     #: The fields of its failure; None without one.
     failure: Any
@@ -98,7 +95,6 @@ class WorkerResult:
 
     @property
     def versions(self) -> dict[str, str]:
-        """The versions that the workflow reported."""
         versions: dict[str, str] = next(
             event["versions"] for event in self.events if event["event"] == "imported"
         )
@@ -130,6 +126,13 @@ def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -
         accuracy=accuracy_thresholds(rubric_files.read_shipped().accuracy),
     )
     return dataclasses.replace(request, **changes)
+
+
+def subject_request(
+    subject: dict[str, Any], shared: pathlib.Path = pathlib.Path(), **changes: Any
+) -> protocol.Request:
+    """Return a request about a model, of a workflow that is not imported."""
+    return make_request(pathlib.Path("unused.py"), shared, subject=subject, **changes)
 
 
 def run_worker(

@@ -102,7 +102,7 @@ def quick_builds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def request_for(place: pathlib.Path, **changes: Any) -> protocol.Request:
     sizes = {"hidden": 8, "intermediate": 8}
     subject = {"kind": "synthetic", "name": "matmul", "block": "matmul", **sizes}
-    return workers.make_request(pathlib.Path("x"), place, subject=subject, **changes)
+    return workers.subject_request(subject, place, **changes)
 
 
 @pytest.mark.parametrize("arm", CASES)
@@ -210,9 +210,7 @@ def test_the_handed_out_lines_feed_bfloat16_which_numpy_lacks(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    request = workers.make_request(
-        pathlib.Path("x"), tmp_path, dtype="bfloat16", options={"feeding": "host"}
-    )
+    request = request_for(tmp_path, dtype="bfloat16", options={"feeding": "host"})
     inputs = (torch.randn(2, 3, 4, dtype=torch.bfloat16),)
     # ONNX Runtime computes nothing in bfloat16 on CPUs, but it reshapes.
     names: dict[str, Any] = {"model": torch.nn.Flatten(), "inputs": inputs}

@@ -14,6 +14,7 @@ import dataclasses
 
 import numpy as np
 
+request = dataclasses.replace(request, dtype="float32")
 SIZES = {"hidden": 64, "intermediate": 128, "layers": 2, "heads": 4}
 
 
@@ -23,7 +24,6 @@ def quantised(workflow, block, options):
     asked = dataclasses.replace(
         request,
         subject={"kind": "synthetic", "block": block, **SIZES},
-        dtype="float32",
         options=options,
         shared_directory=str(shared),
         scratch_directory=str(shared),
@@ -80,13 +80,8 @@ import os
 from probes.stacks import onnx_export, onnxruntime_quantisation
 from probes.subjects.by_request import open_torch_subject
 
-asked = dataclasses.replace(
-    request,
-    subject={"kind": "synthetic", "block": "ffn-multilayer", **SIZES},
-    dtype="float32",
-    shared_directory=str(directory),
-    scratch_directory=str(directory),
-)
+layers = {"kind": "synthetic", "block": "ffn-multilayer", **SIZES}
+asked = dataclasses.replace(request, subject=layers)
 subject = open_torch_subject(asked)
 file = onnx_export.model_file(subject, subject.inputs(3, 0), asked)
 working, written = os.getcwd(), directory / "quantised.onnx.data"
@@ -142,12 +137,9 @@ import collections
 from probes.stacks import onnx_export, onnxruntime_quantisation
 from probes.subjects.by_request import open_torch_subject
 
-asked = dataclasses.replace(
-    request, dtype="float32", shared_directory=str(directory), scratch_directory=str(directory)
-)
-subject = open_torch_subject(asked)
-file = onnx_export.model_file(subject, subject.inputs(3, 0), asked)
-quantised_file = onnxruntime_quantisation.quantise(file, "int8", asked)
+subject = open_torch_subject(request)
+file = onnx_export.model_file(subject, subject.inputs(3, 0), request)
+quantised_file = onnxruntime_quantisation.quantise(file, "int8", request)
 operators = {"native": collections.Counter(Gemm=2), "integer": collections.Counter(MatMulInteger=2)}
 for name, opened, session in (
     ("native file", file, "native"),
@@ -186,11 +178,9 @@ def generated():
         request,
         subject={"kind": "transformers", "name": "a model", "weights": "random", "config": CONFIG},
         task="generate",
-        dtype="float32",
         options=ARMS["weights"],
         input_tokens=4,
         output_tokens=4,
-        shared_directory=str(directory),
     )
     subject = workflow.open_subject(asked)
     program = workflow.build(subject, subject.inputs(2, 0), asked)
@@ -239,13 +229,10 @@ def built(workflow, options):
         request,
         subject={"kind": "transformers", "name": "a model", "weights": "random", "config": CONFIG},
         task="generate",
-        dtype="float32",
         options=options,
         input_tokens=4,
         output_tokens=4,
         batch_sizes=[2],
-        shared_directory=str(directory),
-        scratch_directory=str(directory),
     )
     if not checkpoint.folder_of(asked).exists():
         create_checkpoint(checkpoint.folder_of(asked), asked)

@@ -43,6 +43,7 @@ import torch
 import workers
 from injected_faults import MODULE_FAULTS, change_last_row, half_accumulation
 from panel import PanelModel, read_panel
+from scipy.stats import binomtest
 
 from advisor.ask.detection import cpu_model
 from probes import protocol
@@ -64,13 +65,10 @@ INPUT_SETS = 4
 #: the precision, is inside rounding.
 BEYOND_ROUNDING, UNITS = 4.0, 2.0
 UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-Z = 1.96
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A model of the panel with its reference."""
-
     subject: TorchSubject
     reference: Reference
     #: Eager PyTorch's outputs by input set.
@@ -79,10 +77,8 @@ class Case:
 
 
 def make_request(model: PanelModel, dtype: str, batch_size: int, seed: int) -> protocol.Request:
-    """Return a request about a model of the panel."""
-    return dataclasses.replace(
-        workers.make_request(pathlib.Path("panel"), pathlib.Path()),
-        subject=msgspec.to_builtins(model.to_model()),
+    return workers.subject_request(
+        msgspec.to_builtins(model.to_model()),
         dtype=dtype,
         batch_sizes=[batch_size],
         input_tokens=16,
@@ -118,7 +114,6 @@ def make_case(request: protocol.Request) -> Case:
 
 
 def judge(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, Any]:
-    """Return the verdict about the outputs."""
     record, _ = correctness.check_outputs(case.reference, produced, rules, Shape(case.batch_size))
     return {
         "class": record.accuracy_class,
@@ -247,23 +242,12 @@ def measure(model: PanelModel, dtype: str, size: int, seed: int) -> dict[str, An
 # Summary
 
 
-def interval(hits: int, trials: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share."""
-    if not trials:
-        return 0.0, 1.0
-    share, square = hits / trials, Z * Z
-    centre = (share + square / (2 * trials)) / (1 + square / trials)
-    half = (
-        Z
-        * math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
-        / (1 + square / trials)
-    )
-    return max(centre - half, 0.0), min(centre + half, 1.0)
-
-
 def cell(hits: int, trials: int) -> str:
-    low, high = interval(hits, trials)
-    return f"{hits} of {trials} ({low:.1%} to {high:.1%})" if trials else "-"
+    """Return a share with Wilson's 95 % interval."""
+    if not trials:
+        return "-"
+    share = binomtest(hits, trials).proportion_ci(method="wilson")
+    return f"{hits} of {trials} ({share.low:.1%} to {share.high:.1%})"
 
 
 def is_exact(found: dict[str, Any]) -> bool:
@@ -300,7 +284,6 @@ def summarise(lines: list[dict[str, Any]]) -> str:
 
 
 def measure_cells(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the lines of all cells."""
     chosen = set(filter(None, options.models.split(",")))
     models = [each for each in read_panel() if not chosen or each.id in chosen]
     sizes = map(int, options.batch_sizes.split(","))

@@ -49,20 +49,19 @@ def test_a_hostile_name_is_a_string_of_the_snippet(name: str) -> None:
         assert any(isinstance(each, str) and name in each for each in strings), model
 
 
-def test_a_factory_that_is_no_name_of_python_has_no_snippet() -> None:
-    question = builders.question(model=FactoryModel(name="/x/net.py:build(), boom"))
-    with pytest.raises(NoRecipeError):
-        compose_snippet(question, 4, INTEGRATION, (TOKENS,))
-
-
 def test_a_file_with_the_name_of_a_keyword_is_run_by_its_name() -> None:
     question = builders.question(model=FactoryModel(name="/x/class.py:build"))
     assert "class.py" in compose_snippet(question, 4, INTEGRATION, (TOKENS,))
 
 
-@pytest.mark.parametrize("lines", ["x = (", "\0", "(" * 20_000])
-def test_lines_that_are_no_python_are_a_user_error(lines: str) -> None:
-    question = builders.question(model=FactoryModel(name="/x/net.py:build"))
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [("build(), boom", INTEGRATION), ("build", "x = ("), ("build", "\0"), ("build", "(" * 20_000)],
+)
+def test_a_function_and_lines_that_are_no_python_are_a_user_error(
+    function: str, lines: str
+) -> None:
+    question = builders.question(model=FactoryModel(name=f"/x/net.py:{function}"))
     with pytest.raises(NoRecipeError):
         compose_snippet(question, 4, lines, (TOKENS,))
 

@@ -73,7 +73,6 @@ def printed(
     workflow: str = "pytorch_eager",
     **options: Any,
 ) -> str:
-    """Return the server of a workflow for one batch size."""
     module = importlib.import_module(f"probes.workflows.{workflow}")
     request = workers.make_request(pathlib.Path("unused.py"), pathlib.Path(), options=options)
     snippet = compose_snippet(asked, size, module.integration(request), inputs)

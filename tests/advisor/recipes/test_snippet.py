@@ -168,13 +168,8 @@ CONFIGS: list[tuple[dict[str, Any], list[tuple[int, ...]]]] = [
 def test_the_snippet_of_a_transformers_model_computes_the_measured_outputs(
     config: dict[str, Any], shapes: list[tuple[int, ...]], tmp_path: pathlib.Path
 ) -> None:
-    request = workers.make_request(
-        pathlib.Path("unused.py"),
-        tmp_path,
-        subject={"kind": "transformers", "name": "demo", "weights": "random", "config": config},
-        input_tokens=7,
-        dtype="float32",
-    )
+    measured_model = {"kind": "transformers", "name": "demo", "weights": "random", "config": config}
+    request = workers.subject_request(measured_model, tmp_path, input_tokens=7)
     subject = by_request.open_torch_subject(request)
     model = TransformersModel(name="demo", weights="random", config=config)
     integration = integration_of(pytorch_eager, {"kind": "transformers"})
@@ -351,13 +346,8 @@ def mixed():
 
 
 def measured_inputs(file: pathlib.Path, function: str, batch_size: int) -> Any:
-    request = workers.make_request(
-        pathlib.Path("unused.py"),
-        file.parent,
-        subject={"kind": "factory", "name": f"{file}:{function}"},
-        dtype="float32",
-        batch_sizes=[batch_size],
-    )
+    subject = {"kind": "factory", "name": f"{file}:{function}"}
+    request = workers.subject_request(subject, file.parent, batch_sizes=[batch_size])
     return reported_inputs(by_request.open_torch_subject(request))
 
 
@@ -430,10 +420,7 @@ def reported_inputs(subject: Any) -> tuple[InputFacts, ...]:
 
 
 def integration_of(workflow: Any, subject: dict[str, Any], **options: Any) -> str:
-    request = workers.make_request(
-        pathlib.Path("unused.py"), pathlib.Path(), subject=subject, options=options
-    )
-    return str(workflow.integration(request))
+    return str(workflow.integration(workers.subject_request(subject, options=options)))
 
 
 def run_snippet(text: str, module_name: str = "snippet") -> dict[str, Any]:

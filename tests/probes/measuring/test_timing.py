@@ -233,7 +233,7 @@ def test_a_model_that_replaces_the_clock_does_not_change_the_times(
 
 Trace = Callable[[int], float]
 NANOSECONDS_PER_SECOND = 1e9
-MIN_SECONDS = 0.2
+MIN_SECONDS, TYPICAL_SECONDS = 0.2, 0.001
 TRACES: dict[str, Trace] = {
     "first call only": lambda number: 1000.0 if number == 0 else 1.0,
     "three calls to record a graph": lambda number: (
@@ -259,14 +259,14 @@ def ever_slower(number: int) -> float:
 class Stack:
     """Replaces a stack and the module `time`; calls take the duration of the trace, with noise."""
 
-    def __init__(self, trace: Trace, seconds: float, seed: int) -> None:
-        self.trace, self.seconds, self.random = trace, seconds, random.Random(seed)
+    def __init__(self, trace: Trace, seed: int) -> None:
+        self.trace, self.random = trace, random.Random(seed)
         self.nanoseconds = self.number = 0
 
     def __call__(self, _: object) -> None:
         outlier = 1 + self.random.expovariate(1 / 0.3) if self.random.random() < 0.01 else 1.0
         factor = math.exp(self.random.gauss(0, 0.02)) * outlier * self.trace(self.number)
-        self.nanoseconds += round(self.seconds * factor * NANOSECONDS_PER_SECOND)
+        self.nanoseconds += round(TYPICAL_SECONDS * factor * NANOSECONDS_PER_SECOND)
         self.number += 1
 
     def perf_counter_ns(self) -> int:
@@ -277,33 +277,33 @@ class Stack:
 
 
 def warm_up_trace(
-    monkeypatch: pytest.MonkeyPatch, trace: Trace, seconds: float, traces: int
+    monkeypatch: pytest.MonkeyPatch, trace: Trace, traces: int
 ) -> list[tuple[float, bool]]:
     """Return, by trace, the relative error of the typical duration and whether it is steady."""
     found = []
     for seed in range(traces):
-        stack = Stack(trace, seconds, seed)
+        stack = Stack(trace, seed)
         replace_clocks(monkeypatch, timing, stack)
         calls = timing.Calls(stack, ["input"], lambda: None)
         result = timing.warm_up(calls, MIN_SECONDS, Shape(1))
-        found.append((abs(result.typical_seconds / seconds - 1), result.steady))
+        found.append((abs(result.typical_seconds / TYPICAL_SECONDS - 1), result.steady))
     return found
 
 
 def test_the_error_is_within_one_percent_or_unsteady(monkeypatch: pytest.MonkeyPatch) -> None:
     traces = 40
     for name, trace in TRACES.items():
-        found = warm_up_trace(monkeypatch, trace, 0.001, traces)
+        found = warm_up_trace(monkeypatch, trace, traces)
         bias = sorted(bias for bias, _ in found)[math.ceil(0.95 * traces) - 1]
         assert bias <= 0.01, f"{name}: off by {bias:.1%}"
-    slow = warm_up_trace(monkeypatch, slow_exponential, 0.001, traces)
+    slow = warm_up_trace(monkeypatch, slow_exponential, traces)
     assert statistics.fmean(not steady or bias <= 0.02 for bias, steady in slow) >= 0.9
-    never = warm_up_trace(monkeypatch, ever_slower, 0.001, traces)
+    never = warm_up_trace(monkeypatch, ever_slower, traces)
     assert statistics.fmean(not steady for _, steady in never) >= 0.9
 
 
 def test_calls_with_noise_alone_are_steady_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = warm_up_trace(monkeypatch, lambda _: 1.0, 0.001, 200)
+    found = warm_up_trace(monkeypatch, lambda _: 1.0, 200)
     assert all(steady for _, steady in found), "a false alarm in 200 clean warm-ups"
 
 

@@ -137,9 +137,7 @@ def test_a_model_that_raises_in_eager_is_not_a_failed_build(
 
 
 def reference_request(kind: str = "factory") -> protocol.Request:
-    return workers.make_request(
-        pathlib.Path("x.py"), pathlib.Path(), subject={"kind": kind}, role="reference"
-    )
+    return workers.subject_request({"kind": kind}, role="reference")
 
 
 def test_more_tokens_than_a_library_model_takes_are_named_as_the_cause() -> None:

@@ -83,13 +83,10 @@ def write_request(config: dict[str, Any], directory: pathlib.Path) -> protocol.R
     source = directory / "source"
     source.mkdir()
     (source / "config.json").write_text(json.dumps(config))
-    return workers.make_request(
-        pathlib.Path("x.py"),
+    return workers.subject_request(
+        {"kind": "transformers", "name": str(source), "weights": "random"},
         directory,
-        subject={"kind": "transformers", "name": str(source), "weights": "random"},
         task=protocol.GENERATE,
-        shared_directory=str(directory),
-        dtype="float32",
         input_tokens=PROMPT,
         output_tokens=NEW,
     )

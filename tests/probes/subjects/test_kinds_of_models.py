@@ -39,7 +39,6 @@ class Case(reference_cases.Case):
 
     @property
     def elements(self) -> int:
-        """How many elements eager's outputs have."""
         return sum(array.size for arrays in self.outputs for array in arrays)
 
     def judge_scaled(self, factor: float = 0.9, *, index: int = 0) -> str:

@@ -39,8 +39,7 @@ def write_file(file: pathlib.Path) -> None:
 
 def opened(file: pathlib.Path, **fields: Any) -> Any:
     subject = {"kind": "onnx", **fields.pop("subject", {}), "name": str(file)}
-    request = workers.make_request(pathlib.Path("x.py"), file.parent, subject=subject, **fields)
-    return onnx_file.OnnxSubject(request)
+    return onnx_file.OnnxSubject(workers.subject_request(subject, file.parent, **fields))
 
 
 def test_bytes_are_fed_and_the_precision_is_that_of_the_weights(file: pathlib.Path) -> None:
@@ -253,13 +252,9 @@ by_request = lazy("probes.subjects.by_request")
 
 
 def request_for(exported_file: pathlib.Path, batch_size: int) -> protocol.Request:
-    return workers.make_request(
-        pathlib.Path("x.py"),
-        exported_file.parent,
-        subject={"kind": "exported", "name": str(exported_file)},
-        dtype="own",
-        batch_sizes=[batch_size],
-        shared_directory=str(exported_file.parent),
+    subject = {"kind": "exported", "name": str(exported_file)}
+    return workers.subject_request(
+        subject, exported_file.parent, dtype="own", batch_sizes=[batch_size]
     )
 
 

@@ -15,7 +15,6 @@ from probes.adapter import ModelError
 torch = lazy("torch")
 by_request = lazy("probes.subjects.by_request")
 causal_lm = lazy("probes.subjects.causal_lm")
-by_request = lazy("probes.subjects.by_request")
 transformers_generate = lazy("probes.subjects.transformers_generate")
 
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
@@ -87,13 +86,10 @@ def own_model(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathli
 
 
 def request_for(directory: pathlib.Path, task: str, *, trusted: bool) -> protocol.Request:
-    return workers.make_request(
-        pathlib.Path("x.py"),
+    return workers.subject_request(
+        {"kind": "transformers", "name": str(directory), "weights": "random"},
         directory.parent,
-        subject={"kind": "transformers", "name": str(directory), "weights": "random"},
         task=task,
-        shared_directory=str(directory.parent),
-        dtype="float32",
         input_tokens=5,
         output_tokens=3,
         trust_remote_code=trusted,

@@ -22,12 +22,10 @@ transformers = lazy("transformers")
 
 SUBJECT = {"kind": "synthetic", "block": "ffn", "hidden": 8, "intermediate": 16, "layers": 1}
 OPEN_TWICE = """
-import dataclasses
 from probes.subjects.by_request import open_torch_subject
 
-asked = dataclasses.replace(request, shared_directory=str(directory))
 for _ in range(2):
-    open_torch_subject(asked)
+    open_torch_subject(request)
 results["has imported sympy"] = "sympy" in sys.modules
 """
 
@@ -41,13 +39,7 @@ def test_a_worker_gets_the_saved_weights(
         monkeypatch.setattr("probes.subjects.by_request.MAX_DRAWN_BYTES", 0)
 
     def opened(seed: int) -> list[Any]:
-        request = workers.make_request(
-            pathlib.Path("x.py"),
-            tmp_path,
-            subject=SUBJECT,
-            shared_directory=str(tmp_path),
-            seed=seed,
-        )
+        request = workers.subject_request(SUBJECT, tmp_path, seed=seed)
         return list(by_request.open_torch_subject(request).module.parameters())
 
     reference, worker = opened(seed=1), opened(seed=2)
@@ -70,7 +62,7 @@ def build():
 def test_a_model_that_was_created_ahead_is_used_once_and_gets_the_saved_weights(
     tmp_path: pathlib.Path,
 ) -> None:
-    factories = Factories(FACTORY, shared_directory=str(tmp_path))
+    factories = Factories(FACTORY)
 
     def opened(seed: int, *, ahead: bool) -> list[Any]:
         request = factories.request("build", tmp_path, seed=seed)
@@ -104,11 +96,7 @@ SIZES = {
 
 def open_directory(directory: pathlib.Path) -> Any:
     subject = {"kind": "transformers", "name": str(directory), "weights": str(directory)}
-    return by_request.open_torch_subject(
-        workers.make_request(
-            pathlib.Path("x.py"), directory, subject=subject, shared_directory=str(directory)
-        )
-    )
+    return by_request.open_torch_subject(workers.subject_request(subject, directory))
 
 
 @pytest.mark.stack

@@ -110,14 +110,8 @@ MODELS: dict[str, tuple[dict[str, Any], list[tuple[int, ...]], list[tuple[int, .
 def request_for(config: dict[str, Any], directory: pathlib.Path, **fields: Any) -> protocol.Request:
     """Return a request for random weights of the configuration that it writes."""
     (directory / "config.json").write_text(json.dumps(config))
-    return workers.make_request(
-        pathlib.Path("x.py"),
-        directory,
-        subject={"kind": "transformers", "name": str(directory), "weights": "random"},
-        input_tokens=LENGTH,
-        dtype="float32",
-        **fields,
-    )
+    subject = {"kind": "transformers", "name": str(directory), "weights": "random"}
+    return workers.subject_request(subject, directory, input_tokens=LENGTH, **fields)
 
 
 def open_config(config: dict[str, Any], directory: pathlib.Path) -> Any:

@@ -10,8 +10,6 @@ from stub_stacks import load_with_stubs
 
 
 class Linear:
-    """A linear layer."""
-
     def __init__(self, weight: Any) -> None:
         self.weight = weight
 
