@@ -207,7 +207,6 @@ def excluded(workflow_id: str = "absent", **changes: Any) -> Excluded:
 
 
 def unmeasured(workflow_id: str = "absent", **changes: Any) -> UnmeasuredArm:
-    """Return a workflow that was not tried."""
     arm = UnmeasuredArm(
         arm=workflow_id,
         workflow=workflow_id,
@@ -436,6 +435,13 @@ def write_creation_record(directory: pathlib.Path, digest: str) -> None:
     (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
 
 
+def write_cgroup(proc: pathlib.Path, cgroup: pathlib.Path) -> None:
+    """Write the files below `/proc` of a process that is in this cgroup."""
+    (proc / "self").mkdir(parents=True)
+    (proc / "self" / "cgroup").write_text("0::/\n")
+    (proc / "self" / "mountinfo").write_text(f"41 31 0:38 / {cgroup} rw - cgroup2 cgroup2 rw\n")
+
+
 def known(value: Value | None) -> Value:
     """Return a value that the test expects to be there."""
     assert value is not None
@@ -443,7 +449,6 @@ def known(value: Value | None) -> Value:
 
 
 def error_of(action: Callable[[], object]) -> UserError | None:
-    """Return the user error that the action raises, or None."""
     try:
         action()
     except UserError as problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import builders
@@ -36,27 +36,18 @@ def recommend_for(
     head: Header | None = None,
     *,
     excluded: Sequence[UnmeasuredArm] = (),
-    by_shape: Mapping[Shape, Sequence[ScoredArm]] | None = None,
     while_running: bool = False,
 ) -> Recommendation:
     """Return the recommendation for these scores, which are not computed."""
     head = head or builders.header()
     bare = _without_advice(measured, head, scored, excluded)
-    return recommend(bare, head.catalogue, by_shape or {}, while_running=while_running)
+    return recommend(bare, head.catalogue, {}, while_running=while_running)
 
 
-def answer_for(
-    measured: Results,
-    scored: Sequence[ScoredArm],
-    head: Header | None = None,
-    *,
-    excluded: Sequence[UnmeasuredArm] = (),
-    by_shape: Mapping[Shape, Sequence[ScoredArm]] | None = None,
-) -> Answer:
+def answer_for(measured: Results, scored: Sequence[ScoredArm], head: Header) -> Answer:
     """Return the answer with the recommendation for these scores, which are not computed."""
-    head = head or builders.header()
-    advice = recommend_for(measured, scored, head, excluded=excluded, by_shape=by_shape)
-    bare = _without_advice(measured, head, scored, excluded)
+    advice = recommend_for(measured, scored, head)
+    bare = _without_advice(measured, head, scored)
     made = msgspec.structs.replace(bare, recommendation=advice)
     lines = write_headline(made, builders.shipped_catalogue())
     return msgspec.structs.replace(made, headline=lines)
@@ -186,6 +177,16 @@ def with_score(answer: Answer, *arms: str, **changes: Any) -> Answer:
         for each in answer.scores
     )
     return msgspec.structs.replace(answer, scores=scores)
+
+
+def with_question(answer: Answer, **changes: Any) -> Answer:
+    question = msgspec.structs.replace(answer.question, **changes)
+    return msgspec.structs.replace(answer, question=question)
+
+
+def with_decision(answer: Answer, **changes: Any) -> Answer:
+    decision = msgspec.structs.replace(advice_of(answer).decision, **changes)
+    return with_advice(answer, decision=decision)
 
 
 def with_advice(answer: Answer, **changes: Any) -> Answer:

@@ -14,15 +14,13 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
+import sessions
 from forks import ForkServer, RunScript
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from advisor.ask import rubric_files
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
-from advisor.execute.drafts import create, propose
-from advisor.execute.execution import execute
 from advisor.store.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
@@ -270,11 +268,8 @@ def recorded_home(
             rubric=fake_rubric,
         )
         workflows = "quick,alike,misbehaving/segfault"
-        run_options = RunOptions(
-            batch_sizes="1,2", budget="2s", all_arms=True, workflows=workflows, gpu="cpu"
-        )
-        for _ in execute(create(propose(run_options, context), context), context):
-            pass
+        short = sessions.short_options(workflows, batch_sizes="1,2", budget="2s")
+        sessions.execute_run(context, short)
 
     copy = tmp_path_factory.mktemp("recorded") / "home"
     return pathlib.Path(shutil.copytree(make_once("recorded", record), copy))

@@ -21,7 +21,6 @@ INTEGRATION_SCRIPT = ROOT / "tests" / "stacks" / "integration.py"
 
 
 def render_all() -> dict[pathlib.Path, str]:
-    """Return the current text of every generated file by its path."""
     rubric = ROOT / "rubric"
     pyproject = ROOT / "pyproject.toml"
     results = ROOT / "docs" / "results.md"

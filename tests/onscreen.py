@@ -60,7 +60,6 @@ async def wait_for(pilot: Pilot[int], condition: Callable[[], object]) -> None:
 
 
 async def wait_for_text(pilot: Pilot[int], text: str) -> None:
-    """Wait until the screen contains a text."""
     await wait_for(pilot, lambda: text in screen_text(pilot))
 
 
@@ -139,15 +138,18 @@ def replay_app(context: Context, run: Run, **options: Any) -> AdvisorApp:
     return AdvisorApp(LaunchOptions(replay=str(run.directory), speed=1000.0, **options), context)
 
 
-def asking_app(context: Context, host: StartHost | None = None, **run_options: Any) -> AdvisorApp:
+def asking_app(
+    context: Context,
+    host: StartHost | None = None,
+    given: RunOptions | None = None,
+    **run_options: Any,
+) -> AdvisorApp:
     """Return the app with initial answers, by default for the CPU."""
-    given = RunOptions(**{"gpu": "cpu", **run_options})
+    given = given or RunOptions(**{"gpu": "cpu", **run_options})
     return AdvisorApp(LaunchOptions(run_options=given), context, start_host=host)
 
 
 def async_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a coroutine function as a test."""
-
     @functools.wraps(test)
     def run(*arguments: Any, **keywords: Any) -> None:
         asyncio.run(test(*arguments, **keywords))

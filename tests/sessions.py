@@ -74,7 +74,6 @@ def worker_events_of(
 
 
 def outcomes_by_arm(run_events: Iterable[RunEvent]) -> dict[str, object]:
-    """Return the outcome of each worker that ended."""
     return {
         run_event.arm: run_event.outcome
         for run_event in run_events
@@ -122,14 +121,23 @@ class LimitedMemory:
 
 
 def exhaust(events: Iterable[object]) -> None:
-    """Run a generator to its end."""
     for _ in events:
         pass
 
 
+def short_options(workflows: str, **changes: Any) -> RunOptions:
+    """Return the answers for a short run of all arms of fake workflows, on the CPU."""
+    short = {"gpu": "cpu", "batch_sizes": "2", "budget": "1s", "all_arms": True}
+    return RunOptions(**{**short, "workflows": workflows, **changes})
+
+
+def create_run(context: Context, run_options: RunOptions) -> Run:
+    return create(propose(run_options, context), context)
+
+
 def execute_run(context: Context, run_options: RunOptions) -> Run:
     """Return a new run of these answers, executed to its end."""
-    run = create(propose(run_options, context), context)
+    run = create_run(context, run_options)
     exhaust(execute(run, context))
     return run
 

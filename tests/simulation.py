@@ -158,7 +158,6 @@ class SimulatedSession:
     def start(
         self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Iterable[str] = ()
     ) -> Iterator[RunEvent]:
-        """Start a fresh process of each arm."""
         del built
         for arm, process in arms:
             offset = self.machine.generator.gauss(0, self.machine.noise.process)
@@ -174,7 +173,6 @@ class SimulatedSession:
         yield from ()
 
     def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
-        """Simulate the calls of one block."""
         process, offset = self._processes[arm]
         self.order.append((arm, shape, number))
         level = math.log(BASE_SECONDS) + self.log_gaps[arm] + offset
@@ -192,7 +190,6 @@ class SimulatedSession:
         yield WorkerReported(arm=arm, process=process, worker_event=visit)
 
     def last_visit(self, arm: str) -> BlockTimed | None:
-        """Return the arm's last visit."""
         return self._last_visit.get(arm)
 
     def last_conditions(self, arm: str) -> Conditions:
@@ -201,11 +198,9 @@ class SimulatedSession:
         return QUIET_CONDITIONS
 
     def process_number(self, arm: str) -> int:
-        """Return the number of the arm's last process."""
         return self._processes[arm][0]
 
     def is_running(self, arm: str) -> bool:
-        """Return whether the arm has a running process."""
         return arm in self._running
 
     def is_warmed_up(self, arm: str) -> bool:
@@ -213,7 +208,6 @@ class SimulatedSession:
         return arm in self._running
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
-        """Stop the processes of `arms`, or all."""
         for arm in sorted(self._running if arms is None else self._running & set(arms)):
             yield WorkerEnded(arm=arm, process=self._processes[arm][0], outcome=Outcome())
             self._running.discard(arm)
@@ -221,23 +215,17 @@ class SimulatedSession:
 
 @dataclasses.dataclass(frozen=True)
 class SimulatedRun:
-    """A finished run on a simulated machine."""
-
     session: SimulatedSession
     header: Header
     state: RunState
 
 
 def simulate_run(
-    session: SimulatedSession,
-    arms: Sequence[str],
-    question: Question,
-    has_answer: Callable[[Header, RunState], bool] = has_answer,
+    session: SimulatedSession, arms: Sequence[str], question: Question
 ) -> SimulatedRun:
     """Race these arms and the baseline by the pipeline's rules, then repeat the leaders.
 
-    Each arm is a workflow of the same grades, so that the speeds decide. A race may end before its
-    time only while it `has_answer`.
+    Each arm is a workflow of the same grades, so that the speeds decide.
     """
     workflows = (builders.workflow(arm) for arm in arms)
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
@@ -282,10 +270,8 @@ def new_recorder(arms: Sequence[str]) -> Recorder:
     return recorder
 
 
-def lower_bound(successes: int, trials: int, confidence: float = 0.95) -> float:
-    """Return the one-sided lower bound of a proportion by Clopper and Pearson."""
-    from scipy.special import betaincinv  # noqa: PLC0415 - slow to import
+def lower_bound(successes: int, trials: int) -> float:
+    """Return the one-sided lower bound of a proportion by Clopper and Pearson, with 95 %."""
+    from scipy.stats import binomtest  # noqa: PLC0415 - slow to import
 
-    return (
-        float(betaincinv(successes, trials - successes + 1, 1 - confidence)) if successes else 0.0
-    )
+    return float(binomtest(successes, trials, alternative="greater").proportion_ci().low)

@@ -17,19 +17,17 @@ from collections.abc import Callable, Iterator
 import builders
 import msgspec
 import pytest
+import sessions
 import workers
 from packaging.requirements import Requirement
 
 from advisor import errors
 from advisor.ask import planning, rubric_files
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.plan import probe_file
 from advisor.domain.workflow import Workflow
 from advisor.errors import CatalogueError
-from advisor.execute.drafts import create, propose
-from advisor.execute.execution import execute
 from advisor.probing.environments import registry
 from advisor.store.store import Store
 
@@ -42,6 +40,12 @@ MAX_LINES = {"advisor": 350, "probes": 350, "rubric": 350, "tests": 500}
 NEVER_LOADED = {"torch", "transformers", "textual", "onnx", "onnxruntime", "pydantic"}
 #: Packages that only commands with statistics load.
 SLOW_TO_IMPORT = {"numpy", "scipy"}
+#: Errors of users.
+USER_ERRORS = {
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, errors.UserError)
+}
 #: Distributions whose import name differs from their name.
 IMPORT_NAMES = {"apache-tvm": "tvm", "iree-base-compiler": "iree"}
 #: Runs the command line and writes the names of the loaded modules to a file.
@@ -163,11 +167,7 @@ def test_optional_members_of_an_adapter_are_documented() -> None:
 
 
 def test_user_errors_are_defined_in_one_module() -> None:
-    known = {
-        name
-        for name, kind in vars(errors).items()
-        if isinstance(kind, type) and issubclass(kind, errors.UserError)
-    }
+    known = {kind.__name__ for kind in USER_ERRORS}
     found = []
     for name, tree in parse_modules("advisor"):
         classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
@@ -228,12 +228,7 @@ def test_detecting_the_machine_loads_no_stack(tmp_path: pathlib.Path) -> None:
 def test_the_specification_lists_every_error_and_exit_code(tmp_path: pathlib.Path) -> None:
     _, text = run_and_list_packages(["--spec"], tmp_path)
     spec = json.loads(text)
-    kinds = [
-        kind
-        for kind in vars(errors).values()
-        if isinstance(kind, type) and issubclass(kind, errors.UserError)
-    ]
-    expected = {kind.name: kind.exit_code for kind in kinds if kind is not errors.UserError}
+    expected = {kind.name: kind.exit_code for kind in USER_ERRORS - {errors.UserError}}
     assert {name: entry["exit_code"] for name, entry in spec["errors"].items()} == expected
     assert {str(code) for code in expected.values()} < set(spec["exit_codes"])
 
@@ -241,28 +236,14 @@ def test_the_specification_lists_every_error_and_exit_code(tmp_path: pathlib.Pat
 # Workflows
 
 
-def workflow_files() -> dict[str, pathlib.Path]:
-    return {
-        file.name: file
-        for file in (PROBES / "workflows").glob("*.py")
-        if file.name != "__init__.py"
-    }
+MEASURED = [each for each in builders.shipped_catalogue().workflows if each.has_probe]
 
 
 def test_every_module_of_a_workflow_has_an_entry() -> None:
-    expected = {
-        probe_file(workflow.id)
-        for workflow in builders.shipped_catalogue().workflows
-        if workflow.has_probe
-    }
-    assert set(workflow_files()) == expected
+    assert set(workflow_files()) == {probe_file(workflow.id) for workflow in MEASURED}
 
 
-@pytest.mark.parametrize(
-    "workflow",
-    [each for each in builders.shipped_catalogue().workflows if each.has_probe],
-    ids=lambda workflow: workflow.id,
-)
+@pytest.mark.parametrize("workflow", MEASURED, ids=lambda workflow: workflow.id)
 def test_a_workflow_that_is_served_has_a_server_and_a_load_generator(workflow: Workflow) -> None:
     tree = parse(PROBES / "workflows" / probe_file(workflow.id))
     functions = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
@@ -302,11 +283,7 @@ def provides(requirement: str, package: str) -> bool:
     return imported == package or imported.startswith(f"{package}_")
 
 
-@pytest.mark.parametrize(
-    "workflow",
-    [each for each in builders.shipped_catalogue().workflows if each.has_probe],
-    ids=lambda workflow: workflow.id,
-)
+@pytest.mark.parametrize("workflow", MEASURED, ids=lambda workflow: workflow.id)
 def test_a_workflow_imports_only_the_packages_of_its_entry(workflow: Workflow) -> None:
     project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())["project"]
     requirements = [
@@ -419,17 +396,7 @@ def test_an_added_workflow_is_measured_and_shown(
     extend_catalogue: Callable[..., Context], tmp_path: pathlib.Path
 ) -> None:
     context = extend_catalogue()
-    run = create(
-        propose(
-            RunOptions(
-                gpu="cpu", batch_sizes="1", budget="2s", all_arms=True, workflows="throw-away"
-            ),
-            context,
-        ),
-        context,
-    )
-    for _ in execute(run, context):
-        pass
+    run = sessions.execute_run(context, sessions.short_options("throw-away"))
     assert set(decide(run).measurements) == {"pytorch-eager", "throw-away"}
     loaded, shown = run_and_list_packages(
         ["show", "--json"], tmp_path, home=run.directory.parents[1]

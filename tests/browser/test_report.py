@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import builders
 import built_answers
-import msgspec
 import pytest
+from kept.runs import decide_run
 
-from advisor.ask import rubric_files
 from advisor.ask.option_values import choose_priorities
 from advisor.ask.run_options import RunOptions
 from advisor.decide.decision import decide_again
@@ -51,7 +50,6 @@ ARGUMENTS = [
 ]
 #: Moves a slider with the event that a user causes.
 MOVE = "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }"
-EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 RANKING = """() => [...document.querySelectorAll("#reranked tr")].map(row =>
   [row.querySelector("th").innerText, row.querySelector(".score").innerText])"""
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
@@ -201,9 +199,9 @@ def test_a_slider_ranks_like_the_program(browser: Browser, report: pathlib.Path)
 
 
 KEPT_RUNS = [
-    "cpu-demo.json",
-    "h200-ffn-multilayer-tinyllama-bfloat16.json",
-    "h200-generate-tinyllama-bfloat16.json",
+    "cpu-demo",
+    "h200-ffn-multilayer-tinyllama-bfloat16",
+    "h200-generate-tinyllama-bfloat16",
 ]
 #: Pictures and tables of the text that is not folded whose content is wider than they are.
 SCROLLING = """() => [...document.querySelectorAll('.wide, .scroll')]
@@ -213,9 +211,8 @@ SCROLLING = """() => [...document.querySelectorAll('.wide, .scroll')]
 
 def write_kept(name: str, place: pathlib.Path) -> pathlib.Path:
     """Write the page of a kept run, as `report` opens it."""
-    made = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=Answer)
     file = place / "report.html"
-    file.write_text(page.render(decide_again(made, rubric_files.load()), "print('served')"))
+    file.write_text(page.render(decide_run(name), "print('served')"))
     return file
 
 

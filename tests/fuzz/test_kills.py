@@ -18,13 +18,12 @@ import time
 
 import psutil
 import pytest
+import sessions
 import workers
 
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.run_events import WorkerReported
-from advisor.execute.drafts import create, propose
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.events import PhaseStarted
@@ -82,7 +81,6 @@ def wait_for_phase(process: subprocess.Popen[bytes], home: pathlib.Path, phase: 
 
 
 def victim_of(process: subprocess.Popen[bytes], victim: str) -> psutil.Process:
-    """Return the process that gets the signal."""
     parent = psutil.Process(process.pid)
     if victim in {"advisor", "host"}:
         return parent
@@ -129,9 +127,7 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
         context = Context(
             environment=dict(os.environ), store=Store(home), probes=fake_probes, rubric=fake_rubric
         )
-        create(
-            propose(RunOptions(batch_sizes="1", budget="1s", workflows="quick"), context), context
-        )
+        sessions.create_run(context, sessions.short_options("quick", all_arms=False))
 
     def is_gone() -> bool:
         return not workers.find_marked(str(home))

@@ -10,16 +10,16 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
+from kept.runs import read_run
 
 from advisor.ask.option_values import parse_constraints, parse_priorities
 from advisor.decide.decision import decide_again
-from advisor.domain.answer import AdvisedAnswer, Answer
+from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.recommendation import DecisionWord
 
 HERE = pathlib.Path(__file__).parent
-EVIDENCE = HERE.parent / "stacks" / "evidence"
 FEWEST_CASES = 40
 
 
@@ -73,9 +73,8 @@ def advise(case: Case) -> AdvisedAnswer:
         else known.presets.priorities[case.preset].priorities
     )
     if case.document:
-        content = (EVIDENCE / f"{case.document}.json").read_bytes()
-        kept = msgspec.json.decode(content, type=Answer)
-        return built_answers.advised(decide_again(kept, known, priorities=weights))
+        kept = decide_again(read_run(case.document), known, priorities=weights)
+        return built_answers.advised(kept)
     known = known.for_question(builders.question(device=case.device, task=case.task))
     arms = [measured(case, arm, known) for arm in case.speedups]
     sizes = tuple(cell.shape.batch_size for cell in arms[0].cells)

@@ -191,7 +191,6 @@ def count_by_arm() -> dict[str, int]:
 
 
 def render() -> str:
-    """Return the text of `rubric/integration.toml`."""
     workflows = load_workflows()
     eager = next(file for workflow, file in workflows if workflow.id == BASELINE)
     baselines = {task: integration_of(eager, {}, task) for task in ("forward", "generate", SERVE)}

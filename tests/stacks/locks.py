@@ -82,7 +82,6 @@ def read_hashes(
 def compile_pins(
     options: Sequence[str], requirements: Sequence[str], variables: Mapping[str, str]
 ) -> str:
-    """Return the output of `uv pip compile`."""
     command = [uv.find_uv_bin(), "pip", "compile", "--no-header", "--quiet", *options, "-"]
     answer = subprocess.run(
         command,

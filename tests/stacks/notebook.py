@@ -38,7 +38,6 @@ def execute(notebook: nbformat.NotebookNode, home: pathlib.Path) -> nbformat.Not
 
 
 def main() -> None:
-    """Execute the notebook and write it."""
     file = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
     with tempfile.TemporaryDirectory() as home:
         nbformat.write(execute(read(), pathlib.Path(home)), file)

@@ -24,7 +24,6 @@ api._context = lambda: context
 
 
 def outputs(cell: nbformat.NotebookNode) -> list[str]:
-    """Return the HTML of a cell's outputs."""
     return [output["data"].get("text/html", "") for output in cell["outputs"] if "data" in output]
 
 

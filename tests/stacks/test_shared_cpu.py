@@ -20,7 +20,6 @@ from onnx_texts import write_onnx
 
 from advisor import schemas
 from advisor.ask import rubric_files
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.errors import MachineUnfitError
@@ -137,16 +136,8 @@ def test_a_file_of_the_user_is_probed(
     # The run above repeats its leaders in fresh processes.
     (rubric / "presets.toml").write_text(presets.replace("repeats = 1\n", "repeats = 0\n"))
     context = Context(environment=dict(os.environ), store=Store(home), rubric=rubric)
-    run_options = RunOptions(
-        model=str(network),
-        task="forward",
-        gpu="cpu",
-        batch_sizes="2",
-        budget="1s",
-        all_arms=True,
-        workflows="onnxruntime-cpu/host",
-    )
-    found = decide(sessions.execute_run(context, run_options)).measurements
+    asked = sessions.short_options("onnxruntime-cpu/host", model=str(network), task="forward")
+    found = decide(sessions.execute_run(context, asked)).measurements
     assert "onnxruntime-cpu/host" in found
     checks = [checked for each in found.values() for checked in each.correctness]
     assert {checked.accuracy_class for checked in checks} == {"exact"}

@@ -69,7 +69,6 @@ def run_script(model: str, device: str, dtype_name: str, sizes: list[int]) -> di
 
 
 def script_arms(device: str, module: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
-    """Return what builds each arm."""
     import torch  # noqa: PLC0415 - as above
 
     compiled = {

@@ -15,6 +15,7 @@ import time
 
 import builders
 import pytest
+from kept.runs import EVIDENCE
 from onscreen import (
     SIZES,
     SMALLEST,
@@ -43,7 +44,6 @@ from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import AbsentGpuScreen, DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession
 
-EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 #: Of work in the background; a screen that differs is compared so long.
 TIMEOUT_SECONDS = 60

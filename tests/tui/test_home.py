@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import pathlib
 
 import builders
 import msgspec
 import pytest
+from kept.runs import EVIDENCE
 from onscreen import (
     SMALLEST,
     async_test,
@@ -47,8 +47,6 @@ from advisor.tui.screens.runs import (
 )
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.table import Table, fit_columns
-
-EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 
 
 @async_test

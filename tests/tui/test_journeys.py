@@ -22,13 +22,13 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
+from sessions import create_run
 from textual.widgets import Input, Static
 
 from advisor.ask.devices import VISIBLE_DEVICES
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.run_events import Finished
-from advisor.execute.drafts import create, propose
 from advisor.report import answer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
@@ -193,7 +193,7 @@ async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancell
     run_options = RunOptions(
         gpu="cpu", batch_sizes="1,2,3", budget="60s", workflows="quick,misbehaving/escapes"
     )
-    run = create(propose(run_options, context), context)
+    run = create_run(context, run_options)
     host = fake_host(run, None)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:

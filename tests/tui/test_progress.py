@@ -11,9 +11,10 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
+import sessions
 from built_answers import (
     advice_of,
-    with_advice,
+    with_decision,
     with_measurement,
     with_results,
     without_advice,
@@ -21,7 +22,6 @@ from built_answers import (
 from recorded_runs import make_run
 from sessions import expect_failure
 
-from advisor.ask.run_options import RunOptions
 from advisor.cli import run_host as hosting
 from advisor.cli.run_host import Gate
 from advisor.context import Context
@@ -45,7 +45,6 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
 from advisor.errors import MachineUnfitError
-from advisor.execute.drafts import create, propose
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.text_format import MISSING
@@ -132,16 +131,13 @@ def test_times_and_speeds_so_far_are_of_the_same_rounds_and_none_are_of_a_busy_m
 
 def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None:
     made = built_answers.answer()
-    decision = msgspec.structs.replace(
-        advice_of(made).decision,
-        contenders={advice_of(made).arm: 0.9, builders.BASELINE: 0.26},
-        as_good=(builders.BASELINE,),
-    )
-    disturbed = with_advice(made, decision=decision)
+    contenders = {advice_of(made).arm: 0.9, builders.BASELINE: 0.26}
+    disturbed = with_decision(made, contenders=contenders, as_good=(builders.BASELINE,))
     disturbed = with_results(disturbed, visits=VisitCounts(made=10, discarded=0, unfit=3))
     shown = describe_leader(disturbed, disturbed.advised).plain
     equals = describe_equals(builders.known(AdvisedAnswer.of(disturbed)), advice_of(made).arm)
-    assert all(each in shown for each in (str(decision.word), equals, "3 of 10 visits"))
+    word = str(advice_of(made).decision.word)
+    assert all(each in shown for each in (word, equals, "3 of 10 visits"))
     assert equals.startswith("perhaps as good: ")
     assert equals[1:] in write_headline(disturbed, builders.shipped_catalogue())[1].text
     baseline = next(each for each in made.ranked if each.arm == builders.BASELINE)
@@ -159,7 +155,7 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
 
 def test_the_answer_so_far_stays_while_it_is_about_as_good() -> None:
     made = built_answers.answer()
-    decision, best = advice_of(made).decision, advice_of(made).arm
+    best = advice_of(made).arm
     other = next(arm.arm for arm in made.ranked if arm.arm != best)
 
     def leader(answer: Answer, before: str) -> str:
@@ -169,10 +165,9 @@ def test_the_answer_so_far_stays_while_it_is_about_as_good() -> None:
     as_good = ((), (), (other,), (), ())
     before, shown = ("", other, other, other, "gone"), (best, best, other, other, best)
     for word, equals, earlier, now in zip(words, as_good, before, shown, strict=True):
-        changed = msgspec.structs.replace(
-            decision, word=word, as_good=equals, contenders={best: 0.9, other: 0.1}
-        )
-        assert leader(with_advice(made, decision=changed), earlier) == now
+        contenders = {best: 0.9, other: 0.1}
+        changed = with_decision(made, word=word, as_good=equals, contenders=contenders)
+        assert leader(changed, earlier) == now
     busy = Problem(name=MachineUnfitError.name, what="busy", next_step="wait", exit_code=4)
     undecided = without_advice(made, busy)
     wide = with_measurement(undecided, other, speedup=Interval(value=1.5, low=0.1, high=90.0))
@@ -352,10 +347,7 @@ def test_a_run_pauses_only_between_sections() -> None:
 def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
     tui_context: Context, fake_host: StartHost
 ) -> None:
-    run_options = RunOptions(
-        gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick"
-    )
-    run = create(propose(run_options, tui_context), tui_context)
+    run = sessions.create_run(tui_context, sessions.short_options("quick"))
     run.control.send("cancel")  # to an earlier process
     session = RunSession(run, fake_host(run, 0.5))
     session.refresh()
@@ -374,13 +366,7 @@ def test_an_arm_is_skipped_before_its_worker_starts_and_not_after_it_has_ended(
 
 @pytest.mark.slow
 def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: StartHost) -> None:
-    run = create(
-        propose(
-            RunOptions(gpu="cpu", batch_sizes="3", budget="1s", all_arms=True, workflows="quick"),
-            tui_context,
-        ),
-        tui_context,
-    )
+    run = sessions.create_run(tui_context, sessions.short_options("quick"))
     host = fake_host(run, None)
     session = RunSession(run, host)
     while not session.state.opened:

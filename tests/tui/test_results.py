@@ -10,7 +10,8 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from built_answers import advice_of, with_advice, without_advice
+from built_answers import with_decision, without_advice
+from kept.runs import EVIDENCE
 from onscreen import (
     SMALLEST,
     async_test,
@@ -56,8 +57,6 @@ from advisor.tui.screens.home import list_examples
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, DetailScreen, ResultsScreen
 from advisor.tui.table import SpeedAxis, Table
 from advisor.tui.widgets import WeightBar
-
-EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 
 
 @pytest.fixture
@@ -118,9 +117,7 @@ async def test_panes_follow_keys_that_are_typed_without_a_pause(
 
 
 def test_the_pane_of_next_steps_begins_as_the_printed_answer_does() -> None:
-    made = built_answers.answer()
-    decision = msgspec.structs.replace(advice_of(made).decision, word="OPEN")
-    opened = msgspec.structs.replace(with_advice(made, decision=decision), imported=False)
+    opened = with_decision(built_answers.answer(imported=False), word="OPEN")
     first = render_pane(opened, "next").splitlines()[0].removeprefix("- ")
     printed = " ".join(summarise(opened, 100).split())
     assert "resume" in first

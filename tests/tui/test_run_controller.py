@@ -14,6 +14,7 @@ import psutil
 import pytest
 from built_answers import without_advice
 from onscreen import (
+    asking_app,
     async_test,
     key_hints,
     running_app,
@@ -25,9 +26,8 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
-from sessions import expect_failure
+from sessions import expect_failure, short_options
 
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.decide.unmeasured import arms_to_retry
@@ -69,8 +69,7 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
     tui_context: Context, fake_host: StartHost
 ) -> None:
     arm = "misbehaving/escapes"
-    run_options = RunOptions(gpu="cpu", workflows=arm, batch_sizes="1", budget="1s", all_arms=True)
-    app = AdvisorApp(LaunchOptions(run_options=run_options), tui_context, start_host=fake_host)
+    app = asking_app(tui_context, fake_host, short_options(arm))
     async with running_app(app) as pilot:
         live = await start_run(pilot)
         await pilot.press("s")
@@ -124,10 +123,7 @@ def test_only_an_exported_page_has_the_recipe(
 async def test_leaving_a_run_that_goes_on_says_how_to_come_back(
     tui_context: Context, fake_host: StartHost
 ) -> None:
-    run_options = RunOptions(
-        gpu="cpu", workflows="misbehaving/escapes", batch_sizes="1", budget="1s", all_arms=True
-    )
-    app = AdvisorApp(LaunchOptions(run_options=run_options), tui_context, start_host=fake_host)
+    app = asking_app(tui_context, fake_host, short_options("misbehaving/escapes"))
     async with running_app(app) as pilot:
         await start_run(pilot)
         session = builders.known(app.run_controller.session)

@@ -11,7 +11,7 @@ import shutil
 import builders
 import msgspec
 import pytest
-from built_answers import advice_of, with_advice
+from built_answers import with_decision
 from onscreen import (
     SMALLEST,
     asking_app,
@@ -25,6 +25,7 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
+from sessions import short_options
 from textual.pilot import Pilot
 
 from advisor.ask.run_options import RunOptions
@@ -59,9 +60,8 @@ async def start(pilot: Pilot[int]) -> None:
     await wait_for_screen(pilot, ChoiceDialog)
 
 
-def quick_app(context: Context, host: StartHost | None = None) -> AdvisorApp:
-    answers = {"workflows": "quick", "batch_sizes": "1", "budget": "1s"}
-    return asking_app(context, host, **answers, all_arms=True)
+def quick_app(context: Context, host: StartHost) -> AdvisorApp:
+    return asking_app(context, host, short_options("quick"))
 
 
 @async_test
@@ -125,9 +125,7 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
     app = open_copy(context, recorded, host)
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
-        decision = advice_of(results.original.document).decision
-        likely = msgspec.structs.replace(decision, word="LIKELY")
-        changed = with_advice(results.original.document, decision=likely)
+        changed = with_decision(results.original.document, word="LIKELY")
         results.original = dataclasses.replace(results.original, document=changed)
         builds = builders.known(results.original.run).scratch
         shutil.rmtree(builds, ignore_errors=True)

@@ -80,7 +80,6 @@ class Terminal(contextlib.AbstractContextManager["Terminal"]):
         self.wait_for(b"elapsed", since)
 
     def wait(self) -> int:
-        """Return the exit status, read to the end."""
         while self._read():
             pass
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])

@@ -12,7 +12,8 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from built_answers import with_measurement
+from built_answers import with_measurement, with_question
+from kept.runs import EVIDENCE
 from onscreen import (
     async_test,
     go_to_step,
@@ -82,11 +83,8 @@ def test_control_characters_and_bidirectional_marks_are_escaped(hostile: str) ->
 
 def with_model_name(answer: RunAnswer, name: str) -> RunAnswer:
     """Return the answer with the model of its question renamed."""
-    question = answer.document.question
-    model = msgspec.structs.replace(question.model, name=name)
-    question = msgspec.structs.replace(question, model=model)
-    document = msgspec.structs.replace(answer.document, question=question)
-    return dataclasses.replace(answer, document=document)
+    model = msgspec.structs.replace(answer.document.question.model, name=name)
+    return dataclasses.replace(answer, document=with_question(answer.document, model=model))
 
 
 @async_test
@@ -306,7 +304,6 @@ def test_an_exception_in_a_thread_ends_the_app_and_leaves_a_crash_report(
     assert "ZeroDivisionError" in report.read_text()
 
 
-EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 #: It has the columns of generated text.
 GENERATED = EVIDENCE / "h200-generate-tinyllama-bfloat16.json"
 GLOSSARY = read_glossary()

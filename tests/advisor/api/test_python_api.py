@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+from kept.runs import EVIDENCE
 
 import advisor
 from advisor import api, errors, schemas
@@ -22,7 +23,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.run_events import Finished, LoggedEvent, Planned
 from advisor.report.notebook import Report
 
-EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
+FILE = EVIDENCE / "cpu-demo.json"
 DOCUMENTATION = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
 ONE_ARM: dict[str, Any] = {
     "gpu": "cpu",
@@ -90,7 +91,7 @@ def test_events_are_read_as_an_iterator_and_continue_after_a_break() -> None:
 
 
 def test_a_document_is_decided_again_without_a_measurement() -> None:
-    run = advisor.load(EVIDENCE)
+    run = advisor.load(FILE)
     other = run.decide(priorities={"performance": 100, "productivity": 0, "portability": 0})
     assert other.answer.question.priorities.performance == 100
     assert run.answer.question.priorities.performance != 100
@@ -101,7 +102,7 @@ def test_a_document_is_decided_again_without_a_measurement() -> None:
 def test_the_documented_lines_work_without_advice(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = advisor.load(EVIDENCE).decide(require="speedup>=1000")
+    run = advisor.load(FILE).decide(require="speedup>=1000")
     assert run.recommendation is None
     assert run.problem is not None
     _, block, _ = DOCUMENTATION.read_text().split("```", 2)
@@ -113,7 +114,7 @@ def test_the_documented_lines_work_without_advice(
 
 
 def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
-    run = advisor.load(EVIDENCE)
+    run = advisor.load(FILE)
     scored, results = run.answer.scores[0], run.answer.results
     measured = run.answer.measurements[scored.arm]
     hostile = [
@@ -133,7 +134,7 @@ def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
 
 
 def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:
-    run = advisor.load(EVIDENCE)
+    run = advisor.load(FILE)
     frame = run.to_dataframe()
     assert len(frame) == sum(len(arm.cells) or 1 for arm in run.answer.ranked) + len(
         run.answer.unmeasured
@@ -146,7 +147,7 @@ def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:
 def test_a_dataframe_without_pandas_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(errors.MissingExtraError) as refusal:
-        advisor.load(EVIDENCE).to_dataframe()
+        advisor.load(FILE).to_dataframe()
     assert (refusal.value.exit_code, "notebook" in refusal.value.next_step) == (3, True)
 
 

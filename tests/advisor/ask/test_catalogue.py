@@ -13,7 +13,7 @@ from collections.abc import Callable
 import builders
 import msgspec
 import pytest
-from kept.runs import EVIDENCE, read_run
+from kept.runs import NAMES, read_run
 
 from advisor.ask import rubric_files
 from advisor.domain.constraints import PILLARS
@@ -271,7 +271,7 @@ def test_facts_of_an_arm_and_those_for_a_question_hold_together() -> None:
 
 def test_the_limits_of_a_quiet_machine_are_far_above_the_loads_before_kept_runs() -> None:
     limits = builders.shipped_catalogue().presets.quiet
-    checks = [read_run(file.name).quiet_check for file in EVIDENCE.glob("*.json")]
+    checks = [read_run(name).quiet_check for name in NAMES]
     shares = [
         (
             1 - (check.activity.idle_processors or 0.0) / check.activity.usable_processors,

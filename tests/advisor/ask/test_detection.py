@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import builders
 import pytest
 from fake_clock import FakeClock
 from nvml import UUID, FakeNvml, NVMLError
@@ -132,11 +133,7 @@ def write_topology(directory: pathlib.Path, cores: list[list[int]]) -> pathlib.P
 
 def write_cgroup_limits(directory: pathlib.Path, quota: str, memory: str = "max") -> pathlib.Path:
     """Write the `/proc` files of a process whose cgroup has these limits."""
-    (directory / "self").mkdir(parents=True)
-    (directory / "self" / "cgroup").write_text("0::/\n")
-    (directory / "self" / "mountinfo").write_text(
-        f"41 31 0:38 / {directory} rw - cgroup2 cgroup2 rw\n"
-    )
+    builders.write_cgroup(directory, directory)
     (directory / "cpu.max").write_text(f"{quota} 100000\n")
     (directory / "memory.max").write_text(f"{memory}\n")
     return directory

@@ -77,7 +77,7 @@ def test_an_interpreter_with_all_packages_needs_no_environment() -> None:
 
 def test_the_plan_starts_with_the_baseline_and_its_duplicate() -> None:
     made = plan(builders.workflow("first", build_order=0), builders.workflow("second"))
-    assert [arm.id for arm in made.arms] == [BASELINE, f"{BASELINE}#duplicate", "first", "second"]
+    assert [arm.id for arm in made.arms] == [BASELINE, builders.DUPLICATE, "first", "second"]
     assert made.baseline.id == BASELINE
     assert [arm.duplicate_of for arm in made.arms] == [None, BASELINE, None, None]
     assert made.arms[1].options == made.arms[0].options
@@ -157,7 +157,7 @@ def test_an_arm_for_another_device_is_excluded() -> None:
     graphs = builders.workflow(
         "graphs", arms={"default": DeclaredArm(), "cuda-graph": DeclaredArm(devices=("cuda",))}
     )
-    assert [arm.id for arm in plan(graphs).arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
+    assert [arm.id for arm in plan(graphs).arms] == [BASELINE, builders.DUPLICATE, "graphs"]
     with pytest.raises(NoStackError, match=r"graphs/cuda-graph does not support cpu"):
         refuse(graphs, workflows=("graphs/cuda-graph",))
     on_gpu = plan(graphs, machine=builders.gpu_machine(H100), **ON_GPU)
@@ -166,7 +166,7 @@ def test_an_arm_for_another_device_is_excluded() -> None:
 
 def test_an_onnx_file_has_no_arm_that_would_run_the_code_of_another() -> None:
     known = builders.shipped_catalogue()
-    workflow = next(each for each in known.workflows if each.id == "onnxruntime-cpu")
+    workflow = known.by_id["onnxruntime-cpu"]
     for model, arms in ((OnnxModel(name="a.onnx"), 2), (builders.question().model, 3)):
         made = plan(builders.workflow(builders.BASELINE), workflow, model=model)
         own = [arm for arm in made.arms if arm.workflow == workflow.id and not arm.duplicate_of]
@@ -178,7 +178,7 @@ def test_an_onnx_file_has_no_arm_that_would_run_the_code_of_another() -> None:
 def test_a_file_serves_new_shapes_if_its_batch_is_free(
     workflow: str, size: int | None, expected: str
 ) -> None:
-    (known,) = (each for each in builders.shipped_catalogue().workflows if each.id == workflow)
+    known = builders.shipped_catalogue().by_id[workflow]
     question = builders.question(model=OnnxModel(name="a.onnx", batch_size=size))
     assert known.for_question(question).declared.new_shapes.value == expected
 
@@ -227,7 +227,7 @@ def test_other_arms_of_the_baseline_workflow_are_measured_only_on_request() -> N
     arms = planning.plan(
         builders.question(workflows=("graphs",)), builders.machine(), catalogue
     ).arms
-    assert [arm.id for arm in arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
+    assert [arm.id for arm in arms] == [BASELINE, builders.DUPLICATE, "graphs"]
 
 
 def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
@@ -266,7 +266,7 @@ RUNTIME = builders.workflow(
 )
 def test_a_fallback_is_planned_only_by_its_name(named: tuple[str, ...], arms: set[str]) -> None:
     made = plan(RUNTIME, workflows=named)
-    assert {arm.id for arm in made.arms} - {BASELINE, f"{BASELINE}#duplicate"} == arms
+    assert {arm.id for arm in made.arms} - {BASELINE, builders.DUPLICATE} == arms
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ ENGINE = builders.workflow(
 
 
 def planned(**asked: Any) -> set[str]:
-    return {arm.id for arm in plan(ENGINE, **asked).arms} - {BASELINE, f"{BASELINE}#duplicate"}
+    return {arm.id for arm in plan(ENGINE, **asked).arms} - {BASELINE, builders.DUPLICATE}
 
 
 @pytest.mark.parametrize(

@@ -332,7 +332,7 @@ def test_the_error_of_a_misspelt_workflow_suggests_a_close_one(text: str, sugges
 def test_the_error_of_an_unknown_arm_lists_the_arms_of_its_workflow(workflow: str) -> None:
     with pytest.raises(UnknownWorkflowError) as problem:
         resolved(workflows=f"{workflow}/no-such-arm")
-    (known,) = (each for each in SHIPPED.workflows if each.id == workflow)
+    known = SHIPPED.by_id[workflow]
     assert known.arms
     assert all(f"{workflow}/{arm}" in problem.value.next_step for arm in known.arms)
     assert "did you mean" not in problem.value.next_step

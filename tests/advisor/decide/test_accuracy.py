@@ -17,7 +17,6 @@ from golden_files import Expect
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.further_lines import describe_precision
 from advisor.decide.trained_loss import summarise_loss
-from advisor.domain.accuracy import LossRule
 from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
@@ -157,9 +156,8 @@ def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expe
         answer = msgspec.structs.replace(answer, machine=old)
         told[capability] = describe_precision(found._replace(answer=answer), known, None)
     inputs = MeasuredInputs(fixed=0, has_batch=True, has_length=None, shapes=((3, 224, 224),))
-    results = msgspec.structs.replace(found.answer.results, inputs=inputs)
-    machine = builders.gpu_machine(gpu)
-    images = msgspec.structs.replace(found.answer, results=results, machine=machine)
+    images = built_answers.with_results(found.answer, inputs=inputs)
+    images = msgspec.structs.replace(images, machine=builders.gpu_machine(gpu))
     told["9.0, images"] = describe_precision(found._replace(answer=images), known, None)
     expect("precision-of-float32", told)
 
@@ -199,11 +197,6 @@ def test_a_native_arm_that_fails_a_constraint_is_not_named() -> None:
 SEQUENCES = 128
 
 
-def rule() -> LossRule:
-    shipped = builders.shipped_catalogue().accuracy
-    return shipped.losses
-
-
 def scores(ratio: float = 1.0, spread: float = 1e-4, eager: float = 0.0, **figures: Any) -> Any:
     noise = spread * np.random.default_rng(0).standard_normal(SEQUENCES)
     fixed = {
@@ -224,7 +217,7 @@ def loss_of(text: Any = None, metric: Any = None, baseline: Any = None, **more: 
     return summarise_loss(
         ProcessState(text_scores=text, user_metric=metric),
         ProcessState(user_metric=baseline),
-        rule(),
+        builders.shipped_catalogue().accuracy.losses,
         has_random_weights=more.get("has_random_weights", False),
         seed=1,
     )

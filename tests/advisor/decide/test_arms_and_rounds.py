@@ -12,12 +12,13 @@ from builders import BASELINE, DUPLICATE
 from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded_runs import OPENED
 
 from advisor.decide.rounds import is_valid, last_ready_process, log_median_seconds, visits_by_round
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import BlockTimed, Built, Opened, Workload
+from probes.wire.events import BlockTimed, Built, Workload
 from probes.wire.outcome import Failure, Outcome, Phase
 from probes.wire.shape import Shape
 
@@ -181,8 +182,7 @@ def test_only_a_build_that_had_begun_was_started(
 
 
 def test_an_arm_that_the_user_skipped_is_not_left_out_for_time() -> None:
-    failure = Failure("skipped", phase="build", reason="r", skip_cause="user")
-    outcome = Outcome(failure)
+    outcome = Outcome(Failure("skipped", phase="build", reason="r", skip_cause="user"))
     process = ProcessState(phase="build", outcome=outcome)
     state = builders.run_state({BASELINE: builders.process(), "compiled": process})
     assert summarise(state, RACES).stopped_builds == ()
@@ -247,13 +247,7 @@ def test_the_noise_floor_needs_two_rounds_of_the_duplicate() -> None:
 
 def test_throughput_is_in_samples_or_tokens() -> None:
     samples = summarise(run_with(0.1, 0.1), RACES)
-    text = Opened(
-        parameters=None,
-        parameter_bytes=None,
-        unit="tokens",
-        units_per_sample=32,
-    )
-    tokens = summarise(run_with(0.1, 0.1, opened=text), RACES)
+    tokens = summarise(run_with(0.1, 0.1, opened=OPENED), RACES)
     throughputs = [only_measurement(results).cells[0].throughput for results in (samples, tokens)]
     assert [each.value for each in throughputs] == pytest.approx([10, 320])
     assert [each.unit for each in throughputs] == ["samples/s", "tokens/s"]

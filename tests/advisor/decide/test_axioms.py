@@ -13,6 +13,7 @@ import builders
 import msgspec
 import pytest
 from builders import BASELINE
+from drawn import weights
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,13 +138,6 @@ arms = st.builds(
 fields = st.lists(arms, min_size=1, max_size=6).map(
     lambda field: [dataclasses.replace(arm, name=f"arm{n}") for n, arm in enumerate(field)]
 )
-
-
-@st.composite
-def weights(draw: st.DrawFn) -> Priorities:
-    performance = draw(st.integers(0, 100))
-    productivity = draw(st.integers(0, 100 - performance))
-    return builders.priorities(performance, productivity, 100 - performance - productivity)
 
 
 @given(fields, weights())

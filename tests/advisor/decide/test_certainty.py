@@ -61,11 +61,7 @@ def assess(
 
 def test_a_workflow_that_is_far_ahead_is_clear() -> None:
     advised, found = assess(results(measured("fast", 5.0), measured("slow", 1.1)))
-    assert (found.word, advised.arm, [*found.contenders]) == (
-        "CLEAR",
-        "fast",
-        ["fast"],
-    )
+    assert (found.word, advised.arm, [*found.contenders]) == ("CLEAR", "fast", ["fast"])
     assert found.certainty > 0.999
     assert found.speed_regret.arm is None
     assert found.speed_regret.value == 1.0

@@ -12,8 +12,10 @@ import msgspec
 import pytest
 import recorded_runs
 from built_answers import with_results
+from drawn import weights
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kept.runs import NAMES, read_run
 
 from advisor.decide.decision import decide, decide_again, evaluate
 from advisor.domain.answer import Answer, Problem, encode
@@ -48,9 +50,6 @@ speeds = st.tuples(*[st.floats(0.01, 1.0)] * (len(ARMS) + 1))
 all_deviations = st.lists(
     st.floats(0.97, 1.03), min_size=ROUNDS * (len(ARMS) + 2), max_size=ROUNDS * (len(ARMS) + 2)
 )
-weights = st.tuples(st.integers(0, 100), st.integers(0, 100)).map(
-    lambda drawn: (min(drawn), max(drawn) - min(drawn), 100 - max(drawn))
-)
 
 
 def seconds_of(drawn: tuple[float, ...], deviations: list[float]) -> dict[str, list[float]]:
@@ -83,30 +82,32 @@ def state_of(seconds: Mapping[str, list[float]]) -> RunState:
     )
 
 
-def header_of(weight: tuple[int, int, int] = (40, 35, 25), *required: Constraint) -> Header:
-    question = builders.question(priorities=builders.priorities(*weight), constraints=required)
+def header_of(priorities: Priorities | None = None, *required: Constraint) -> Header:
+    question = builders.question(
+        priorities=priorities or builders.priorities(), constraints=required
+    )
     return builders.header(question=question, catalogue=builders.catalogue(*WORKFLOWS))
 
 
-@example((1.0, 1.0, 0.625, 0.34375), [1.0] * 30, (54, 0, 46), "performance", 2)
+@example((1.0, 1.0, 0.625, 0.34375), [1.0] * 30, builders.priorities(54, 0, 46), "performance", 2)
 @settings(max_examples=40)
 @given(
     speeds,
     all_deviations,
-    weights,
+    weights(),
     st.sampled_from(["performance", "productivity", "portability", "input_flexibility"]),
     st.integers(2, 3),
 )
 def test_a_constraint_only_removes(
     drawn: tuple[float, ...],
     deviations: list[float],
-    weight: tuple[int, int, int],
+    priorities: Priorities,
     criterion: str,
     tier: int,
 ) -> None:
     state = state_of(seconds_of(drawn, deviations))
-    free = evaluate(header_of(weight), state)
-    bound = evaluate(header_of(weight, Constraint(criterion=criterion, at_least=tier)), state)
+    free = evaluate(header_of(priorities), state)
+    bound = evaluate(header_of(priorities, Constraint(criterion=criterion, at_least=tier)), state)
     kept = [arm.arm for arm in bound.scores if not arm.failed_constraints]
     assert kept == [arm.arm for arm in free.scores if arm.ratings[criterion].tier >= tier]
     assert {arm.arm: arm.score for arm in bound.scores} == {
@@ -151,7 +152,6 @@ def test_a_run_without_a_measured_arm_has_a_problem(
     )
 
 
-EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 BOUND = (Constraint(criterion="productivity", at_least=3),)
 
 
@@ -237,20 +237,18 @@ def test_a_constraint_that_the_task_does_not_measure_is_refused(home: pathlib.Pa
         decide_again(answer, stored.header().catalogue, constraints=required)
 
 
-def kept_answers() -> list[pathlib.Path]:
-    """Return the kept answers of runs that measured something."""
-    contents = {file: msgspec.json.decode(file.read_bytes()) for file in EVIDENCE.glob("*.json")}
-    return sorted(file for file, content in contents.items() if content["results"]["measurements"])
+def measured_runs() -> list[str]:
+    """Return the kept runs that measured something."""
+    return [name for name in NAMES if read_run(name).results.measurements]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", kept_answers(), ids=lambda file: file.stem)
+@pytest.mark.parametrize("name", measured_runs())
 @pytest.mark.parametrize("weights", [None, builders.priorities(100, 0, 0)], ids=["kept", "fastest"])
 def test_a_kept_answer_is_decided_again_or_has_a_problem(
-    file: pathlib.Path, weights: Priorities | None
+    name: str, weights: Priorities | None
 ) -> None:
-    answer = msgspec.json.decode(file.read_bytes(), type=Answer)
-    again = decide_again(answer, builders.shipped_catalogue(), priorities=weights)
+    again = decide_again(read_run(name), builders.shipped_catalogue(), priorities=weights)
     assert (again.recommendation is None) != (again.problem is None)
     text = text_report.render(again)
     assert page.render(again)
@@ -266,7 +264,7 @@ def test_a_kept_answer_is_decided_again_or_has_a_problem(
 @pytest.mark.parametrize("damage", ["no baseline", "unknown workflow"])
 @pytest.mark.parametrize("name", ["cpu-served-demo-llama", "cpu-demo"])
 def test_a_damaged_answer_is_refused(damage: str, name: str) -> None:
-    answer = msgspec.json.decode((EVIDENCE / f"{name}.json").read_bytes(), type=Answer)
+    answer = read_run(name)
     known = builders.shipped_catalogue()
     assert decide_again(answer, known).recommendation is not None
     measurements = [
@@ -279,7 +277,7 @@ def test_a_damaged_answer_is_refused(damage: str, name: str) -> None:
 
 
 def test_an_answer_without_measurements_stands_as_it_is() -> None:
-    answer = msgspec.json.decode((EVIDENCE / "cpu-demo.json").read_bytes(), type=Answer)
+    answer = read_run("cpu-demo")
     problem = Problem(name="budget-spent", what="nothing was timed", next_step="more", exit_code=4)
     nothing = with_results(answer, measurements=())
     nothing = msgspec.structs.replace(nothing, scores=(), recommendation=None, problem=problem)

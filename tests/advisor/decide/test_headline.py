@@ -211,8 +211,7 @@ def test_a_doubt_is_not_denied_by_what_a_wrong_choice_costs(expect: Expect) -> N
     assert (found.decision.word, found.decision.replicated) == ("LIKELY", False)
     assert found.decision.lost_speed == 0
     assert " --budget " in found.advice.next_steps[0], "what settles it comes first"
-    asked = msgspec.structs.replace(found.answer.question, workflows=("once",))
-    answer = msgspec.structs.replace(found.answer, question=asked)
+    answer = built_answers.with_question(found.answer, workflows=("once",))
     restricted = write_headline(answer, builders.catalogue())[1].text
     assert restricted.startswith("LIKELY among the 2 workflows asked for: ")
     expect("headline-one-process", built_answers.headline(found.answer, "certainty"))
@@ -344,8 +343,7 @@ def test_the_winner_of_each_batch_size_is_named_where_they_differ(expect: Expect
     ]
     assert built_answers.headline(found.answer, "batch-sizes")
     expect("headline-batch-sizes", built_answers.headline(found.answer))
-    unfit = msgspec.structs.replace(found.answer.results, noise_floor=4.0)
-    busy = msgspec.structs.replace(found.answer, results=unfit)
+    busy = built_answers.with_results(found.answer, noise_floor=4.0)
     lines = {line.part for line in write_headline(busy, builders.shipped_catalogue())}
     assert "batch-sizes" not in lines, "single figures of a busy machine say nothing"
 
@@ -381,8 +379,8 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
     assert failed[3].title not in certainty
     assert str(failed[1].fix) in change
     wrong = builders.unmeasured(option="default", status="incorrect", fix=None)
-    question = msgspec.structs.replace(answer.question, workflows=("aot",))
-    answer = msgspec.structs.replace(answer, question=question, unmeasured=(wrong,))
+    answer = built_answers.with_question(answer, workflows=("aot",))
+    answer = msgspec.structs.replace(answer, unmeasured=(wrong,))
     expect("headline-alone-incorrect", write_headline(answer, builders.shipped_catalogue())[2].text)
 
 
@@ -469,15 +467,11 @@ def lines(rate: float | None, *levels: RateLevel) -> list[str]:
     return describe_goodput(built_answers.advised(answer))
 
 
-def test_without_an_asked_rate_the_goodput_alone_is_stated(expect: Expect) -> None:
-    found = lines(None)
-    assert len(found) == 1
-    expect("load-lines", found)
-
-
-@pytest.mark.parametrize("rate", [5.0, 40.0, 9.0])
-def test_an_asked_rate_names_the_servers_and_their_price(rate: float, expect: Expect) -> None:
-    expect(f"load-lines-{rate:g}", lines(rate))
+@pytest.mark.parametrize("rate", [None, 5.0, 40.0, 9.0])
+def test_the_goodput_is_stated_and_the_servers_for_an_asked_rate_with_their_price(
+    rate: float | None, expect: Expect
+) -> None:
+    expect(f"load-lines-{rate:g}" if rate else "load-lines", lines(rate))
 
 
 def test_the_latency_of_each_server_is_that_at_its_share_of_the_rate(expect: Expect) -> None:

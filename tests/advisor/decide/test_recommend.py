@@ -16,6 +16,7 @@ import built_measurements
 import msgspec
 import pytest
 from built_answers import recommend_for
+from drawn import weights
 from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,11 +47,6 @@ from advisor.domain.results import Results, ScoredArm
 from advisor.domain.workflow import Environment
 from advisor.errors import MachineUnfitError
 
-#: Weights of the three Ps, which sum to 100.
-weights = st.tuples(st.integers(0, 100), st.integers(0, 100)).map(
-    lambda cuts: builders.priorities(min(cuts), max(cuts) - min(cuts), 100 - max(cuts))
-)
-
 
 def advise(
     arms: Sequence[ScoredArm],
@@ -70,7 +66,7 @@ def advise(
 @given(
     st.lists(st.sampled_from([0.9, 1.06, 1.07, 1.3, 1.31]), min_size=1, max_size=5),
     st.randoms(use_true_random=False),
-    weights,
+    weights(),
 )
 def test_the_order_of_arms_does_not_matter(
     speeds: list[float], chance: random.Random, priorities: Priorities

@@ -108,7 +108,6 @@ def test_every_fact_of_the_shipped_rubric_is_known_to_the_score() -> None:
 def scored(
     *measurements: Measurement, workflows: tuple[Workflow, ...] = (), **asked: Any
 ) -> dict[str, tuple[int, float]]:
-    """Return rank and score by arm."""
     names = (
         {entry.workflow for entry in measurements}
         - {workflow.id for workflow in workflows}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 import random
 import re
 from collections.abc import Sequence
@@ -10,14 +9,15 @@ from collections.abc import Sequence
 import builders
 import msgspec
 import pytest
+from drawn import weights
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from kept.runs import NAMES, decide_run
 
 from advisor.decide import scoring, sensitivity
 from advisor.decide.certainty import candidates_of, choose
-from advisor.decide.decision import decide_again, with_preferences
+from advisor.decide.decision import with_preferences
 from advisor.decide.scoring import find_failures
-from advisor.domain.answer import Answer
 from advisor.domain.constraints import CRITERIA, PILLARS, Constraint, Priorities
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import ScoredArm
@@ -31,25 +31,13 @@ Field = Sequence[tuple[tuple[int, ...], float]]
 tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
 fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)
 PRIORITIES = builders.priorities()
-EVIDENCE = sorted((pathlib.Path(__file__).parents[2] / "stacks" / "evidence").glob("*.json"))
 SIDES = {"less": [0.0], "more": [100.0]}
 
 
-@st.composite
-def weights(draw: st.DrawFn) -> Priorities:
-    performance = draw(st.integers(0, 100))
-    productivity = draw(st.integers(0, 100 - performance))
-    further = {
-        name: draw(st.sampled_from([0, 10, 25]))
-        for name in ("input_flexibility", "architecture_support")
-    }
-    return builders.priorities(
-        performance, productivity, 100 - performance - productivity, **further
-    )
+WEIGHTS = weights((0, 10, 25))
 
 
 def arms_of(field: Field, priorities: Priorities = PRIORITIES) -> tuple[ScoredArm, ...]:
-    """Return the arms with these tiers and speeds, ranked."""
     return scoring.rank(
         [
             builders.scored_arm(f"arm{place}", priorities, tiers=tier, speedup=speed)
@@ -161,7 +149,7 @@ def leader(field: Field, priorities: Priorities, pillar: str, weight: float) -> 
     return arms_of(field, priorities.with_weight(pillar, weight))[0].arm
 
 
-@given(fields, weights(), st.sampled_from(PILLARS))
+@given(fields, WEIGHTS, st.sampled_from(PILLARS))
 # Scores that are equal now, and a flip just before the weight is gone.
 @example(
     [((3, 1, 2, 2, 2), 2.0), ((1, 3, 2, 2, 2), 1.0)], builders.priorities(50, 50, 0), "performance"
@@ -187,7 +175,7 @@ def test_deciding_again_on_both_sides_of_a_flip_changes_the_answer_as_it_says(
             assert leader(field, priorities, pillar, (flip.weight + after) / 2) == flip.to
 
 
-@given(fields, weights(), st.sampled_from(PILLARS), st.floats(GAP, 100 - GAP))
+@given(fields, WEIGHTS, st.sampled_from(PILLARS), st.floats(GAP, 100 - GAP))
 def test_the_lead_changes_at_flips_only(
     field: Field, priorities: Priorities, pillar: str, weight: float
 ) -> None:
@@ -259,10 +247,9 @@ def weights_named_in(named: str, now: float) -> list[float]:
     return [*numbers, sum(numbers) / len(numbers)]
 
 
-@pytest.mark.parametrize("file", EVIDENCE, ids=lambda file: file.stem)
-def test_an_answer_changes_at_every_weight_of_which_a_flip_says_so(file: pathlib.Path) -> None:
-    catalogue = builders.shipped_catalogue()
-    answer = decide_again(msgspec.json.decode(file.read_bytes(), type=Answer), catalogue)
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_changes_at_every_weight_of_which_a_flip_says_so(name: str) -> None:
+    catalogue, answer = builders.shipped_catalogue(), decide_run(name)
     advice, priorities = answer.recommendation, answer.question.priorities
     for flip, words in sensitivity.describe_flips(advice, priorities) if advice else ():
         for weight in weights_named_in(words, getattr(priorities, flip.criterion)):

@@ -264,8 +264,7 @@ def test_a_workflow_without_time_is_named_even_if_it_could_not_lead(
 
 def test_a_resume_is_named_until_it_fails_or_has_settled_nothing_twice() -> None:
     found = answer(unmeasured(LATE, "crashed"))
-    noisy = msgspec.structs.replace(found.results, noise_floor=0.6)
-    unfit = msgspec.structs.replace(found, results=noisy)
+    unfit = built_answers.with_results(found, noise_floor=0.6)
     for changes, is_named in (({"measured_on": 1}, True), ({"measured_on": 2}, False)):
         assert bool(measure_on(msgspec.structs.replace(unfit, **changes))) == is_named
     assert not measure_on(msgspec.structs.replace(unfit, resumable=False))

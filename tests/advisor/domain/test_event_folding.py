@@ -71,7 +71,6 @@ def state_after(*run_events: RunEvent) -> RunState:
 
 
 def process_after(*worker_events: Event) -> ProcessState:
-    """Return the state of a process that reported these events."""
     (process,) = state_after(
         WorkerSpawned(arm="compiled", process=0),
         *(WorkerReported(arm="compiled", process=0, worker_event=each) for each in worker_events),

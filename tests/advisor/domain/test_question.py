@@ -7,6 +7,7 @@ import built_answers
 import pytest
 from builders import BASELINE
 from built_answers import advice_of, with_advice, with_results, without_advice
+from drawn import weights
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,19 +79,10 @@ def test_titles_spell_options_as_texts_do(workflow: str, arm: str, title: str) -
     assert builders.shipped_catalogue().by_id[workflow].title_of(arm) == title
 
 
-@st.composite
-def priorities(draw: st.DrawFn) -> Priorities:
-    performance = draw(st.integers(0, 100))
-    productivity = draw(st.integers(0, 100 - performance))
-    further = {
-        name: draw(st.integers(0, 50)) for name in ("input_flexibility", "architecture_support")
-    }
-    return builders.priorities(
-        performance, productivity, 100 - performance - productivity, **further
-    )
+WEIGHTS = weights(range(51))
 
 
-@given(priorities())
+@given(WEIGHTS)
 def test_the_shares_sum_to_one(weights: Priorities) -> None:
     shares = weights.shares()
     assert set(shares) == set(CRITERIA)
@@ -111,7 +103,7 @@ def test_the_further_criteria_reduce_the_shares_of_the_pillars() -> None:
     )
 
 
-@given(priorities(), st.sampled_from(PILLARS), st.floats(0, 100))
+@given(WEIGHTS, st.sampled_from(PILLARS), st.floats(0, 100))
 def test_moving_one_weight_keeps_the_sum_and_the_proportion_of_the_others(
     weights: Priorities, pillar: str, weight: float
 ) -> None:

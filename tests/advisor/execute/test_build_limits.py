@@ -16,7 +16,6 @@ from builders import BASELINE, DUPLICATE
 from sessions import expect_failure
 
 from advisor.ask.resolve import choose_budget
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.decide.rounds import more_time
@@ -85,15 +84,8 @@ def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
 def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
     context: Context,
 ) -> None:
-    run_options = RunOptions(
-        batch_sizes="2",
-        budget="1s",
-        all_arms=True,
-        max_build_seconds=60.0,
-        workflows="quick,misbehaving/hangs",
-        requests=500,
-    )
-    run = sessions.execute_run(context, run_options)
+    asked = sessions.short_options("quick,misbehaving/hangs", max_build_seconds=60.0, requests=500)
+    run = sessions.execute_run(context, asked)
     answer = decide(run)
     (killed,) = run.state().processes["misbehaving/hangs"]
     assert "--requests" in (expect_failure(killed.outcome, "timed-out").fix or "")

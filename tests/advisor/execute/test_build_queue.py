@@ -12,7 +12,8 @@ import msgspec
 import pytest
 import simulation
 from builders import BASELINE
-from kept.runs import EVIDENCE, read_run
+from built_answers import with_decision, with_question, with_results
+from kept.runs import NAMES, decide_run, read_run
 
 from advisor.ask import rubric_files
 from advisor.ask.planning import list_arms
@@ -218,27 +219,22 @@ def without(answer: Answer, *arms: str) -> Answer:
         )
         for arm in arms
     )
-    results = msgspec.structs.replace(answer.results, measurements=kept)
-    so_far = msgspec.structs.replace(
-        answer, results=results, unmeasured=(*answer.unmeasured, *waiting)
-    )
-    return decide_again(so_far, KNOWN)
+    so_far = msgspec.structs.replace(answer, unmeasured=(*answer.unmeasured, *waiting))
+    return decide_again(with_results(so_far, measurements=kept), KNOWN)
 
 
 def left_out(answer: Answer, **question: object) -> set[str]:
-    changes: dict[str, object] = {"budget": QUICK, "workflows": (), **question}
-    asked = msgspec.structs.replace(answer.question, **changes)
-    answer = msgspec.structs.replace(answer, question=asked)
-    return set(arms_that_cannot_lead(answer, KNOWN.for_question(asked)))
+    answer = with_question(answer, **{"budget": QUICK, "workflows": (), **question})
+    return set(arms_that_cannot_lead(answer, KNOWN.for_question(answer.question)))
 
 
 @pytest.mark.parametrize(
     ("run", "arm"),
     [
-        ("h200-minilm-float32.json", "torch-tensorrt"),
-        ("h200-minilm-float32.json", "onnxruntime-cuda/io-binding"),
-        ("h200-resnet-50-float32.json", "torch-compile-inductor"),
-        ("cpu-demo.json", "torch-compile-inductor/max-autotune"),
+        ("h200-minilm-float32", "torch-tensorrt"),
+        ("h200-minilm-float32", "onnxruntime-cuda/io-binding"),
+        ("h200-resnet-50-float32", "torch-compile-inductor"),
+        ("cpu-demo", "torch-compile-inductor/max-autotune"),
     ],
 )
 def test_an_arm_that_would_not_have_led_is_not_built(run: str, arm: str) -> None:
@@ -253,9 +249,9 @@ def test_an_arm_that_would_not_have_led_is_not_built(run: str, arm: str) -> None
 @pytest.mark.parametrize(
     ("run", "arm"),
     [
-        ("h200-minilm-float32.json", "torch-compile-inductor/reduce-overhead"),
-        ("h200-demo.json", "torch-compile-inductor/max-autotune"),
-        ("cpu-demo.json", "onnxruntime-cpu/host"),
+        ("h200-minilm-float32", "torch-compile-inductor/reduce-overhead"),
+        ("h200-demo", "torch-compile-inductor/max-autotune"),
+        ("cpu-demo", "onnxruntime-cpu/host"),
     ],
 )
 def test_an_arm_that_led_or_was_much_faster_is_built(run: str, arm: str) -> None:
@@ -263,9 +259,9 @@ def test_an_arm_that_led_or_was_much_faster_is_built(run: str, arm: str) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("run", [file.name for file in sorted(EVIDENCE.glob("*.json"))])
+@pytest.mark.parametrize("run", NAMES)
 def test_where_the_advised_arm_is_left_out_another_scores_as_much(run: str) -> None:
-    answer = decide_again(read_run(run), KNOWN)
+    answer = decide_run(run)
     advised = answer.advised
     if advised is None or advised.arm == answer.results.baseline or answer.question.load:
         return  # A server has no build that could be left out.
@@ -276,15 +272,12 @@ def test_where_the_advised_arm_is_left_out_another_scores_as_much(run: str) -> N
 
 
 def test_no_arm_is_left_out_while_the_decision_is_open() -> None:
-    answer = without(read_run("h200-minilm-float32.json"), "torch-tensorrt")
-    assert answer.recommendation is not None
-    certainty = msgspec.structs.replace(builders.known(answer.recommendation.decision), word="OPEN")
-    advice = msgspec.structs.replace(answer.recommendation, decision=certainty)
-    assert left_out(msgspec.structs.replace(answer, recommendation=advice)) == set()
+    answer = without(read_run("h200-minilm-float32"), "torch-tensorrt")
+    assert left_out(with_decision(answer, word="OPEN")) == set()
 
 
 def test_the_gain_over_the_sibling_limits_an_arm() -> None:
-    answer = without(read_run("h200-minilm-float32.json"), "pytorch-eager/cuda-graph")
+    answer = without(read_run("h200-minilm-float32"), "pytorch-eager/cuda-graph")
     known = KNOWN.for_question(answer.question)
     (waiting,) = (each for each in answer.unmeasured if each.status == "excluded" and each.option)
     found = builders.known(potential_of(waiting, answer, known))
@@ -347,6 +340,6 @@ def test_arms_are_built_one_at_a_time_where_memory_is_a_constraint() -> None:
 def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
     workflow: str, builds_alone: bool
 ) -> None:
-    engine = next(each for each in builders.shipped_catalogue().workflows if each.id == workflow)
+    engine = builders.shipped_catalogue().by_id[workflow]
     arms = list_arms(engine, "cuda")
     assert {arm.builds_alone for arm in arms} == {builds_alone}

@@ -61,15 +61,10 @@ def test_no_run_is_drafted_without_the_gpu_of_the_question(
 
 
 def test_an_open_decision_is_measured_again_for_its_contenders_alone() -> None:
-    made = built_answers.advised(built_answers.answer())
-    question = msgspec.structs.replace(made.answer.question, workflows=("vllm", "openvino"))
+    made = built_answers.with_question(built_answers.answer(), workflows=("vllm", "openvino"))
+    question, contenders = made.question, {"openvino": 0.6, "iree": 0.5}
     undecided, clear = (
-        msgspec.structs.replace(
-            made.advice,
-            decision=msgspec.structs.replace(
-                made.decision, word=word, contenders={"openvino": 0.6, "iree": 0.5}
-            ),
-        )
+        built_answers.with_decision(made, word=word, contenders=contenders).recommendation
         for word in ("OPEN", "CLEAR")
     )
     assert undecided_workflows(undecided, question) == ("openvino", "iree")
@@ -167,14 +162,8 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     environment = 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'
     log = tmp_path / "log"
     context, python = context_with_environment(context, environment, home, tmp_path, log)
-    run_options = RunOptions(
-        gpu="cpu", batch_sizes="1", budget="1s", all_arms=True, workflows="quick"
-    )
-    run = sessions.execute_run(context, run_options)
-    assert set(decide(run).measurements) == {
-        "pytorch-eager",
-        "quick",
-    }
+    run = sessions.execute_run(context, sessions.short_options("quick"))
+    assert set(decide(run).measurements) == {"pytorch-eager", "quick"}
     plan = run.state().plan
     for each in (plan, propose_again(run.header(), ("quick",), context).plan):
         assert {arm.id: arm.python for arm in each.arms} == {

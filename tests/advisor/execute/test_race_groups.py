@@ -30,7 +30,6 @@ from simulation import (
     progress_of,
 )
 
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide, evaluate
 from advisor.decide.rounds import visits_by_round
@@ -44,7 +43,6 @@ from advisor.domain.run_events import (
     RunEvent,
 )
 from advisor.execute import remaining, repetitions
-from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute
 from advisor.probing import session as probing_session
 from advisor.report import figures, markdown, page, parts, text_report
@@ -65,13 +63,9 @@ MOST_BUILT = 4
 @pytest.fixture(scope="module")
 def resumed_run(module_context: Context) -> Run:
     """A run in groups that was interrupted in its second race."""
-    run_options = RunOptions(
-        batch_sizes="2",
-        budget="2s",
-        all_arms=True,
-        workflows="quick,alike,misbehaving/floods,narrow/served",
-    )
-    run = create(propose(run_options, module_context), module_context)
+    workflows = "quick,alike,misbehaving/floods,narrow/served"
+    asked = sessions.short_options(workflows, budget="2s")
+    run = sessions.create_run(module_context, asked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(MOST_BUILT))
         interrupt_in_second_race(execute(run, module_context))
@@ -120,18 +114,9 @@ def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(3))
-    run_options = RunOptions(
-        batch_sizes="2",
-        budget="1s",
-        all_arms=True,
-        workflows="quick,misbehaving/raises,narrow/served",
-    )
-    answer = decide(sessions.execute_run(context, run_options))
-    assert set(answer.measurements) == {
-        BASELINE,
-        "quick",
-        "narrow/served",
-    }
+    asked = sessions.short_options("quick,misbehaving/raises,narrow/served")
+    answer = decide(sessions.execute_run(context, asked))
+    assert set(answer.measurements) == {BASELINE, "quick", "narrow/served"}
 
 
 class MemoryLimitedSession(SimulatedSession):
@@ -144,13 +129,11 @@ class MemoryLimitedSession(SimulatedSession):
         self.headroom = types.SimpleNamespace(fits_another_worker=lambda: len(self.built) < 3)
 
     def build(self, arm: str, **_: Any) -> Iterator[RunEvent]:
-        """Count a built worker."""
         self.built.add(arm)
         self.most_built = max(self.most_built, len(self.built))
         yield from ()
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
-        """Forget the stopped workers."""
         self.built -= set(self.built if arms is None else arms)
         return super().stop(arms)
 
@@ -232,10 +215,8 @@ def threaded_context(context: Context, tmp_path: pathlib.Path) -> Context:
 
 
 def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:
-    run_options = RunOptions(
-        batch_sizes="2", budget="1s", all_arms=True, workflows=",".join(THREADED)
-    )
-    run = sessions.execute_run(threaded_context, run_options)
+    asked = sessions.short_options(",".join(THREADED))
+    run = sessions.execute_run(threaded_context, asked)
     added = [event.run_event for event in run.events() if isinstance(event.run_event, ArmsAdded)]
     processes, answer = run.state().processes, decide(run)
     for name in THREADED:
@@ -249,19 +230,13 @@ def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context
 
 
 SHAPES = [Shape(1, 8), Shape(2, 8), Shape(1, 32), Shape(2, 32)]
-ASKED = RunOptions(
-    input_tokens="8,32",
-    length_mix="8:3,32:1",
-    batch_sizes="1,2",
-    budget="1s",
-    all_arms=True,
-    workflows="quick",
-)
 
 
 @pytest.fixture(scope="module")
 def answer(module_context: Context) -> Answer:
-    return decide(sessions.execute_run(module_context, ASKED))
+    lengths = {"input_tokens": "8,32", "length_mix": "8:3,32:1"}
+    asked = sessions.short_options("quick", batch_sizes="1,2", **lengths)
+    return decide(sessions.execute_run(module_context, asked))
 
 
 def test_every_shape_has_its_race_and_counts_by_its_share(answer: Answer) -> None:

@@ -27,7 +27,6 @@ from simulation import (
     simulate_run,
 )
 
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide import decision, trust
 from advisor.decide.decision import decide
@@ -236,15 +235,12 @@ class BusyMonitor:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Monitor nothing."""
         yield
 
     def energy_joules(self) -> float | None:
-        """Return that energy is not known."""
         return None
 
     def read_counters(self, process: int) -> CpuReading:
-        """Return counters that are not used."""
         del process
         return CpuReading(0.0, 0, 0, None, None)
 
@@ -259,8 +255,7 @@ def busy_answer(module_context: Context) -> Answer:
     """The answer of a run on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execution, "ConditionsMonitor", lambda _gpu: BusyMonitor())
-        run_options = RunOptions(batch_sizes="2", budget="1s", all_arms=True, workflows="quick")
-        return decide(sessions.execute_run(module_context, run_options))
+        return decide(sessions.execute_run(module_context, sessions.short_options("quick")))
 
 
 def test_no_more_visits_are_discarded_than_the_limits_allow(busy_answer: Answer) -> None:
@@ -293,8 +288,6 @@ SCENARIOS = {
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """One simulated run and its true gaps."""
-
     gaps: dict[str, float]
     session: SimulatedSession
     result: RaceResult
@@ -359,7 +352,6 @@ MOST_COMPATIBLE, LEAST_COVERAGE = 0.95, 0.93
 
 
 def simulate(noise: str, seed: int) -> dict[str, Interval]:
-    """Return the speed-ups of a simulated run with one repetition."""
     session = SimulatedSession(
         SimulatedMachine(NOISE_LEVELS[noise], random.Random(seed)), {**GAPS, DUPLICATE: 0.0}
     )

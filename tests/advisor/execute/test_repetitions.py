@@ -296,10 +296,8 @@ QUESTION = builders.question(batch_sizes=(1, 4), budget=BUDGET)
 
 def decided(word: DecisionWord, needed: int | None) -> Answer:
     """Return an answer for `compiled` with the number of repetitions that would settle it."""
-    made = built_answers.advised(built_answers.answer())
-    certainty = msgspec.structs.replace(made.decision, word=word, needed_repetitions=needed)
-    advice = msgspec.structs.replace(made.advice, decision=certainty)
-    return msgspec.structs.replace(made.answer, recommendation=advice)
+    answer = built_answers.answer()
+    return built_answers.with_decision(answer, word=word, needed_repetitions=needed)
 
 
 OPEN = decided("OPEN", 1)

@@ -19,7 +19,6 @@ import workers
 from builders import DUPLICATE
 from sessions import LimitedMemory
 
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.decide.rounds import failed_arms, has_reference
@@ -158,11 +157,7 @@ def test_a_resumed_run_is_finished_with_all_measurements(killed_run: KilledRun) 
     answer = decide(killed_run.run)
     assert answer.recommendation is not None
     assert answer.finished
-    assert set(answer.measurements) == {
-        "pytorch-eager",
-        "quick",
-        "alike",
-    }
+    assert set(answer.measurements) == {"pytorch-eager", "quick", "alike"}
 
 
 def test_the_kills_cover_unfinished_races_and_ended_arms(killed_run: KilledRun) -> None:
@@ -211,9 +206,7 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
     with monkeypatch.context() as full_disk:
         full_disk.setattr(WorkerSession, "_build", fill_disk)
         with pytest.raises(NotWritableError):
-            sessions.execute_run(
-                context, RunOptions(batch_sizes="2", budget="1s", all_arms=True, workflows="quick")
-            )
+            sessions.execute_run(context, sessions.short_options("quick"))
     run = newest_resumable(context.store)
     sessions.exhaust(execute(run, context))
     answer = decide(run)
@@ -246,13 +239,9 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
 ) -> None:
     """Builds run out of memory, and are tried again with fewer arms at once."""
     limit_memory(monkeypatch)
-    run_options = RunOptions(
-        batch_sizes="1,2",
-        budget="1s",
-        all_arms=True,
-        workflows="quick,alike,narrow/served,narrow/slow",
-    )
-    run = sessions.execute_run(crossed_context, run_options)
+    workflows = "quick,alike,narrow/served,narrow/slow"
+    asked = sessions.short_options(workflows, batch_sizes="1,2")
+    run = sessions.execute_run(crossed_context, asked)
     results, state = decide(run).results, run.state()
     arms = {BASELINE, "quick", "alike", "narrow/served", "narrow/slow"}
     assert {measurement.arm for measurement in results.measurements} == arms

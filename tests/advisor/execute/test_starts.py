@@ -13,13 +13,11 @@ import sessions
 from forks import STACKS
 
 from advisor.ask import rubric_files
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.catalogue import StartWay
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.run_events import StartMeasured
 from advisor.execute import starts
-from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute
 from advisor.execute.starts import UNCHECKED, Starter
 from advisor.probing import run_config
@@ -171,10 +169,8 @@ def test_a_start_of_a_run_counts_once_its_reply_is_checked(
         StartScripts("regional", LOADING + CALL.format("model(*inputs) + 1")),
     ]
     monkeypatch.setattr(starts, "compose_starts", lambda *_: scripts)
-    run_options = RunOptions(
-        model="demo", workflows="quick", budget="1s", all_arms=True, gpu="cpu", cold_start=True
-    )
-    run = create(propose(run_options, context), context)
+    asked = sessions.short_options("quick", model="demo", cold_start=True)
+    run = sessions.create_run(context, asked)
     events = [each.run_event for each in execute(run, context)]
     started = [each for each in events if isinstance(each, StartMeasured)]
     *first, cold, wrong = (each.start for each in started if each.arm == "quick")

@@ -27,7 +27,6 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import ProcessState
 from advisor.errors import BuildsAreGoneError, UserError
-from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute
 from advisor.store.runs import Run
 from probes.wire.events import PhaseStarted, Prepared, Ready
@@ -48,6 +47,16 @@ class JumpingClock:
         return time.monotonic() + self.ahead_seconds
 
 
+#: A run with repetitions.
+STANDARD = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
+
+
+def new_run(context: Context, asked: RunOptions) -> tuple[JumpingClock, Context, Run]:
+    clock = JumpingClock()
+    context = dataclasses.replace(context, clock=clock)
+    return clock, context, sessions.create_run(context, asked)
+
+
 @dataclasses.dataclass(frozen=True)
 class LimitedRun:
     run: Run
@@ -60,10 +69,8 @@ def limited(module_context: Context) -> LimitedRun:
 
     The first race is due as soon as `quick` is built, and the time is over after it.
     """
-    clock = JumpingClock()
-    context = dataclasses.replace(module_context, clock=clock)
-    run_options = RunOptions(model="demo", workflows=f"quick,{HANGING}", budget="100s", gpu="cpu")
-    run = create(propose(run_options, context), context)
+    asked = RunOptions(model="demo", workflows=f"quick,{HANGING}", budget="100s", gpu="cpu")
+    clock, context, run = new_run(module_context, asked)
     for event in execute(run, context):
         for report, _ in sessions.reports_of([event], Prepared):
             clock.ahead_seconds += 30 * (report.arm == "quick")
@@ -102,13 +109,10 @@ def test_the_arm_that_was_not_reached_says_so(limited: LimitedRun) -> None:
 def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
     step: str, module_context: Context
 ) -> None:
-    clock = JumpingClock()
     environment = {**module_context.environment, f"P3_ADVISOR_FAKE_{step}_SECONDS": "3600"}
-    context = dataclasses.replace(module_context, clock=clock, environment=environment)
-    run = create(
-        propose(RunOptions(model="demo", workflows="quick", budget="100s", gpu="cpu"), context),
-        context,
-    )
+    slow_context = dataclasses.replace(module_context, environment=environment)
+    asked = RunOptions(model="demo", workflows="quick", budget="100s", gpu="cpu")
+    clock, context, run = new_run(slow_context, asked)
     for event in execute(run, context):
         for report, phase in sessions.reports_of([event], PhaseStarted):
             is_first = not run.state().processes[REFERENCE][0].outcome
@@ -125,10 +129,7 @@ def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
 
 
 def test_a_repetition_at_the_end_has_two_rounds(module_context: Context) -> None:
-    clock = JumpingClock()
-    context = dataclasses.replace(module_context, clock=clock)
-    run_options = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
-    run = create(propose(run_options, context), context)
+    clock, context, run = new_run(module_context, STANDARD)
     ready = 0
     for event in execute(run, context):
         ready += bool(sessions.reports_of([event], Ready)) and bool(run.state().repeats)
@@ -140,10 +141,7 @@ def test_a_repetition_at_the_end_has_two_rounds(module_context: Context) -> None
 
 
 def test_a_repetition_whose_builds_take_too_long_ends_with_the_run(module_context: Context) -> None:
-    clock = JumpingClock()
-    context = dataclasses.replace(module_context, clock=clock)
-    run_options = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
-    run = create(propose(run_options, context), context)
+    clock, context, run = new_run(module_context, STANDARD)
     for event in execute(run, context):
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
     assert [each.visits for each in repeated_processes(run)] == [()] * 3
@@ -169,10 +167,7 @@ def certainty_of(answer: Answer) -> Decision:
 def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     module_context: Context,
 ) -> None:
-    clock = JumpingClock()
-    context = dataclasses.replace(module_context, clock=clock)
-    run_options = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget="standard")
-    run = create(propose(run_options, context), context)
+    clock, context, run = new_run(module_context, STANDARD)
     for event in execute(run, context):
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RaceClosed)
     assert not run.state().repeats, "none begins after the time of the run"
@@ -198,7 +193,7 @@ def test_a_model_that_does_not_open_in_time_ends_the_run_with_the_option(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("P3_ADVISOR_FAKE_LOAD_SECONDS", "3600")
-    run = create(propose(RunOptions(max_open_seconds=1.0, batch_sizes="1"), context), context)
+    run = sessions.create_run(context, RunOptions(max_open_seconds=1.0, batch_sizes="1"))
     with pytest.raises(UserError) as problem:
         exhaust(execute(run, context))
     assert "--max-open-seconds" in problem.value.next_step

@@ -13,7 +13,6 @@ import psutil
 import pytest
 import sessions
 
-from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide import trust
 from advisor.decide.decision import decide
@@ -75,14 +74,8 @@ def run(module_context: Context, earlier_children: list[psutil.Process]) -> Run:
     """A run with one arm for each failure."""
     del earlier_children  # they are listed first
     arms = ",".join(f"misbehaving/{option}" for option in (*FAILURES, *HARMLESS))
-    run_options = RunOptions(
-        batch_sizes="2",
-        budget="5s",
-        all_arms=True,
-        max_build_times="misbehaving=2s",
-        workflows=f"quick,{arms}",
-    )
-    return sessions.execute_run(module_context, run_options)
+    asked = sessions.short_options(f"quick,{arms}", budget="5s", max_build_times="misbehaving=2s")
+    return sessions.execute_run(module_context, asked)
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +134,6 @@ def test_stalled_calls_are_counted_and_lower_the_trust(answer: Answer) -> None:
     visits = msgspec.structs.replace(results.visits, stalled_calls=0)
     calm = trust.grade(msgspec.structs.replace(results, visits=visits), "CLEAR", gain=1.5)[1]
     assert {*builders.known(answer.recommendation).trust_reasons} > {*calm}
-
-
-def test_a_measured_arm_is_recommended(answer: Answer) -> None:
-    assert builders.known(answer.recommendation).arm in answer.measurements
 
 
 @pytest.mark.usefixtures("run")

@@ -37,11 +37,7 @@ class Kernel:
     def __init__(self, folder: pathlib.Path) -> None:
         self.proc, self.cgroup = folder / "proc", folder / "cgroup"
         self.cgroup.mkdir()
-        (self.proc / "self").mkdir(parents=True)
-        (self.proc / "self" / "cgroup").write_text("0::/\n")
-        (self.proc / "self" / "mountinfo").write_text(
-            f"41 31 0:38 / {self.cgroup} rw - cgroup2 cgroup2 rw\n"
-        )
+        builders.write_cgroup(self.proc, self.cgroup)
         self.now = 100.0
         self.user_ticks, self.steal_ticks, self.guest_ticks = 1000, 0, 0
         self.run_queue_delay_ns = {PID: 0}
@@ -62,7 +58,6 @@ class Kernel:
             (self.cgroup / "cpu.stat").write_text(text)
 
     def advance(self, seconds: float, **changes: Any) -> None:
-        """Advance the clock and set counters."""
         self.now += seconds
         self.user_ticks += round(200 * seconds)
         for name, value in changes.items():

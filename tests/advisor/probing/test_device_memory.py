@@ -6,6 +6,7 @@ import itertools
 import pathlib
 import threading
 
+import builders
 import nvml
 import pytest
 import workers
@@ -114,11 +115,7 @@ def test_a_worker_fits_where_memory_cannot_be_read() -> None:
 
 
 def test_available_memory_is_limited_by_the_cgroup(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "self").mkdir()
-    (tmp_path / "self" / "cgroup").write_text("0::/\n")
-    (tmp_path / "self" / "mountinfo").write_text(
-        f"41 31 0:38 / {tmp_path} rw - cgroup2 cgroup2 rw\n"
-    )
+    builders.write_cgroup(tmp_path, tmp_path)
     (tmp_path / "memory.max").write_text("1048576\n")
     (tmp_path / "memory.current").write_text("48576\n")
     assert available_host_bytes(tmp_path) == 1_000_000

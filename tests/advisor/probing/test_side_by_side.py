@@ -53,7 +53,6 @@ def build_all(session: WorkerSession, *builds: NextBuild, at_once: int = 2) -> l
 
 
 def taking(builds: Iterable[NextBuild]) -> ChooseBuild:
-    """Return a function that chooses these builds in turn."""
     queue = list(builds)
     return lambda _: queue.pop(0) if queue else None
 
@@ -180,9 +179,11 @@ def test_builds_on_a_cpu_stand_still_while_outputs_are_checked(
     assert alone == [device == "cpu"]
 
 
-def test_an_arm_that_ends_its_build_while_another_is_checked_can_warm_up(
-    session: WorkerSession,
+@pytest.mark.parametrize("pauses_all", [False, True])
+def test_an_arm_whose_build_ends_as_it_is_suspended_can_warm_up(
+    session: WorkerSession, *, pauses_all: bool
 ) -> None:
+    """A check of another arm suspends it alone, and a pause all builds."""
     start_workers(session)
     builds = SideBySideBuilds(session, 2)
     choose = taking([NextBuild(QUICK, process=0), NextBuild(SLOW, process=0)])
@@ -194,10 +195,12 @@ def test_an_arm_that_ends_its_build_while_another_is_checked_can_warm_up(
         quick = session.workers[QUICK.id]
         events = quick.directory / protocol.EVENTS
         workers.wait_until(lambda: '"prepared"' in events.read_text())
-        quick.suspend()
-        return False
+        if not pauses_all:
+            quick.suspend()
+        return pauses_all
 
     list(session.build_side_by_side(builds, choose, pauses))
+    assert QUICK.id not in builds.running
     assert session.is_prepared(QUICK.id)
     assert worker_events_of(session.build(QUICK.id), Ready)
 
@@ -245,24 +248,6 @@ def test_a_standby_of_another_process_is_ended(session: WorkerSession) -> None:
     list(session.start([(QUICK, 2)], repeat=1))
     assert not session.standbys
     assert not any(process_tree(each.directory) for each in ended)
-    assert worker_events_of(session.build(QUICK.id), Ready)
-
-
-def test_an_arm_whose_build_ends_at_the_pause_can_warm_up(session: WorkerSession) -> None:
-    start_workers(session)
-    builds = SideBySideBuilds(session, 1)
-
-    def pauses() -> bool:
-        """Pause when `prepared` is in the file of events and the supervisor has not read it."""
-        if not builds.running or session.workers[QUICK.id].phase != "open":
-            return False
-        events = session.workers[QUICK.id].directory / protocol.EVENTS
-        workers.wait_until(lambda: '"prepared"' in events.read_text())
-        return True
-
-    list(session.build_side_by_side(builds, taking([NextBuild(QUICK, process=0)]), pauses))
-    assert builds.running == []
-    assert session.is_prepared(QUICK.id)
     assert worker_events_of(session.build(QUICK.id), Ready)
 
 

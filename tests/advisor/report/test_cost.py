@@ -16,6 +16,7 @@ import built_measurements
 import msgspec
 import pytest
 from built_answers import run_answer, with_results
+from kept.runs import read_run
 from recorded_runs import make_run
 
 from advisor.decide.decision import decide
@@ -35,13 +36,10 @@ from probes.wire.events import Imported, RecipeFacts, Serving
 from probes.wire.facts import InterpreterFacts
 from probes.wire.shape import Shape
 
-EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
-
 
 @pytest.fixture(scope="module")
 def answer() -> Answer:
-    file = EVIDENCE / "cpu-quantised-ffn-1024x4096x2.json"
-    return msgspec.json.decode(file.read_bytes(), type=Answer)
+    return read_run("cpu-quantised-ffn-1024x4096x2")
 
 
 def arm_of(answer: Answer, arm: str) -> RankedArm:

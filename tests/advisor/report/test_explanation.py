@@ -12,8 +12,9 @@ import built_measurements
 import msgspec
 import pytest
 import recorded_runs
-from built_answers import run_answer, timed_cell, with_measurement, with_results
+from built_answers import run_answer, timed_cell, with_measurement, with_question, with_results
 from golden_files import Expect
+from kept.runs import EVIDENCE
 
 from advisor.decide.decision import decide, evaluate
 from advisor.decide.trust import describe_unfitness
@@ -41,7 +42,6 @@ from probes.wire.events import NewShapeResult, RecipeFacts
 from probes.wire.facts import InputFacts
 from probes.wire.shape import Shape
 
-EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 ANSWER = built_answers.answer()
 
 
@@ -124,8 +124,7 @@ def test_a_limit_is_told_unless_a_measured_arm_denies_it(
 ) -> None:
     """A graph of all launches that hardly gains shows that they do not limit."""
     graph = builders.measurement(explanation.GRAPH, cells=(built_measurements.cell(1.05),))
-    results = msgspec.structs.replace(ANSWER.results, measurements=(graph,))
-    answer = msgspec.structs.replace(ANSWER, results=results)
+    answer = with_results(ANSWER, measurements=(graph,))
     call = builders.call_diagnosis(**shares)
     assert bool(explanation.describe_limit(answer, call)) == is_told
 
@@ -344,8 +343,7 @@ def test_a_run_of_servers_states_the_tokens_of_its_requests(
 def test_a_batch_size_without_a_race_is_not_among_the_measured_ones() -> None:
     answer = run_answer()
     (raced,) = {race.shape.batch_size for race in answer.results.races}
-    question = msgspec.structs.replace(answer.question, batch_sizes=(raced, raced + 15))
-    (line,) = measured_line(msgspec.structs.replace(answer, question=question))
+    (line,) = measured_line(with_question(answer, batch_sizes=(raced, raced + 15)))
     measured, _, missing = line.partition("Not measured")
     assert (f"batch size {raced}," in measured, str(raced + 15) in missing) == (True, True)
     assert "Not measured" not in measured_line(answer)[0]

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 import recorded_runs
 from built_answers import advice_of, with_advice, with_measurement, with_results, with_score
+from kept.runs import EVIDENCE
 
 from advisor.context import Context
 from advisor.domain.plan import BASELINE, PLAIN_COMPILE
@@ -29,7 +30,6 @@ from advisor.report.answer_files import open_answer, read_answer
 from advisor.store.store import Store
 from probes.wire.facts import EACH_CALL
 
-EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 #: A run of another machine that did not finish.
 UNFINISHED = EVIDENCE / "h100-unet-float16.json"
 
@@ -130,7 +130,6 @@ def test_an_answer_with_impossible_figures_is_refused(tmp_path: pathlib.Path) ->
         read_answer(str(file))
 
 
-FILE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
 #: The first reads of a new process, in eight threads at once; see `tests/advisor/store`.
 FIRST_READS = """
 import sys, threading
@@ -152,8 +151,9 @@ for thread in threads:
 
 
 def test_threads_that_open_an_answer_for_the_first_time_do_not_crash() -> None:
+    file = str(EVIDENCE / "cpu-demo.json")
     for _ in range(3):
-        subprocess.run([sys.executable, "-c", FIRST_READS, str(FILE)], check=True)
+        subprocess.run([sys.executable, "-c", FIRST_READS, file], check=True)
 
 
 def test_a_missing_library_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:

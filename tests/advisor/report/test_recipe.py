@@ -16,7 +16,7 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from built_answers import with_measurement, without_advice
+from built_answers import with_measurement, with_results, without_advice
 from packaging.requirements import Requirement
 
 from advisor.domain.answer import Answer, Problem
@@ -183,9 +183,8 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
         msgspec.structs.replace(each, integration=LINES * (each.arm == builders.BASELINE))
         for each in answer.results.measurements
     ]
-    results = msgspec.structs.replace(answer.results, measurements=tuple(with_lines))
     with pytest.raises(NoRecipeError) as problem:
-        found_recipe.choose(msgspec.structs.replace(answer, results=results), run, "")
+        found_recipe.choose(with_results(answer, measurements=tuple(with_lines)), run, "")
     assert builders.BASELINE in problem.value.next_step
     assert recipe_text.render_recommended(built_answers.answer(), run) is None
 
@@ -449,8 +448,7 @@ def test_the_image_of_an_engine_runs_its_command() -> None:
     [("2.13.0+cpu", "cpu"), ("2.13.0+cu130", "cu130"), ("2.13.0+x; touch y", ""), ("2.13.0", "")],
 )
 def test_an_image_installs_the_measured_build_of_torch(version: str, backend: str) -> None:
-    answer = answer_to()
-    answer = with_measurement(answer, versions={"torch": version})
+    answer = with_measurement(answer_to(), versions={"torch": version})
     text = dockerfile(answer, found())
     assert re.findall(r"--torch-backend (\S+)", text) == ([backend] if backend else [])
     assert "touch" not in text

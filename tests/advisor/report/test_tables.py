@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -17,6 +16,7 @@ import msgspec
 import pytest
 import tabulate
 from built_answers import with_advice, with_measurement, with_results, with_score
+from kept.runs import EVIDENCE
 from pyarrow import parquet
 
 from advisor.domain.accuracy import MetricLoss, TrainedLoss
@@ -35,7 +35,6 @@ from advisor.tui.answer import ranking_table
 from probes.wire.checks import Accuracy
 from probes.wire.shape import Shape
 
-EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 #: Runs of one forward pass, of generated text, with quantised weights, and of servers.
 FILES = (
     "cpu-demo",
@@ -329,8 +328,8 @@ def arm(name: str, speedup: float, error: float, size: int, weights: WeightForma
 
 def answer_with(*arms: Arm) -> Answer:
     scores, measurements = zip(*arms, strict=True)
-    results = msgspec.structs.replace(builders.results(), measurements=measurements)
-    return built_answers.answer(scores=scores, results=results)
+    answer = built_answers.answer(scores=scores, results=builders.results())
+    return with_results(answer, measurements=measurements)
 
 
 NATIVE = [arm("eager", 1.0, 1e-7, 400, None), arm("compiled", 1.5, 1e-7, 400, None)]

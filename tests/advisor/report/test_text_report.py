@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import html
-import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -18,19 +17,20 @@ from built_answers import (
     run_answer,
     with_advice,
     with_measurement,
+    with_question,
     with_results,
     with_score,
     without_advice,
 )
 from golden_files import Expect
+from kept.runs import EVIDENCE, NAMES, decide_run
 
-from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, HeadlineLine, Problem, encode
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
 from advisor.domain.results import MeasuredInputs
-from advisor.report import answer_files, explanation, markdown, page, text_report
+from advisor.report import explanation, markdown, page, text_report
 from advisor.report.answer import (
     UNFIT_NOTICE,
     code_lines,
@@ -232,13 +232,8 @@ def test_arms_that_fail_a_constraint_are_marked_and_share_one_line() -> None:
     assert found == [f"  compiled, {BASELINE}: {TOO_SLOW.text}"]
 
 
-def not_ranked(made: Answer) -> Sequence[str]:
-    found = unranked(made)
-    return found.lines
-
-
 def test_an_arm_that_failed_has_its_next_step_and_a_missing_workflow_none_of_its_own() -> None:
-    lines = not_ranked(built_answers.answer())
+    lines = unranked(built_answers.answer()).lines
     assert lines[:2] == ["broken: crashed, it crashed", "  next: update it"]
     assert not any("next" in line for line in lines[2:])
 
@@ -252,7 +247,8 @@ def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed()
             *(("graphs", "unsupported"), ("kernels", "unsupported")),
         )
     ]
-    lines = not_ranked(msgspec.structs.replace(made, unmeasured=(*foreign, *made.unmeasured)))
+    both = msgspec.structs.replace(made, unmeasured=(*foreign, *made.unmeasured))
+    lines = unranked(both).lines
     assert lines[-2:] == [
         "graphs, kernels: unsupported, it needs a GPU",
         "not covered by p3-advisor: elsewhere, apart; p3-advisor workflows gives the reasons",
@@ -262,8 +258,7 @@ def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed()
 
 def test_workflows_that_the_user_did_not_name_are_left_out_if_they_were_not_tried() -> None:
     made = built_answers.answer()
-    question = msgspec.structs.replace(made.question, workflows=("compiled/default",))
-    lines = not_ranked(msgspec.structs.replace(made, question=question))
+    lines = unranked(with_question(made, workflows=("compiled/default",))).lines
     assert "broken: crashed, it crashed" in lines, "it was tried"
     assert not any(line.startswith("absent") for line in lines)
 
@@ -289,7 +284,6 @@ def test_the_report_has_printable_characters_only() -> None:
         assert all(line == line.rstrip() for line in text.splitlines())
 
 
-EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 CODE = """\
 import torch
 
@@ -314,11 +308,10 @@ def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
     assert code_lines(trained)[0].startswith("model.eval()")
 
 
-@pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.json")), ids=lambda file: file.stem)
-def test_the_short_answer_of_a_kept_run_fits_its_terminal(file: pathlib.Path) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
     """Lines that are copied are not wrapped, and sentences hold no word that is longer."""
-    stored = answer_files.read_answer(str(file))
-    answer = decide_again(stored, builders.shipped_catalogue())
+    answer = decide_run(name)
     for count in (0, 2, 8, 30):
         answer = with_code(answer, count)
         lines = text_report.summarise(answer, 80).splitlines()
@@ -356,19 +349,17 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(file: pathlib.Path) ->
 
 
 def test_the_nearest_rival_is_named_first() -> None:
-    stored = answer_files.read_answer(str(EVIDENCE / "cpu-demo-workflows.json"))
-    found = builders.known(decide_again(stored, builders.shipped_catalogue()).recommendation)
+    found = advice_of(decide_run("cpu-demo-workflows"))
     assert found.decision.as_good == ("openvino", "onnxruntime-cpu/io-binding", "pytorch-eager")
 
 
 def test_the_answer_in_readme_is_what_show_prints() -> None:
     readme = (EVIDENCE.parents[2] / "README.md").read_text(encoding="utf-8").splitlines()
-    answer = answer_files.read_answer(str(EVIDENCE / "h100-whisper-base-float16-standard.json"))
-    made = decide_again(answer, builders.shipped_catalogue())
+    made = decide_run("h100-whisper-base-float16-standard")
     lines = [f"    {line}".rstrip() for line in text_report.summarise(made, 100).splitlines()]
     # The others have the path that `show` was given.
     start = readme.index(lines[0])
-    shown = [line for line in lines if answer.run_id not in line]
+    shown = [line for line in lines if made.run_id not in line]
     assert [line for line in readme[start : start + len(lines)] if line in shown] == shown
 
 
@@ -439,9 +430,6 @@ def test_texts_name_arms_by_their_titles() -> None:
 
 @pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
 def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: Reader) -> None:
-    problem = Problem(
-        name="nothing-viable", what="all failed", next_step="ask for less", exit_code=1
-    )
-    shown = first_lines(without_advice(built_answers.answer(), problem))
-    assert problem.what in shown
-    assert problem.next_step in shown
+    shown = first_lines(NONE)
+    assert "everything failed" in shown
+    assert "ask for less" in shown

@@ -75,7 +75,6 @@ def run(home: pathlib.Path) -> Run:
 
 @pytest.fixture
 def other_store(tmp_path: pathlib.Path) -> Store:
-    """The store of another machine."""
     return Store(tmp_path / "other_store")
 
 

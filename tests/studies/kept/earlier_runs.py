@@ -6,7 +6,7 @@ import collections
 import itertools
 import statistics
 
-from kept.runs import EVIDENCE, read_run
+from kept.runs import NAMES, read_run
 
 from advisor.domain.measurement import Measurement
 
@@ -29,8 +29,7 @@ def render() -> str:
     )
     gains: dict[tuple[str, str, str], list[float]] = collections.defaultdict(list)
     leads: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
-    for file in sorted(EVIDENCE.glob("*.json")):
-        document = read_run(file.name)
+    for document in map(read_run, NAMES):
         on_device = document.question.device
         for entry in document.results.measurements:
             found[on_device][entry.arm].append(entry)

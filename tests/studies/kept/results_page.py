@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 
 import msgspec
-from kept.runs import EVIDENCE, read_run
+from kept.runs import NAMES, decide_run, read_run
 from tabulate import tabulate
 
-from advisor.ask import rubric_files
-from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.model import short_name
 from advisor.errors import UserError
@@ -22,16 +20,14 @@ MARKED = re.compile(r"(<!-- answers: (GPU|CPU) -->\n).*?(<!-- end -->)", re.DOTA
 
 def render(page: str) -> str:
     """Return the page with the present answers between its marks, one line for each kept run."""
-    catalogue = rubric_files.load()
     lines: dict[str, list[list[str]]] = {"GPU": [], "CPU": []}
-    for file in sorted(EVIDENCE.glob("*.json")):
-        answer = read_run(file.name)
+    for name in NAMES:
         try:
-            answer = decide_again(answer, catalogue)
+            answer = decide_run(name)
         except UserError:
-            answer = msgspec.structs.replace(answer, recommendation=None)
+            answer = msgspec.structs.replace(read_run(name), recommendation=None)
         gpu = answer.machine.find_gpu(answer.question.gpu)
-        link = f"[{answer.created[:10]}](../tests/stacks/evidence/{file.name})"
+        link = f"[{answer.created[:10]}](../tests/stacks/evidence/{name}.json)"
         lines["GPU" if gpu else "CPU"].append([*describe(answer), link])
     tables = {
         kind: tabulate(sorted(rows), HEAD, tablefmt="pipe", disable_numparse=True)

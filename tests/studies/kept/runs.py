@@ -6,10 +6,18 @@ import pathlib
 
 import msgspec
 
+from advisor.ask import rubric_files
+from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer
 
 EVIDENCE = pathlib.Path(__file__).parents[3] / "tests" / "stacks" / "evidence"
+NAMES = sorted(file.stem for file in EVIDENCE.glob("*.json"))
 
 
-def read_run(file: str) -> Answer:
-    return msgspec.json.decode((EVIDENCE / file).read_bytes(), type=Answer)
+def read_run(name: str) -> Answer:
+    return msgspec.json.decode((EVIDENCE / f"{name}.json").read_bytes(), type=Answer)
+
+
+def decide_run(name: str) -> Answer:
+    """Return a kept run as `report` opens it."""
+    return decide_again(read_run(name), rubric_files.read_shipped())

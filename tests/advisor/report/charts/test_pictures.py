@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import pathlib
 import re
 from typing import NamedTuple
 
 import builders
 import built_answers
 import built_measurements
-import msgspec
 import pytest
 from built_answers import with_advice, with_measurement, with_score
+from kept.runs import NAMES, decide_run
 from markupsafe import Markup
 
-from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell
 from advisor.report.charts.pictures import Pictures, draw
@@ -29,15 +27,12 @@ from advisor.report.charts.speedups import speedup_curves
 from advisor.report.charts.svg import LONGEST_NAME, Picture, marks_of, place, short_names
 from probes.wire.shape import Shape
 
-EVIDENCE = pathlib.Path(__file__).parents[3] / "stacks" / "evidence"
 #: Width of a character of 12 pixels in common sans-serif fonts, and height of a line.
 CHARACTER_WIDTH, LINE_HEIGHT = 6.0, 11.0
 TEXT = re.compile(r'<text x="([-\d.]+)" y="([-\d.]+)" class="([\w ]+)">([^<]*)</text>')
 
 
 class Box(NamedTuple):
-    """The place of a text in a picture."""
-
     text: str
     left: float
     right: float
@@ -78,19 +73,10 @@ def pictures_of(answer: Answer) -> Pictures:
     return draw(answer, answer.ranked, [cell.shape for cell in answer.ranked[0].cells])
 
 
-def kept(name: str) -> Answer:
-    """Return a kept run as `report` opens it."""
-    answer = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=Answer)
-    return decide_again(answer, builders.shipped_catalogue())
-
-
-RUNS = sorted(file.name for file in EVIDENCE.glob("*.json"))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", NAMES)
 def test_no_texts_of_a_picture_overlap_or_leave_it(name: str) -> None:
-    pictures = all_pictures(pictures_of(kept(name)))
+    pictures = all_pictures(pictures_of(decide_run(name)))
     for title, drawing in ((each.title, each.drawing) for each in pictures):
         placed, width = boxes(drawing), float(drawing.split()[3])
         assert placed, title
@@ -105,7 +91,7 @@ def test_no_texts_of_a_picture_overlap_or_leave_it(name: str) -> None:
 
 
 def test_a_run_of_several_batch_sizes_has_every_picture() -> None:
-    found = pictures_of(kept("h200-ffn-multilayer-tinyllama-bfloat16.json"))
+    found = pictures_of(decide_run("h200-ffn-multilayer-tinyllama-bfloat16"))
     missing = {name for name in found.__struct_fields__ if getattr(found, name) in {None, ()}}
     # Errors were not kept in that version, and there is one platform.
     assert missing <= {"accuracy", "cascade"}
@@ -216,7 +202,6 @@ def cell(batch_size: int, seconds: float) -> Cell:
 
 
 def two_arms() -> tuple[Answer, tuple[RankedArm, ...]]:
-    """Return an answer and its two ranked arms."""
     answer = built_answers.answer()
     for arm, seconds, cold in (("compiled", 0.1, 10.0), (builders.BASELINE, 0.4, 0.0)):
         answer = with_measurement(
