@@ -240,7 +240,8 @@ MEASURED = [each for each in builders.shipped_catalogue().workflows if each.has_
 
 
 def test_every_module_of_a_workflow_has_an_entry() -> None:
-    assert set(workflow_files()) == {probe_file(workflow.id) for workflow in MEASURED}
+    files = {file.name for file in (PROBES / "workflows").glob("*.py")}
+    assert files - {"__init__.py"} == {probe_file(workflow.id) for workflow in MEASURED}
 
 
 @pytest.mark.parametrize("workflow", MEASURED, ids=lambda workflow: workflow.id)
