@@ -265,7 +265,7 @@ def new_recorder(arms: Sequence[str]) -> Recorder:
 
     All time stamps are 0; nothing is stored.
     """
-    recorder = Recorder(RunState(), clock=lambda: 0.0)
+    recorder = Recorder(RunState(), clock=lambda: 0.0, store=lambda _: None)
     recorder.record(Planned(plan=builders.plan(*arms)))
     return recorder
 

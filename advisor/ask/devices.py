@@ -19,7 +19,6 @@ from advisor.errors import (
 CPU = "cpu"
 #: Why no GPU of a machine can be used: it has none, or its torch is a CPU build.
 NoGpuReason = Literal["no-gpu", "cpu-build"]
-#: The variable with which CUDA limits the GPUs that a process sees.
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 MIG_PREFIX = "MIG-"
 WHOLE_GPUS_ONLY = "memory, clocks and power can be read for whole GPUs only"

@@ -42,7 +42,6 @@ PAPER_BLOCKS = ("matmul", "matmul-relu", "ffn", "ffn-multilayer")
 DEFAULT_FAMILY = "tinyllama"
 #: Names the small demo model on every device.
 SMALL_DEMO = "demo/encoder"
-#: Functions of a file that are offered.
 MOST_OFFERED = 3
 RANDOM_WEIGHTS, HUB_WEIGHTS = "random", "hub"
 #: How every pointer begins; source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md.

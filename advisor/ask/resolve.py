@@ -145,7 +145,6 @@ def choose_dtype(
 
 
 def parse_batch_sizes(text: str) -> tuple[int, ...]:
-    """Return the batch sizes in ascending order; an empty tuple for an empty text."""
     return parse_counts("--batch-sizes", text, LARGEST_BATCH) if text else ()
 
 

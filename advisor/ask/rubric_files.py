@@ -109,8 +109,6 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
 def _with_environments(
     file: pathlib.Path, id_: str, entry: dict[str, Any], tables: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return an entry with the tables of the environments that it names."""
-
     def find(named: object) -> object:
         if isinstance(named, dict):
             return {"name": id_, **named} if named.get("kind") == "own" else named

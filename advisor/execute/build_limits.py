@@ -130,7 +130,6 @@ def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | N
 
 
 def _seconds_to_serve(requests: int, process: ProcessState, shape: Shape) -> float:
-    """Return the seconds of all builds of an arm, and of the requests in batches of this shape."""
     call_seconds = ALLOWANCE * process.warmed_up[shape].typical_seconds
     return process.build_seconds + requests * call_seconds / shape.batch_size
 
@@ -166,7 +165,6 @@ def with_expected_builds(arms: Iterable[Arm], header: Header, store: Store) -> t
 def _figure_of(
     arm: Arm, figures: Mapping[str, float], choose: Callable[[list[float]], float]
 ) -> float | None:
-    """Return the figure of the arm, else the one that `choose` makes of its workflow's arms."""
     own = figures.get(arm.duplicate_of or arm.id)
     if own is not None:
         return own
@@ -187,7 +185,6 @@ def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:
 
 
 def _comparable_states(header: Header, store: Store) -> Iterator[RunState]:
-    """Yield the states of comparable runs, newest first; runs that cannot be read are skipped."""
     for run, other in store.finished_runs(header.question.model.name):
         if other.device == header.device and is_same_work(other.question, header.question):
             with contextlib.suppress(RunFileError):

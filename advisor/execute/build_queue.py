@@ -187,7 +187,6 @@ class BuildQueue:
         return not has_started or not missing_shapes(self.progress, baseline)
 
     def _expected_seconds_left(self, arm: Arm) -> float | None:
-        """Return how long this build and those that run or wait are expected to take."""
         session = self.progress.session
         running = [each for each in self._begun() if not session.is_prepared(each.id)]
         seconds = [each.expected_build_seconds for each in (arm, *running, *self.waiting)]

@@ -293,7 +293,6 @@ def _build_side_by_side(
     cold = [arm for arm in arms if not session.is_warmed_up(arm.id)]
     others = order_builds(cold, recorder.state, progress.question)
     others.sort(key=lambda arm: (arm != baseline, arm not in early))
-    # Few builds get more processors each.
     queue = BuildQueue(
         progress, others, builds.builds_at_once, list(builds.running), starts_at_once=starts_at_once
     )

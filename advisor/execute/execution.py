@@ -178,6 +178,7 @@ def _race_and_measure_further(progress: RunInProgress) -> Iterator[LoggedEvent]:
     """Arms for which the run finds a need race too."""
     arms = progress.state.plan.arms
     repeated = repetitions.likely_arms(arms) if progress.question.budget.repeats else ()
+    # Few builds get more processors each.
     builds = SideBySideBuilds(progress.session, min(progress.builds_at_once, len(arms)), repeated)
     while True:
         yield from _race_groups(progress, builds)

@@ -199,7 +199,6 @@ def measure(
     config: RunConfig,
     seconds: float,
 ) -> Variant:
-    """Return the variant with its speed-up over other code and its error, or why it fails."""
     allowed, is_precision = changed.allowed, variant.graph_breaks is None
     if allowed is None and not is_precision:
         return msgspec.structs.replace(variant, failure="its outputs cannot be compared")
@@ -283,13 +282,11 @@ def explain_breaks(reasons: Iterable[str]) -> dict[str, BreakCause | None]:
 
 
 def lines_against(reasons: Iterable[str], known: str = "") -> str:
-    """Return the lines that mend breaks with these reasons, without those that are `known`."""
     found = [each.lines.strip() for each in explain_breaks(reasons).values() if each]
     return "\n".join(dict.fromkeys(each for each in found if each and each not in known))
 
 
 def _by_speed(answer: Answer) -> list[RankedArm]:
-    """Return the arms without quantised weights, the fastest first."""
     native = [each for each in answer.ranked if each.scored.weights is None]
     return sorted(native, key=lambda each: -each.speedup.value)
 

@@ -25,7 +25,7 @@ class Recorder:
         self,
         state: RunState,
         clock: Callable[[], float],
-        store: Callable[[LoggedEvent], None] | None = None,
+        store: Callable[[LoggedEvent], None],
     ) -> None:
         """Continue the run from `state`; time stamps go on from its last event, in seconds."""
         self.state = state
@@ -37,8 +37,7 @@ class Recorder:
         event = LoggedEvent(
             seq=self.state.seq + 1, at=self._clock() - self._start_seconds, run_event=run_event
         )
-        if self._store is not None:
-            self._store(event)
+        self._store(event)
         self.state = fold([event], self.state)
         return event
 
@@ -63,7 +62,6 @@ class RunInProgress:
     seconds: float
     races_end: float
     end: float
-    #: Number of builds that may run at the same time.
     builds_at_once: int
     #: Returns the answer with what has been measured so far.
     evaluate: Callable[[RunState], Answer]

@@ -161,7 +161,6 @@ class ServerLoad:
         self._load, self._rules, self._question = load, rules, config.question
         usable = os.sched_getaffinity(0)
         count = generator_processors(len(usable), rules.generator_share)
-        #: The processors that the load generator leaves to the server.
         self._server_processors, generator = divide_processors(usable, count)
         self._generator = LoadGenerator(config, generator_python, generator)
         self._limits = BlockLimits(
@@ -172,10 +171,10 @@ class ServerLoad:
 
     def goodput(self, arm: Arm) -> float | None:
         """Return the goodput that the arm's blocks show so far; None without one, or a failure."""
-        if has_failed_process(self._recorder.state, arm.id):
+        state = self._recorder.state
+        if has_failed_process(state, arm.id):
             return None
-        state, seed = self._recorder.state, self._question.seed
-        found = goodput_of_arm(state, arm.id, self._load, seed)
+        found = goodput_of_arm(state, arm.id, self._load, self._question.seed)
         return found.value if found else None
 
     def may_lead(self, arm: Arm) -> bool:

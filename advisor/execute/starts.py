@@ -187,7 +187,6 @@ class Starter:
     def _run(
         self, way: StartScripts, script: str | Snippet, name: str = SNIPPET, **options: object
     ) -> tuple[Start, list[Event]]:
-        """Run a script in a new process until it has replied; return what its worker reports."""
         if isinstance(script, str):
             script = Snippet(text=script, python=self._arm.python)
         session, ways = self._session, self._session.config.catalogue.starts

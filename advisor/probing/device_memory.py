@@ -66,10 +66,7 @@ class DeviceMemoryMonitor:
     def used_bytes_after_release(
         self, used: int | None, most_seconds: float = RELEASE_SECONDS
     ) -> int | None:
-        """Return the bytes in use once they are fewer than `used` and no longer change.
-
-        After `most_seconds`, return the bytes that are in use then.
-        """
+        """Wait until they are fewer than `used` and no longer change, or for `most_seconds`."""
         deadline = time.monotonic() + most_seconds
         earlier, now = None, self.used_bytes()
         while (

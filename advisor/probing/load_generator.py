@@ -91,7 +91,6 @@ class LoadGenerator:
     def _trace(
         self, server: Serving, blocks: Sequence[PlannedBlock], starts: Sequence[float]
     ) -> Iterator[bytes]:
-        """Yield a line for each request, with its number as the id of its conversation."""
         stream = random.Random(f"{self.config.question.seed}/prompts")  # noqa: S311 - a trace, not a secret
         numbers = itertools.count()
         for block, start in zip(blocks, starts, strict=False):

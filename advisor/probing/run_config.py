@@ -133,7 +133,6 @@ class RunConfig:
         )
 
     def _load_limits(self) -> protocol.RequestLoad:
-        """Return what a worker needs to start a server and to ask it; empty for other tasks."""
         question, load, serving = self.question, self.question.load, self.catalogue.serving
         if load is None:
             return {}

@@ -42,7 +42,6 @@ ChooseBuild = Callable[[int], NextBuild | None]
 POLL_SECONDS = 0.5
 #: Threads of a build's compilers on a CPU, where it has as many processors.
 FEWEST_COMPILE_THREADS = 4
-#: Most workers that wait for a repetition.
 MOST_STANDBYS = 4
 
 
@@ -112,8 +111,8 @@ class SideBySideBuilds:
         self.builds_at_once = builds_at_once
         self._pool = pool
         self._shares = ProcessorShares(sorted(visible)[:usable], builds_at_once)
-        #: With a CPU quota below the number of visible processors, the kernel chooses better.
         self._is_on_cpu = config.question.device == "cpu"
+        #: With a CPU quota below the number of visible processors, the kernel chooses better.
         self._confines = not self._is_on_cpu and len(visible) <= usable
         self._importing: dict[str, NextBuild] = {}
         self._building: set[str] = set()

@@ -25,7 +25,6 @@ from advisor.probing.conditions import find_disturbance
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from probes.wire.events import Compared, Event, FirstReply, Imported
-from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
 MIN_ROUNDS = 5
@@ -143,14 +142,12 @@ def follow(run_events: Iterable[RunEvent]) -> list[RunEvent]:
     """Return the events until they end; raise an error for a process that fails."""
     found = []
     for run_event in run_events:
-        match run_event:
-            case WorkerEnded(outcome=Outcome(failure=Failure() as failure)):
-                raise VerificationError(
-                    f"the snippet failed: {failure.reason}",
-                    failure.fix or "repair the environment, or measure again",
-                )
-            case _:
-                found.append(run_event)
+        if isinstance(run_event, WorkerEnded) and (failure := run_event.outcome.failure):
+            raise VerificationError(
+                f"the snippet failed: {failure.reason}",
+                failure.fix or "repair the environment, or measure again",
+            )
+        found.append(run_event)
     return found
 
 

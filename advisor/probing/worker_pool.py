@@ -38,7 +38,6 @@ class Standby:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it imports or creates the model."""
         return Created not in self.worker.answers and self.worker.outcome is None
 
 
@@ -57,7 +56,6 @@ class WorkerPool:
         self.headroom = headroom
         #: The last worker of each arm.
         self.workers: dict[str, Worker] = {}
-        #: Arms whose last worker could not be started.
         self._unstartable: set[str] = set()
         self.standbys: dict[str, Standby] = {}
 

@@ -128,14 +128,12 @@ class Worker:
     #: Seconds of the phases, and a clock that may stop while the run is paused.
     deadlines: Mapping[Phase, float]
     clock: Callable[[], float]
-    #: Deadline of one build.
     max_build_seconds: float
     build_limit: BuildLimit = NO_LIMIT
     #: A limit of each phase in which it computes or checks outputs.
     correctness_seconds: float = NEVER
     #: Deadline of one shape that was not built.
     new_shape_seconds: float = NEVER
-    #: Seconds of all builds so far.
     built_seconds: float = 0.0
     phase: Phase = "start"
     #: Seconds that the phase may take, and the time by `clock` when they are over.

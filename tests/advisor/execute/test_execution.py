@@ -74,7 +74,7 @@ def test_an_event_is_stored_and_folded_before_it_is_yielded() -> None:
 
 def test_numbers_and_times_continue_from_the_last_event() -> None:
     seconds = iter([100.0, 100.5, 102.0])
-    recorder = Recorder(RunState(seq=7, at=40.0), clock=lambda: next(seconds))
+    recorder = Recorder(RunState(seq=7, at=40.0), clock=lambda: next(seconds), store=lambda _: None)
     events = [recorder.record(Resumed()), recorder.record(Resumed())]
     assert [(event.seq, event.at) for event in events] == [(8, 40.5), (9, 42.0)]
 

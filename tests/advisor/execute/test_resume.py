@@ -295,7 +295,7 @@ def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
         **dict.fromkeys(residents, built),
         "big": (),
     }
-    recorder = Recorder(builders.run_state(processes), clock=lambda: 0.0)
+    recorder = Recorder(builders.run_state(processes), clock=lambda: 0.0, store=lambda _: None)
     recorder.record(WorkerSpawned(arm="big", process=0))
     recorder.record(WorkerEnded(arm="big", process=0, outcome=Outcome(outcome)))
     state = recorder.state
