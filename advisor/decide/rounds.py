@@ -179,8 +179,8 @@ def next_process_number(state: RunState, arm: str) -> int:
 
 def find_failure(state: RunState) -> UserError | None:
     """Return the error of a reference or a baseline that failed before the races, if one did."""
-    failures = [process.failure for process in state.processes.get(REFERENCE, ())][-1:]
-    if not has_reference(state) and any(each and each.status != "skipped" for each in failures):
+    failure = state.last_process(REFERENCE).failure
+    if not has_reference(state) and failure is not None and failure.status != "skipped":
         return baseline_error(state, REFERENCE)
     baseline = state.plan.baseline.id
     return baseline_error(state, baseline) if baseline in failed_arms(state) else None

@@ -22,7 +22,7 @@ from advisor.decide.rounds import (
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.question import Question
 from advisor.domain.results import EQUIVALENCE_MARGIN, RaceResult, Results, StoppedBuild
-from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.run_state import RunState
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 
@@ -93,7 +93,7 @@ def summarise(
 def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
     """Yield the arms without a measurement whose last build was ended or left out for time."""
     for arm in state.plan.distinct:
-        last = (state.processes.get(arm.id) or (ProcessState(),))[-1]
+        last = state.last_process(arm.id)
         match None if is_valid(state, arm.id) else last.failure:
             case Failure("timed-out", "build", fix=fix) | Failure(
                 "skipped", "build", fix=fix, skip_cause="build-limit"

@@ -155,6 +155,14 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         """By shape, the arms of the last group."""
         return {shape: groups[-1].arms for shape, groups in self.groups.items()}
 
+    def last_process(self, arm: str, repeat: int | None = None) -> ProcessState:
+        """Return the arm's process that was started last, of all or of one repetition.
+
+        An empty state stands for none.
+        """
+        found = [each for each in self.processes.get(arm, ()) if repeat in {None, each.repeat}]
+        return found[-1] if found else ProcessState()
+
     def raced_process(self, arm: str) -> ProcessState | None:
         """Return the last process of the arm's race that became ready; None without one."""
         raced = [each for each in self.processes.get(arm, ()) if each.ready and each.repeat == 0]

@@ -64,8 +64,7 @@ def _shared_failure(state: RunState, arm: Arm) -> Failure | None:
     Arms of the same precisions open the same models, and those with one artefact build the same.
     """
     for other in state.plan.arms:
-        processes = state.processes.get(other.id, ())
-        failure = processes[-1].failure if processes else None
+        failure = state.last_process(other.id).failure
         if failure is None or other.workflow != arm.workflow or other.id == arm.id:
             continue
         has_same_models = failure.phase == "open" and other.dtypes == arm.dtypes

@@ -114,8 +114,7 @@ def _fits_beside_reference(
     """
     if progress.question.requests is not None:
         return False
-    processes = progress.state.processes.get(REFERENCE, ())
-    loaded = processes[-1].opened if processes else None
+    loaded = progress.state.last_process(REFERENCE).opened
     if loaded is None or loaded.parameter_bytes is None:
         return False
     workers = builds.builds_at_once + WORKERS_OF_REFERENCE

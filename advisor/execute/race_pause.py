@@ -50,8 +50,7 @@ def _builds_new_workflow(progress: RunInProgress) -> bool:
 
 
 def missing_shapes(progress: RunInProgress, arm: str) -> int:
-    processes = progress.state.processes.get(arm, ())
-    return len(progress.question.shapes) - (len(processes[-1].built) if processes else 0)
+    return len(progress.question.shapes) - len(progress.state.last_process(arm).built)
 
 
 class RacePause:
@@ -137,8 +136,7 @@ class RacePause:
     def _may_end_by(self, end: float, arm: Arm) -> bool:
         """Return whether its missing shapes are expected by then; True where nothing is known."""
         seconds = arm.expected_build_seconds
-        processes = self._progress.state.processes.get(arm.id, ())
-        since = processes[-1].building_since if processes else None
+        since = self._progress.state.last_process(arm.id).building_since
         if seconds is None or since is None:
             return True
         spent = self._progress.state.at - since

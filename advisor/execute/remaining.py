@@ -128,8 +128,7 @@ def _findings(state: RunState, workflow: Workflow) -> dict[str, str]:
     arms = (arm.id for arm in state.plan.arms if arm.workflow == workflow.id)
     if varying := next(filter(state.varies, arms), None):
         found["nondeterministic"] = f"the outputs of {varying} vary"
-    references = state.processes.get(REFERENCE, ())
-    loaded = references[-1].opened if references else None
+    loaded = state.last_process(REFERENCE).opened
     if loaded is not None and loaded.convolutions >= LEAST_CONVOLUTIONS:
         found["convolutions"] = f"the model has {loaded.convolutions} layers that convolve images"
     return found

@@ -12,7 +12,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RepetitionStarted, RunEvent
-from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.run_state import RunState
 from advisor.execute import racing
 from advisor.execute.run_in_progress import RunInProgress
 
@@ -111,14 +111,10 @@ def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iter
         seconds = clock() - started
 
 
-def _processes_of(state: RunState, number: int, arm: str) -> list[ProcessState]:
-    return [each for each in state.processes.get(arm, ()) if each.repeat == number]
-
-
 def _has_new_processes(state: RunState, number: int) -> bool:
     """Return whether every arm of a repetition completed it; else the next one would not help."""
     return all(
-        any(process.completed for process in _processes_of(state, number, arm))
+        any(each.repeat == number and each.completed for each in state.processes.get(arm, ()))
         for arm in state.repeats[number]
     )
 
@@ -235,15 +231,12 @@ def _visit_in_turn(
 def is_repetition_complete(state: RunState, number: int, question: Question) -> bool:
     if number not in state.repeats:
         return False
-    for arm in state.repeats[number]:
-        processes = _processes_of(state, number, arm)
-        if not processes or processes[-1].outcome is None:
-            return False
-        if processes[-1].completed and len(processes[-1].visits) < REPEAT_ROUNDS * len(
-            question.shapes
-        ):
-            return False
-    return True
+    visits = REPEAT_ROUNDS * len(question.shapes)
+    processes = [state.last_process(arm, number) for arm in state.repeats[number]]
+    return all(
+        each.failure is not None or (each.completed and len(each.visits) >= visits)
+        for each in processes
+    )
 
 
 FLEXIBILITY = "input_flexibility"

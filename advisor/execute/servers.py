@@ -102,10 +102,8 @@ def _make_reference(session: WorkerSession, recorder: Recorder) -> Iterator[Logg
 
 def is_complete(state: RunState, arm: str, repeat: int) -> bool:
     """Return whether a process of this pass has ended by itself, or has failed."""
-    processes = [each for each in state.processes.get(arm, ()) if each.repeat == repeat]
-    if not processes or processes[-1].outcome is None:
-        return False
-    return processes[-1].failure is not None or bool(processes[-1].load_blocks)
+    last = state.last_process(arm, repeat)
+    return last.failure is not None or (last.completed and bool(last.load_blocks))
 
 
 def find_interpreter(catalogue: Catalogue, machine: Machine) -> str:

@@ -148,9 +148,7 @@ class Supervisor:
             self._drain_notifications(worker)
             yield from self._read_messages(worker)
         for worker in [worker for worker in self._workers if self._clock() >= worker.deadline]:
-            self.kill(worker)
-            worker.outcome = Outcome(timeout_failure(worker))
-            yield worker, worker.outcome
+            yield self.end(worker, Outcome(timeout_failure(worker)))
 
     def _drain_notifications(self, worker: Worker) -> None:
         """Empty the pipe; stop watching it when the worker has closed it."""
@@ -165,9 +163,7 @@ class Supervisor:
         # misses nothing: whatever was seen first implies that the rest is complete.
         has_exited = worker.popen.poll() is not None
         if not worker.directory.is_dir():
-            self.kill(worker)
-            worker.outcome = Outcome(vanished_failure(worker))
-            yield worker, worker.outcome
+            yield self.end(worker, Outcome(vanished_failure(worker)))
             return
         try:
             outcome = worker.read_response()
@@ -186,9 +182,12 @@ class Supervisor:
         elif outcome is None and has_exited:
             outcome = Outcome(exit_failure(worker))
         if outcome is not None:
-            self.kill(worker)
-            worker.outcome = outcome
-            yield worker, outcome
+            yield self.end(worker, outcome)
+
+    def end(self, worker: Worker, outcome: Outcome) -> tuple[Worker, Outcome]:
+        self.kill(worker)
+        worker.outcome = outcome
+        return worker, outcome
 
     def kill(self, worker: Worker) -> None:
         """Remove the worker and kill all its processes; do nothing for one that was removed."""

@@ -156,10 +156,7 @@ class WorkerPool:
         del self.workers[arm]
 
     def end(self, arm: str, outcome: Outcome) -> RunEvent:
-        worker = self.workers[arm]
-        self.supervisor.kill(worker)
-        worker.outcome = outcome
-        return self.record(worker, outcome)
+        return self.record(*self.supervisor.end(self.workers[arm], outcome))
 
     def drop(self, arm: str, failure: Failure, process: int | None = None) -> Iterator[RunEvent]:
         """End the arm's worker; `failure` says why.

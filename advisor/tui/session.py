@@ -123,11 +123,9 @@ class RunSession:
 
     def why_not_skipped(self, arm: str) -> str:
         """Return why an arm cannot be skipped; empty if it can, also before its worker starts."""
-        processes = self.state.processes.get(arm, ())
         if arm in controls(self.state):
             return f"{arm} cannot be skipped: the other arms are compared with it"
-        has_ended = processes and processes[-1].outcome is not None
-        return f"{arm} has ended" if has_ended else ""
+        return f"{arm} has ended" if self.state.last_process(arm).outcome is not None else ""
 
     def skip(self, arm: str) -> None:
         self.run.control.send(f"skip {arm}")
