@@ -70,12 +70,10 @@ def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, 
     if facts is None:
         return (HeadlineLine(part="answer", text=_without_recommendation(answer)),)
     precisions = catalogue.improvements.precision
-    lines: list[tuple[HeadlinePart, str]] = [
-        ("answer", _instruction(facts)),
-        ("certainty", _why_alone(facts) if facts.decision.word is None else _certainty(facts)),
-        ("change", _how_to_compare(facts) if _is_alone(facts) else _change(facts)),
-    ]
-    further: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
+    parts: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
+        ("answer", [_instruction(facts)]),
+        ("certainty", [_why_alone(facts) if facts.decision.word is None else _certainty(facts)]),
+        ("change", [_how_to_compare(facts) if _is_alone(facts) else _change(facts)]),
         ("start", describe_start(facts)),
         ("variant", describe_variants(facts)),
         ("requests", describe_requests(facts)),
@@ -89,8 +87,7 @@ def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, 
         ("accuracy", describe_changed_states(facts)),
         ("batch-sizes", describe_batch_sizes(facts)),
     )
-    lines += [(part, line) for part, found in further for line in found]
-    return tuple(HeadlineLine(part=part, text=text) for part, text in lines)
+    return tuple(HeadlineLine(part=part, text=line) for part, lines in parts for line in lines)
 
 
 def _without_recommendation(answer: Answer) -> str:

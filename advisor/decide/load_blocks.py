@@ -42,8 +42,8 @@ class LoadBlock:
     rate: float
     met: int
     total: int
-    #: Groups of misses, see `count_groups`; None where each request missed alone.
-    groups: int | None = None
+    #: Groups of misses, see `count_groups`.
+    groups: int
 
     @property
     def missed(self) -> int:
@@ -69,7 +69,7 @@ def group_size(blocks: Sequence[LoadBlock]) -> float:
     Blocks of which most requests missed do not count: their groups are as long as the block.
     """
     few = [block for block in blocks if 0 < block.missed < block.met]
-    groups = sum(block.missed if block.groups is None else block.groups for block in few)
+    groups = sum(block.groups for block in few)
     return sum(block.missed for block in few) / groups if groups else 1.0
 
 

@@ -364,23 +364,20 @@ def test_the_formula_of_the_known_queue_agrees_with_a_long_simulation() -> None:
 
 
 def test_larger_groups_of_misses_make_wider_intervals() -> None:
-    def width(groups: int | None) -> float:
-        blocks = [
-            LoadBlock(4.0, 100, 100, groups and 0),
-            LoadBlock(5.0, 90, 100, groups),
-            LoadBlock(6.0, 75, 100, groups),
-        ]
+    def width(*groups: int) -> float:
+        misses = zip((4.0, 5.0, 6.0), (100, 90, 75), groups, strict=True)
+        blocks = [LoadBlock(rate, met, 100, count) for rate, met, count in misses]
         found = builders.known(estimate_goodput(blocks, SHARE, 0))
         return found.high / found.low
 
-    assert width(1) > 1.1 * width(None)
+    assert width(0, 1, 1) > 1.1 * width(0, 10, 25)
 
 
 def test_a_server_that_never_meets_the_limits_has_no_goodput() -> None:
     search = GoodputSearch(8.0, SHARE, most_blocks=10)
     while not search.is_finished():
         for rate in search.next_rates():
-            search.blocks.append(LoadBlock(rate, 0, 50))
+            search.blocks.append(LoadBlock(rate, 0, 50, 50))
     assert estimate_goodput(search.blocks, SHARE, 0) is None
     assert min(block.rate for block in search.blocks) < 1
 
@@ -389,11 +386,11 @@ def test_a_server_that_never_meets_the_limits_has_no_goodput() -> None:
 def test_rates_below_a_ladder_that_failed_are_tried(coarse: bool, descents: int) -> None:
     search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.4, 0.6, 0.8, 1.0))
     for rate in search.next_rates():
-        search.blocks.append(LoadBlock(rate, 10, 50))
+        search.blocks.append(LoadBlock(rate, 10, 50, 40))
     assert not search.is_finished(coarse=coarse)
     while not search.is_finished(coarse=coarse):
         for rate in search.next_rates(coarse=coarse):
-            search.blocks.append(LoadBlock(rate, 10, 50))
+            search.blocks.append(LoadBlock(rate, 10, 50, 40))
     assert sum(block.rate < 4 for block in search.blocks) == descents
     assert search.blocks[-1].rate < 4 / 4
 
@@ -402,12 +399,12 @@ def test_a_rate_that_failed_below_one_that_met_the_limits_is_measured_again() ->
     # The bracket from 5 to 6 is narrow enough, so only the contradiction keeps the search going.
     search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.5, 0.6, 0.8))
     for rate, met in zip(search.next_rates(), (50, 20, 50), strict=True):
-        search.blocks.append(LoadBlock(rate, met, 50))
+        search.blocks.append(LoadBlock(rate, met, 50, 50 - met))
     assert search.is_finished(coarse=True)
     assert not search.is_finished()
     assert search.next_rates(coarse=True) != (6.0,)
     assert search.next_rates() == (6.0,)
-    search.blocks.append(LoadBlock(6.0, 50, 50))
+    search.blocks.append(LoadBlock(6.0, 50, 50, 0))
     # The rate has not failed: higher ones are tried.
     assert min(search.next_rates()) > 8
 
@@ -415,7 +412,7 @@ def test_a_rate_that_failed_below_one_that_met_the_limits_is_measured_again() ->
 def test_a_rate_that_failed_twice_has_failed_although_a_higher_one_met_the_limits() -> None:
     search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.4, 0.6, 0.8))
     for rate, met in zip((*search.next_rates(), 6.0), (50, 20, 50, 10), strict=True):
-        search.blocks.append(LoadBlock(rate, met, 50))
+        search.blocks.append(LoadBlock(rate, met, 50, 50 - met))
     assert all(4 < rate < 6 for rate in search.next_rates())
 
 
@@ -423,15 +420,15 @@ def test_the_search_ends_where_every_rate_meets_the_limits() -> None:
     search = GoodputSearch(1.0, SHARE, most_blocks=4)
     while not search.is_finished():
         for rate in search.next_rates():
-            search.blocks.append(LoadBlock(rate, 50, 50))
+            search.blocks.append(LoadBlock(rate, 50, 50, 0))
     assert [block.rate for block in search.blocks] == [1, 1.5, 2.5, 3.75]
     found = builders.known(estimate_goodput(search.blocks, SHARE, 0))
     assert found.value >= 3.75
 
 
 def test_the_goodput_of_one_process_is_found_with_the_slope_of_both() -> None:
-    slow = [LoadBlock(4.0, 60, 60), LoadBlock(5.0, 57, 60), LoadBlock(6.0, 30, 60)]
-    fast = [LoadBlock(8.0, 60, 60), LoadBlock(10.0, 57, 60), LoadBlock(12.0, 30, 60)]
+    slow = [LoadBlock(4.0, 60, 60, 0), LoadBlock(5.0, 57, 60, 3), LoadBlock(6.0, 30, 60, 30)]
+    fast = [LoadBlock(8.0, 60, 60, 0), LoadBlock(10.0, 57, 60, 3), LoadBlock(12.0, 30, 60, 30)]
     difference, variance = compare_processes(slow, fast, SHARE, 10.0)
     assert difference == pytest.approx(np.log(2), abs=0.05)
     assert 0 < variance < 0.05
