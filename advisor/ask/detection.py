@@ -55,10 +55,7 @@ Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
 def detect(python: str, packages: Iterable[str], *, run: Run = subprocess.run) -> Machine:
-    """Return the machine, with the versions of `packages` in the interpreter `python`.
-
-    Raise `InterpreterError` if the interpreter does not run.
-    """
+    """Raise `InterpreterError` if the interpreter `python` does not run."""
     gpus, problem = detect_gpus()
     return Machine(
         cpu=detect_cpu(),

@@ -168,10 +168,7 @@ def count_in_config(config: Mapping[str, Any], gated_decoders: Container[str]) -
 
 
 def count_in_files(directory: pathlib.Path) -> int | None:
-    """Return the number of weights in the safetensors files; None without any or with a broken one.
-
-    Only the headers are read.
-    """
+    """Read only the headers; return None without a safetensors file or with a broken one."""
     files = sorted(directory.glob("*.safetensors"))
     try:
         return sum(_count_in_file(file) for file in files) if files else None

@@ -66,10 +66,7 @@ def _tasks_of(workflow: Workflow, option: str) -> set[Task]:
 
 
 def suggest_task(model: str, models: Models) -> Task:
-    """Return `generate` for a causal language model, else `forward`.
-
-    The model's configuration is looked up in the catalogue and in a local directory.
-    """
+    """Look the model up in the catalogue and in a local directory; others have `forward`."""
     shipped = models.configurations.get(model)
     try:
         config = (
@@ -113,10 +110,7 @@ OPTIONS = ("ttft", "itl", "lengths", "rate", "percentile")
 def parse_load(
     run_options: RunOptions, task: str, model: Model, catalogue: Catalogue
 ) -> LoadQuestion | None:
-    """Return the load of the task `serve`; None for another task.
-
-    Raise `TaskError` for options that do not fit the task and `SizeError` for wrong values.
-    """
+    """Raise `TaskError` for options that do not fit the task and `SizeError` for wrong values."""
     given = [name for name in OPTIONS if getattr(run_options, name)]
     if task != SERVE:
         if given:

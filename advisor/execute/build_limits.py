@@ -82,10 +82,7 @@ def seconds_left(progress: RunInProgress) -> float:
 
 
 def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:
-    """Raise `SizeError` for a budget in which no second arm is expected to be built.
-
-    Where the seconds of a build are not known, none is refused.
-    """
+    """Raise `SizeError` if no second arm is expected to be built, as far as that is known."""
     question, limits = header.question, header.catalogue.presets.builds
     baseline, *others = (arm for arm in arms if arm.duplicate_of is None)
     builds = [arm.expected_build_seconds for arm in others]

@@ -57,10 +57,7 @@ class DraftRun:
 
 
 def propose(run_options: RunOptions, context: Context, detected: Machine | None = None) -> DraftRun:
-    """Check the options, detect the machine and make the plan.
-
-    `detected` is the machine with its interpreter if the caller has detected it already.
-    """
+    """Take `detected` for the machine with its interpreter, if the caller has detected it."""
     catalogue = context.catalogue(run_options.rubric)
     here = detect_machine(worker_interpreter(run_options), catalogue, context, detected)
     if run_options.sandbox:
@@ -224,10 +221,7 @@ def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
 def find_run(
     run_options: RunOptions, question: Question, context: Context
 ) -> tuple[Header, RunState] | None:
-    """Return the newest finished run of this question on a GPU of this name.
-
-    Batch sizes and precision count only if the user has named them.
-    """
+    """Compare batch sizes and precision only if the user has named them."""
     for run, header in context.store.finished_runs(question.model.name):
         if matches_name(header.device, run_options.gpu) and _is_same_question(
             header.question, run_options, question
@@ -264,10 +258,7 @@ def describe_origin(header: Header, now: dt.datetime) -> str:
 def propose_or_answer(
     run_options: RunOptions, context: Context, detected: Machine | None = None
 ) -> DraftRun | Answer:
-    """Draft a run; for an absent GPU, return the answer of a stored run on such a GPU.
-
-    Raise the error of the absent GPU if there is no such run.
-    """
+    """Answer for an absent GPU from a stored run on one; raise its error without such a run."""
     try:
         return propose(run_options, context, detected)
     except (GpuNotAttachedError, UnknownGpuError):

@@ -135,10 +135,7 @@ def wait_until_quiet(
     allowed_seconds: float,
     clock: Callable[[], float],
 ) -> Iterator[QuietChecked]:
-    """Check what else runs, and again until the machine is quiet or `allowed_seconds` are over.
-
-    Yield the first check, each one whose problems differ from those before it, and the last one.
-    """
+    """Yield the first check, each one whose problems differ from those before it, and the last."""
     check, reported = check_now(read, limits), None
     # The first observation is made in any case, so it is not waiting.
     start, waited = clock(), 0.0

@@ -54,10 +54,7 @@ class DiscardCounts:
 def measure_visit(
     session: WorkerSession, arm: str, shape: Shape, number: int, counts: DiscardCounts
 ) -> Iterator[RunEvent]:
-    """Time one block of calls in round `number`.
-
-    Time it again if the machine was disturbed meanwhile and the limits allow another attempt.
-    """
+    """Time a block, again if the machine was disturbed meanwhile and the limits allow it."""
     for attempt in itertools.count():
         yield from session.visit(arm, shape, number)
         if not session.is_running(arm):
@@ -128,10 +125,7 @@ class StopRule:
 
 
 def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[LoggedEvent]:
-    """Race the built arms at every shape that still needs a race.
-
-    The sizes share the measuring time that is left. Stop when the baseline has ended.
-    """
+    """Share the measuring time that is left among the shapes; stop when the baseline has ended."""
     recorder, question = progress.recorder, progress.question
     counts = DiscardCounts(progress.header.catalogue.presets.guard)
     built = _built_arms(progress)

@@ -165,10 +165,7 @@ class ConditionsMonitor:
 
 
 def read_run_queue_delay(thread: pathlib.Path) -> int:
-    """Return a thread's nanoseconds on the run queue: the second field of its `schedstat`.
-
-    0 for a thread that has ended, or where the kernel does not count.
-    """
+    """Return nanoseconds from its `schedstat`; 0 for an ended thread, and without a counter."""
     try:
         return int((thread / "schedstat").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):
@@ -190,10 +187,7 @@ def run_queue_delay_seconds(
 
 
 def find_disturbance(conditions: Conditions, limits: VisitQualityLimits) -> str | None:
-    """Return why a visit under these conditions should not count; None if it should.
-
-    A power limit alone is no disturbance: heavy kernels reach it in production too.
-    """
+    """Accept a power limit alone: heavy kernels reach it in production too."""
     if conditions.thermal_throttled_share:
         return "the GPU's clocks were held down by heat or a fault"
     if (

@@ -290,10 +290,7 @@ class WorkerSession(WorkerPool):
         yield from deferred
 
     def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
-        """Time one block of calls; `last_visit` and `last_conditions` return its result.
-
-        There is no result if the worker ended meanwhile.
-        """
+        """Time one block of calls; there is no `last_visit` if the worker ended meanwhile."""
         worker = self.workers[arm]
         deferred: list[RunEvent] = []
         before = self._conditions_monitor.read_counters(worker.pid)

@@ -135,10 +135,7 @@ class Supervisor:
             worker.popen.stdin.flush()
 
     def poll(self, timeout: float | None = None) -> Iterator[tuple[Worker, Message]]:
-        """Wait for messages, and yield them with their workers.
-
-        Return without a message after `timeout` seconds, or after an hour at the latest.
-        """
+        """Return without a message after `timeout` seconds, or after an hour at the latest."""
         first_deadline = min((worker.deadline for worker in self._workers), default=NEVER)
         wait = first_deadline - self._clock()
         if timeout is not None:

@@ -165,10 +165,7 @@ class Worker:
 
     @functools.cached_property
     def pid(self) -> int:
-        """The process that runs the stack: the first child of the watchdog.
-
-        The watchdog itself if the child has ended.
-        """
+        """The first child of the watchdog, which runs the stack; the watchdog after its end."""
         with contextlib.suppress(psutil.NoSuchProcess):
             children = psutil.Process(self.popen.pid).children()
             if children:
@@ -275,10 +272,7 @@ class Worker:
         processes.continue_processes(self.directory)
 
     def find_and_pause_busy(self) -> float:
-        """Find the busy processes of a worker that waits, pause them, and return their CPU share.
-
-        The share is in processors: 1.5 is one and a half processors.
-        """
+        """Return the CPU share of its busy processes, in processors: 1.5 is one and a half."""
         shares = processes.find_busy_processes(self.directory)
         self.busy = tuple(shares)
         self.pause_busy()

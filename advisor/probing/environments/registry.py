@@ -140,10 +140,7 @@ def find_versions(root: pathlib.Path, name: str) -> list[pathlib.Path]:
 def find_created(
     root: pathlib.Path, workflows: Iterable[Workflow], rubric: pathlib.Path
 ) -> dict[str, CreatedEnvironment]:
-    """Return the created environments by name, each with its fault.
-
-    No process is started: a fault is an outdated lock file or a missing interpreter.
-    """
+    """Start no process: a fault is an outdated lock file or a missing interpreter."""
     found = {}
     for name, environment in own_environments(workflows).items():
         complete = {
