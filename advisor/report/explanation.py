@@ -96,13 +96,13 @@ def _named(
 
 
 def short_reasons(answer: Answer) -> list[str]:
-    """Return which arm failed, what limits eager PyTorch, and the nearest change of the weights.
+    """Return what limits eager PyTorch, which arm failed, and the nearest change of the weights.
 
     What the answer or its table says already is left out.
     """
     if answer.advised is None:
         return []
-    lines = [*_failed_arms(answer)[:1], *describe_limits(answer)[:1]]
+    lines = [*describe_limits(answer)[:1], *_failed_arms(answer)[:1]]
     told = flip_in_certainty(answer)
     first = answer.recommendation.flips[:1] if answer.recommendation else ()
     if told is None or [each.weight for each in first] != [told.weight]:
