@@ -1,4 +1,4 @@
-"""Run code in forks of an interpreter that has imported its modules already."""
+"""Run commands, and code in forks of an interpreter that has imported its modules already."""
 
 from __future__ import annotations
 
@@ -89,6 +89,18 @@ sys.stdout.flush()
 sys.stderr.flush()
 os._exit(0)
 """
+
+
+def run_command(
+    command: Sequence[str | pathlib.Path],
+    variables: Mapping[str, str] | None = None,
+    directory: pathlib.Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command with these variables on top of those of this process."""
+    environment = {**os.environ, **(variables or {})}
+    return subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 #: Runs a command in this process.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import shlex
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 
 import builders
 import pytest
+from forks import run_command
 
 from advisor.ask import rubric_files
 from advisor.errors import MachineUnfitError
@@ -44,10 +44,7 @@ def advise(tmp_path_factory: pytest.TempPathFactory) -> Advise:
     home = tmp_path_factory.mktemp("home")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
-        return subprocess.run(
-            [COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False
-        )
+        return run_command([COMMAND, *arguments], {"P3_ADVISOR_HOME": str(home)})
 
     return run
 

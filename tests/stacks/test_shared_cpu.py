@@ -16,6 +16,7 @@ import jsonschema
 import numpy as np
 import pytest
 import sessions
+from forks import run_command
 from onnx_texts import write_onnx
 
 from advisor import schemas
@@ -80,14 +81,8 @@ Advise = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def advise(home: pathlib.Path) -> Advise:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "P3_ADVISOR_HOME": str(home), **WITHOUT_HEADERS}
-        return subprocess.run(
-            [sys.executable, "-c", AT_ONCE, "--json", "--gpu", "cpu", *arguments],
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=False,
-        )
+        command = [sys.executable, "-c", AT_ONCE, "--json", "--gpu", "cpu", *arguments]
+        return run_command(command, {"P3_ADVISOR_HOME": str(home), **WITHOUT_HEADERS})
 
     return run
 
@@ -178,13 +173,8 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
 
 def assert_the_recipe_generates(home: pathlib.Path) -> None:
     workflow = "torch-compile-inductor-static-cache"
-    verified = subprocess.run(
-        [COMMAND, *f"verify latest --workflow {workflow} --seconds 0.1 --json".split()],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "P3_ADVISOR_HOME": str(home)},
-        check=False,
-    )
+    arguments = f"verify latest --workflow {workflow} --seconds 0.1 --json".split()
+    verified = run_command([COMMAND, *arguments], {"P3_ADVISOR_HOME": str(home)})
     assert verified.returncode in {0, 1}, verified.stderr  # 1 if the machine is slower now
     found = json.loads(verified.stdout)
     assert (found["shape"]["batch_size"], found["problem"]) == (2, None)

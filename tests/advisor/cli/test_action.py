@@ -9,11 +9,13 @@ import subprocess
 import sys
 
 import pytest
+from forks import run_command
+from kept.runs import EVIDENCE
 
 pytestmark = pytest.mark.slow
 
 ACTION = pathlib.Path(__file__).parents[3] / ".github" / "actions" / "compare"
-MEASURED = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
+MEASURED = EVIDENCE / "cpu-demo.json"
 ARM = "torch-compile-inductor"
 #: A command line that measures nothing: `latest` is a kept run.
 STUB = """\
@@ -89,34 +91,27 @@ def run_action(
     for name, text in (("p3-advisor", STUB.format(python=sys.executable)), ("gh", GH_STUB)):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
-    return subprocess.run(
-        ["bash", str(ACTION / "compare.sh")],
-        cwd=place,
-        check=False,
-        capture_output=True,
-        text=True,
-        env={
-            **environment(place),
-            "MEASURED": str(MEASURED),
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "MODEL": "demo",
-            "OPTIONS": "--budget quick",
-            "BASELINE": str(baseline),
-            "THRESHOLD": "5%",
-            "FAIL_ON_UNDECIDED": "false",
-            "COMMENT": "false",
-            "PULL_REQUEST": "",
-            "GITHUB_REPOSITORY": "o/r",
-            "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
-            "GITHUB_OUTPUT": str(place / "output"),
-            **variables,
-        },
-    )
+    asked = {
+        "MEASURED": str(MEASURED),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "MODEL": "demo",
+        "OPTIONS": "--budget quick",
+        "BASELINE": str(baseline),
+        "THRESHOLD": "5%",
+        "FAIL_ON_UNDECIDED": "false",
+        "COMMENT": "false",
+        "PULL_REQUEST": "",
+        "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
+        "GITHUB_OUTPUT": str(place / "output"),
+    }
+    script = str(ACTION / "compare.sh")
+    return run_command(["bash", script], {**of_home(place), **asked, **variables}, place)
 
 
-def environment(home: pathlib.Path) -> dict[str, str]:
+def of_home(home: pathlib.Path) -> dict[str, str]:
     root = str(pathlib.Path(__file__).parents[3])
-    return {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": root}
+    return {"P3_ADVISOR_HOME": str(home), "PYTHONPATH": root}
 
 
 def faster(document: str, factor: float) -> str:
@@ -135,16 +130,11 @@ def faster(document: str, factor: float) -> str:
 
 
 def test_a_shell_gets_completions(tmp_path: pathlib.Path) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-m", "advisor"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env={
-            **environment(tmp_path),
-            "_P3_ADVISOR_COMPLETE": "complete_bash",
-            "COMP_WORDS": "p3-advisor rec",
-            "COMP_CWORD": "1",
-        },
-    )
+    variables = {
+        **of_home(tmp_path),
+        "_P3_ADVISOR_COMPLETE": "complete_bash",
+        "COMP_WORDS": "p3-advisor rec",
+        "COMP_CWORD": "1",
+    }
+    answer = run_command([sys.executable, "-m", "advisor"], variables)
     assert {"recipe", "recommend"} <= set(answer.stdout.split())

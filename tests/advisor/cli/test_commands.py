@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import shlex
 import shutil
@@ -15,7 +14,8 @@ import builders
 import jsonschema
 import pytest
 import recorded_runs
-from forks import RunCli, RunProgram
+from forks import RunCli, RunProgram, run_command
+from kept.runs import EVIDENCE
 
 from advisor import schemas
 from advisor.ask import rubric_files
@@ -88,15 +88,8 @@ def test_doctor_fails_without_torch_with_the_fix(
 
 
 def test_a_closed_pipe_causes_no_traceback(finished_run: str, home: pathlib.Path) -> None:
-    environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
-    answer = subprocess.run(
-        f"{COMMAND} show {finished_run} --json | head -c 10",
-        shell=True,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
+    piped = f"{COMMAND} show {finished_run} --json | head -c 10"
+    answer = run_command(["sh", "-c", piped], {"P3_ADVISOR_HOME": str(home)})
     assert answer.stdout == '{\n  "schem'
     assert answer.stderr == ""
 
@@ -121,8 +114,7 @@ def test_an_imported_answer_without_a_recommendation_has_the_problem(
 
 
 def test_commands_print_the_short_answer_and_in_full_the_whole(run_program: RunProgram) -> None:
-    kept = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
-    file = str(kept / "h100-whisper-base-float16-standard.json")
+    file = str(EVIDENCE / "h100-whisper-base-float16-standard.json")
     short, full = (run_program("show", file, *options).stdout for options in ((), ("--full",)))
     heading = "Grades of the advised arm:"
     assert heading in full.splitlines()
@@ -138,7 +130,7 @@ def test_commands_print_the_short_answer_and_in_full_the_whole(run_program: RunP
 def test_after_deciding_again_the_printed_commands_are_about_the_arm_that_is_advised(
     run_program: RunProgram,
 ) -> None:
-    file = str(pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json")
+    file = str(EVIDENCE / "cpu-demo.json")
     weights = ["--priority", "performance=10,productivity=60,portability=30"]
     decided = run_program("decide", file, *weights).stdout
     advised = json.loads(run_program("decide", file, *weights, "--json").stdout)

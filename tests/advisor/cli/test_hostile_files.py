@@ -13,7 +13,7 @@ import pytest
 import recorded_runs
 import workers
 from builders import question
-from forks import RunProgram
+from forks import RunProgram, run_command
 
 from advisor import cli, settings
 from advisor.ask import detection, rubric_files
@@ -179,13 +179,8 @@ def test_root_is_warned_about_the_sandbox(
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-"])
 def test_a_closed_standard_stream_is_no_error(closed: str, home: pathlib.Path) -> None:
-    answer = subprocess.run(
-        ["sh", "-c", f"exec '{COMMAND}' history {closed}"],
-        env={"P3_ADVISOR_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["sh", "-c", f"exec '{COMMAND}' history {closed}"]
+    answer = run_command(command, {"P3_ADVISOR_HOME": str(home)})
     assert (answer.returncode, "Traceback" in answer.stderr) == (0, False)
 
 
@@ -239,10 +234,7 @@ def executed(checkout: pathlib.Path) -> list[str]:
 def test_commands_execute_nothing_in_the_current_directory(
     command: list[str], checkout: pathlib.Path, home: pathlib.Path
 ) -> None:
-    environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
-    answer = subprocess.run(
-        command, cwd=checkout, env=environment, capture_output=True, text=True, check=False
-    )
+    answer = run_command(command, {"P3_ADVISOR_HOME": str(home)}, checkout)
     assert executed(checkout) == []
     assert answer.returncode in {0, 3}, answer.stderr
 

@@ -12,7 +12,7 @@ import sys
 import msgspec
 import pytest
 import recorded_runs
-from forks import RunCli
+from forks import RunCli, run_command
 
 from advisor.cli import run_host
 from advisor.cli.execution import InterruptedRunError
@@ -126,13 +126,7 @@ def test_without_an_answer_the_message_has_the_command_that_resumes_the_run(
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", PREAMBLE + script],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_command([sys.executable, "-c", PREAMBLE + script])
 
 
 @pytest.mark.parametrize("dropping", [IN_A_FINALIZER, IN_A_LOOKUP], ids=["finalizer", "lookup"])
