@@ -295,17 +295,19 @@ def test_the_error_of_a_misspelt_name_suggests_a_close_one(text: str, suggestion
     assert suggestion in problem.value.next_step
 
 
-@pytest.mark.parametrize("text", ["bert-base-uncased", "gpt2", "demmo"])
-def test_the_error_of_a_name_without_an_owner_states_the_form_of_hub_names(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "offline", "step"),
+    [
+        *((text, False, "OWNER/NAME") for text in ("bert-base-uncased", "gpt2", "demmo")),
+        ("someone/some-model", True, "--offline"),
+    ],
+)
+def test_the_error_states_the_form_of_hub_names_and_when_they_are_taken(
+    text: str, *, offline: bool, step: str
+) -> None:
     with pytest.raises(UnknownModelError) as problem:
-        parse(text)
-    assert "OWNER/NAME" in problem.value.next_step
-
-
-def test_a_hub_name_is_an_error_when_offline() -> None:
-    with pytest.raises(UnknownModelError) as problem:
-        parse("someone/some-model", offline=True)
-    assert "--offline" in problem.value.next_step
+        parse(text, offline=offline)
+    assert step in problem.value.next_step
 
 
 def test_a_directory_without_a_configuration_is_an_error(working_directory: pathlib.Path) -> None:

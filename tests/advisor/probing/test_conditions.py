@@ -317,20 +317,14 @@ def spinning(
         process.kill()
 
 
-@pytest.mark.parametrize("spinning", [0.3], indirect=True)
-def test_spinning_threads_are_waited_for(
-    spinning: subprocess.Popen[bytes], tmp_path: pathlib.Path
+@pytest.mark.parametrize(
+    ("spinning", "most", "is_idle"), [(0.3, 60, True), (3600, 0.05, False)], indirect=["spinning"]
+)
+def test_spinning_threads_are_waited_for_until_the_limit(
+    spinning: subprocess.Popen[bytes], most: float, is_idle: bool, tmp_path: pathlib.Path
 ) -> None:
-    processes.wait_until_idle(spinning.pid, max_seconds=60)
-    assert (tmp_path / "idle").exists()
-
-
-@pytest.mark.parametrize("spinning", [3600], indirect=True)
-def test_waiting_for_a_process_that_never_becomes_idle_ends(
-    spinning: subprocess.Popen[bytes], tmp_path: pathlib.Path
-) -> None:
-    processes.wait_until_idle(spinning.pid, max_seconds=0.05)
-    assert not (tmp_path / "idle").exists()
+    processes.wait_until_idle(spinning.pid, max_seconds=most)
+    assert (tmp_path / "idle").exists() is is_idle
 
 
 @pytest.mark.parametrize("spinning", [3600], indirect=True)
