@@ -103,7 +103,7 @@ def run_command(
     )
 
 
-#: Runs a command in this process.
+#: Runs a command of the program.
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -33,10 +33,6 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json.loads(schemas.schema_file(name).read_bytes()))
 
 
-def read_toml(name: str) -> Any:
-    return msgspec.toml.decode((rubric_files.rubric_directory() / f"{name}.toml").read_bytes())
-
-
 @pytest.fixture(scope="module")
 def specification() -> dict[str, Any]:
     decoded: dict[str, Any] = json.loads(schemas.describe_program())
@@ -70,7 +66,8 @@ def test_the_files_and_the_answer_of_a_new_run_are_valid(recorded_home: pathlib.
 
 @pytest.mark.parametrize("name", RUBRIC_FILES)
 def test_a_rubric_file_is_valid(name: str) -> None:
-    validator(name).validate(read_toml(name))
+    file = rubric_files.rubric_directory() / f"{name}.toml"
+    validator(name).validate(msgspec.toml.decode(file.read_bytes()))
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ import pathlib
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import builders
 import pytest
-from forks import run_command
+from forks import RunCli, run_command
 
 from advisor.ask import rubric_files
 from advisor.errors import MachineUnfitError
@@ -36,11 +35,10 @@ HALF = {
     "openxla-jax": "bfloat16",
     "torch-compile-openxla": "bfloat16",
 }
-Advise = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def advise(tmp_path_factory: pytest.TempPathFactory) -> Advise:
+def advise(tmp_path_factory: pytest.TempPathFactory) -> RunCli:
     home = tmp_path_factory.mktemp("home")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -49,7 +47,7 @@ def advise(tmp_path_factory: pytest.TempPathFactory) -> Advise:
     return run
 
 
-def make(advise: Advise, workflow: str) -> pathlib.Path:
+def make(advise: RunCli, workflow: str) -> pathlib.Path:
     """Create the workflow's environment for a CPU if it does not exist; return its interpreter."""
     name = next(each.environment.name for each in OWN if each.id == workflow)
     answer = advise("env", "create", name)
@@ -57,7 +55,7 @@ def make(advise: Advise, workflow: str) -> pathlib.Path:
     return pathlib.Path(answer.stdout.strip(), "bin", "python")
 
 
-def probe(advise: Advise, workflows: str, *more: str) -> dict[str, dict[str, Any]]:
+def probe(advise: RunCli, workflows: str, *more: str) -> dict[str, dict[str, Any]]:
     """Probe workflows and the baseline; return what is known of each by workflow."""
     answer = advise(
         "--json", "--gpu", "cpu", "--budget", "8s", "--all-arms", "--workflows", workflows, *more
@@ -117,7 +115,7 @@ ARCHIVES = [
     ("workflow", "options", "batch_sizes"), [*FORWARD, *TEXT, *HALVES, *ARCHIVES]
 )
 def test_every_workflow_is_probed_in_its_environment(
-    workflow: str, options: list[str], batch_sizes: list[int], advise: Advise
+    workflow: str, options: list[str], batch_sizes: list[int], advise: RunCli
 ) -> None:
     python = make(advise, workflow)
     before = snapshot(python)
@@ -126,7 +124,7 @@ def test_every_workflow_is_probed_in_its_environment(
 
 
 def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
-    advise: Advise, tmp_path: pathlib.Path
+    advise: RunCli, tmp_path: pathlib.Path
 ) -> None:
     """The sizes of demo/llama, but rows of 704 weights cannot be divided into groups of 128."""
     make(advise, "vllm")
@@ -149,7 +147,7 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
 
 
 def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(
-    advise: Advise,
+    advise: RunCli,
 ) -> None:
     make(advise, "openvino")
     entry = probe(advise, "torch-compile-openvino", "--dtype", "bfloat16", "--batch-sizes", "1")[

@@ -9,14 +9,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
 import sessions
-from forks import run_command
+from forks import RunCli, run_command
 from onnx_texts import write_onnx
 
 from advisor import schemas
@@ -75,11 +74,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return directory
 
 
-Advise = Callable[..., subprocess.CompletedProcess[str]]
-
-
 @pytest.fixture
-def advise(home: pathlib.Path) -> Advise:
+def advise(home: pathlib.Path) -> RunCli:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", AT_ONCE, "--json", "--gpu", "cpu", *arguments]
         return run_command(command, {"P3_ADVISOR_HOME": str(home), **WITHOUT_HEADERS})
@@ -91,7 +87,7 @@ def measurements(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["arm"]: each for each in document["results"]["measurements"]}
 
 
-def test_a_run_of_real_stacks_recommends_one_of_its_arms(advise: Advise) -> None:
+def test_a_run_of_real_stacks_recommends_one_of_its_arms(advise: RunCli) -> None:
     model = ("--model", "synthetic/ffn@64x128", "--batch-sizes", "4", "--budget", "1s")
     answer = advise(*model, "--all-arms", "--workflows", "onnxruntime-cpu/host")
     # A busy machine ends without advice, but with every measurement in the document.
@@ -140,7 +136,7 @@ def test_a_file_of_the_user_is_probed(
 
 @pytest.mark.long
 def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
-    models: pathlib.Path, advise: Advise, home: pathlib.Path
+    models: pathlib.Path, advise: RunCli, home: pathlib.Path
 ) -> None:
     workflows = "torch-compile-inductor/default,torch-compile-inductor-static-cache/default"
     sizes = "--batch-sizes 2 --input-tokens 8 --output-tokens 6 --budget 3s --all-arms"

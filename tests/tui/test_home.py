@@ -22,6 +22,7 @@ from onscreen import (
     wait_for_text,
 )
 from recorded_runs import make_run
+from textual.pilot import Pilot
 
 from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
@@ -163,16 +164,21 @@ def test_a_list_of_runs_may_be_read_after_the_widgets_are_gone() -> None:
     HomeScreen().draw()
 
 
+async def open_history(pilot: Pilot[int], runs: int) -> HistoryScreen:
+    """Open the screen and wait until it lists so many runs."""
+    assert isinstance(pilot.app, AdvisorApp)
+    pilot.app.action_history()
+    screen = await wait_for_screen(pilot, HistoryScreen)
+    await wait_for(pilot, lambda: screen.query_one(Table).row_count == runs)
+    return screen
+
+
 @async_test
 async def test_a_note_can_be_written_and_removed(context: Context) -> None:
     run = make_run(context.store, finished=True)
     make_run(context.store, finished=False)
-    app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        app.action_history()
-        screen = await wait_for_screen(pilot, HistoryScreen)
-        table = screen.query_one(Table)
-        await wait_for(pilot, lambda: table.row_count == 2)
+    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+        await open_history(pilot, 2)
         await pilot.press("t", *"[/old] driver", "enter")
         await wait_for_text(pilot, "Note: [/old] driver")
         assert run.note() == "[/old] driver"
@@ -196,9 +202,7 @@ async def test_the_footer_offers_only_keys_with_an_effect(context: Context) -> N
         make_run(context.store, finished=True)
         make_run(context.store, finished=False)
         await app.pop_screen()
-        app.action_history()
-        screen = await wait_for_screen(pilot, HistoryScreen)
-        await wait_for(pilot, lambda: screen.query_one(Table).row_count == 2)
+        screen = await open_history(pilot, 2)
         await wait_for(pilot, lambda: rows <= key_hints(pilot))
         assert not {"resume", "compare"} & key_hints(pilot)
         await pilot.press("space", "d", "t")
@@ -227,12 +231,8 @@ async def test_a_run_is_deleted_after_a_confirmation_and_not_while_it_is_active(
     context: Context,
 ) -> None:
     run, other = make_run(context.store, finished=True), make_run(context.store, finished=False)
-    app = AdvisorApp(LaunchOptions(), context)
-    async with running_app(app) as pilot:
-        app.action_history()
-        screen = await wait_for_screen(pilot, HistoryScreen)
-        table = screen.query_one(Table)
-        await wait_for(pilot, lambda: table.row_count == 2)
+    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+        screen = await open_history(pilot, 2)
         await pilot.press("d")
         await wait_for_screen(pilot, ChoiceDialog)
         assert run.directory.name in await check_screen_at(pilot, SMALLEST)
@@ -245,5 +245,6 @@ async def test_a_run_is_deleted_after_a_confirmation_and_not_while_it_is_active(
         assert run.directory.exists()
         await pilot.press("d", "y")
         await wait_for(pilot, lambda: not run.directory.exists())
+        table = screen.query_one(Table)
         await wait_for(pilot, lambda: table.row_count == 1)
         assert table.key_at_cursor() == other.directory.name
