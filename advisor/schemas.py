@@ -1,4 +1,4 @@
-"""The JSON Schemas in `rubric/schema`, which `python -m advisor.schemas` writes, and `--spec`."""
+"""The JSON Schemas in `rubric/schema`, which `tests/generate.py` writes, and `--spec`."""
 
 from __future__ import annotations
 
@@ -48,6 +48,20 @@ SHIPPED: dict[str, Any] = {
 STRICT = {"options", "criteria", "workflow", "models", "presets", "gpus", "guidelines"} | {
     *("accuracy", "serving"),
 }
+#: As in the table of `docs/ci.md`.
+EXIT_CODES = {
+    "0": "success; after measuring: there is a recommendation, which may be OPEN",
+    "1": "no workflow is viable, a regression was found, `verify` found other outputs or another "
+    "speed-up than measured, or the program has a defect",
+    "2": "usage error (an option, a name, a file or the model), or two runs that are not "
+    "comparable",
+    "3": "the machine or an environment lacks something, such as a GPU or torch",
+    "4": "no answer: the budget was spent, the machine was not fit to measure on, a length of a "
+    "mix was not measured, or a comparison or `verify` is undecided",
+    "129": "ended by a hang-up",
+    "130": "ended by an interrupt",
+    "143": "ended by a termination signal",
+}
 
 
 def generate(name: str) -> dict[str, Any]:
@@ -81,8 +95,8 @@ def render(name: str) -> bytes:
     )
 
 
-def schema_file(name: str, directory: pathlib.Path | None = None) -> pathlib.Path:
-    return (directory or rubric_directory() / "schema") / f"{name}.schema.json"
+def schema_file(name: str) -> pathlib.Path:
+    return rubric_directory() / "schema" / f"{name}.schema.json"
 
 
 def describe_program() -> str:
@@ -96,17 +110,7 @@ def describe_program() -> str:
     specification = {
         "schema": "p3-advisor/spec/1",
         "version": __version__,
-        "exit_codes": {
-            "0": "recommendation",
-            "1": "no recommendation, a regression, or a throughput that was not reproduced",
-            "2": "usage",
-            "3": "environment",
-            "4": "no answer: the budget was spent, the machine unfit, a length of a mix not "
-            "measured, or the comparison undecided",
-            "129": "hang-up",
-            "130": "interrupted",
-            "143": "terminated",
-        },
+        "exit_codes": EXIT_CODES,
         "errors": {
             kind.name: {"exit_code": kind.exit_code, "meaning": inspect.getdoc(kind)}
             for kind in kinds
@@ -118,8 +122,3 @@ def describe_program() -> str:
         "schemas": {name: generate(name) for name in SHIPPED},
     }
     return msgspec.json.format(msgspec.json.encode(specification), indent=2).decode() + "\n"
-
-
-if __name__ == "__main__":
-    for shipped in SHIPPED:
-        schema_file(shipped).write_bytes(render(shipped))

@@ -32,10 +32,7 @@ def render_all() -> dict[pathlib.Path, str]:
         rubric / "earlier_runs.toml": earlier_runs.render(),
         ROOT / "docs" / "glossary.md": render_glossary(),
         results: results_page.render(results.read_text(encoding="utf-8")),
-        **{
-            schemas.schema_file(name, rubric / "schema"): schemas.render(name).decode()
-            for name in schemas.SHIPPED
-        },
+        **{schemas.schema_file(name): schemas.render(name).decode() for name in schemas.SHIPPED},
     }
 
 

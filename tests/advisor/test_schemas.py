@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
+import re
 from typing import Any
 
 import jsonschema
@@ -37,6 +38,12 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 def specification() -> dict[str, Any]:
     decoded: dict[str, Any] = json.loads(schemas.describe_program())
     return decoded
+
+
+def test_the_page_for_scripts_lists_the_exit_codes() -> None:
+    page = (EVIDENCE.parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
+    table = page.split("## Exit status", 1)[1].split("##", 1)[0]
+    assert dict(re.findall(r"\| (\d+) \| (.*) \|", table)) == schemas.EXIT_CODES
 
 
 def test_every_shipped_schema_file_is_generated() -> None:
