@@ -1,4 +1,8 @@
-"""Compute the answer of a run from its stored events, or again from its results. Pure."""
+"""Compute the answer of a run from its stored events, or again from its results.
+
+`evaluate` and `decide_again` are pure. `decide` reads the files of the runs that it is given, and
+the rubric that replaces theirs.
+"""
 
 from __future__ import annotations
 
