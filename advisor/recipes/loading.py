@@ -23,11 +23,11 @@ from advisor.errors import NoRecipeError
 from advisor.recipes.calls import (
     AS_MEASURED,
     SEED,
-    TENSORS_OF_OUTPUT,
     call_class,
     cast_lines,
     config_line,
     file_name,
+    fill_template,
     in_comment,
     language_model_lines,
     model_name,
@@ -195,10 +195,7 @@ def _factory_lines(
         ]
         given, examples = [], "model.tensors"
     elif inputs and all(each.name for each in inputs):
-        classes, opened = (
-            call_class("Call", inputs, ("return output",)),
-            f"model, *examples = {made}",
-        )
+        classes, opened = call_class("Call", inputs), f"model, *examples = {made}"
         wrapped = ["model = Call(model)"]
         names = [each.name for each in inputs]
         given = [f"examples = [examples[-1][name] for name in {names}]"]
@@ -227,38 +224,15 @@ def _example_lines(
 
 
 def _onnx_lines(model: OnnxModel, question: Question, batch_size: int) -> list[str]:
-    """Return the lines that name an ONNX file and make inputs as it declares them.
-
-    A free first dimension is the batch; other free dimensions have the measured tokens.
-    """
-    named = f"model = os.path.abspath({quoted(file_name(model.name))})  # path of your file"
-    if model.inputs:
-        rows = f"x.repeat({batch_size}, *[1] * (x.dim() - 1))[:{batch_size}]"
-        return [
-            named,
-            *_given_lines(model.inputs),
-            "names = [value.name for value in onnxruntime.InferenceSession(model).get_inputs()]",
-            'given = given if hasattr(given, "items") else dict(zip(names, given))',
-            "is_batch = len({len(x) for x in given.values() if x.dim()}) == 1",
-            "inputs = tuple(",
-            f"    ({rows} if is_batch and x.dim() else x){to_device(question)}",
-            "    for x in (given[name] for name in names)",
-            ")",
-        ]
-    return [
-        named,
-        'types = {"tensor(float)": torch.float32, "tensor(float16)": torch.float16,',
-        '         "tensor(double)": torch.float64, "tensor(int64)": torch.int64,',
-        '         "tensor(int32)": torch.int32, "tensor(bool)": torch.bool}',
-        "inputs = []",
-        "for value in onnxruntime.InferenceSession(model).get_inputs():",
-        f"    sizes = [{batch_size}] + [{question.input_tokens}] * len(value.shape)",
-        "    shape = [",
-        "        size if isinstance(size, int) else free for size, free in zip(value.shape, sizes)",
-        "    ]",
-        f"    inputs.append(torch.randint(2, shape).to(types[value.type]){to_device(question)})",
-        "inputs = tuple(inputs)",
-    ]
+    """Return the lines that name an ONNX file and make inputs as it declares them."""
+    return fill_template(
+        "onnx_file.py.jinja",
+        path=quoted(file_name(model.name)),
+        given="\n".join(_given_lines(model.inputs)),
+        size=batch_size,
+        tokens=question.input_tokens,
+        to_device=to_device(question),
+    ).splitlines()
 
 
 def _forward_model_lines(
@@ -278,7 +252,7 @@ def _forward_model_lines(
             f"_from_config(config, dtype={dtype})" if dtype != '"auto"' else "_from_config(config)"
         )
     return [
-        *call_class("Forward", inputs, TENSORS_OF_OUTPUT, ", return_dict=True"),
+        *call_class("Forward", inputs, is_of_transformers=True),
         config_line(model, trusted),
         "config.get_text_config().use_cache = False",
         *(OWN_CLASS if trusted else SHIPPED_CLASS),

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import Answer
 from advisor.errors import NoRecipeError
-from advisor.recipes.calls import model_name
+from advisor.recipes.calls import fill_template, model_name
 from advisor.recipes.snippet import indent, parse
 from advisor.text_format import NO_BREAK_SPACE
 from probes.wire.facts import EACH_CALL, InputFacts
@@ -35,27 +35,6 @@ REQUIREMENTS = ("mosec>=0.9.8,<0.10",)
 BYTES_OF_NUMBER, BYTES_AROUND = 32, 4096
 #: For a model whose inputs are not known.
 DEFAULT_MAX_BYTES = 64 << 20
-#: How requests of one row each are computed together.
-JOINED_FORWARD = """\
-    def forward(self, data):
-        \"\"\"Compute the requests together; rows that are left over keep their last values.\"\"\"
-        accepted = [rows for rows in data if not isinstance(rows, str)]
-        for tensor, *rows in zip(self.inputs, *accepted, strict=True):
-            for number, row in enumerate(rows):
-                tensor[number].copy_(row)
-        outputs = self.compute() if accepted else []
-        each = iter(zip(*outputs, strict=True))
-        return [rows if isinstance(rows, str) else next(each) for rows in data]
-"""
-#: How a request with all rows of a call is computed.
-WHOLE_FORWARD = """\
-    def forward(self, data):
-        if isinstance(data, str):
-            return data
-        for tensor, values in zip(self.inputs, data, strict=True):
-            tensor.copy_(values)
-        return self.compute()
-"""
 
 
 def compose_server(
@@ -75,87 +54,15 @@ def compose_server(
         )
     once, each = snippet[: mark.start()].strip("\n"), snippet[mark.end() :].strip("\n")
     rows, most_requests = (1, batch_size) if joins_requests else (batch_size, 1)
-    body = f'''\
-import collections.abc
-import json
-import os
-
-import mosec
-
-# Limits: a larger body is refused with status 413, a request above the number that may wait with
-# 429, and one that waits for so many milliseconds with 408. `--help` has the options for them.
-os.environ.setdefault("MOSEC_MAX_REQUEST_SIZE", "{max_bytes(inputs, rows)}")
-os.environ.setdefault("MOSEC_CAPACITY", "256")
-os.environ.setdefault("MOSEC_TIMEOUT", "30000")
-os.environ.setdefault("MOSEC_ADDRESS", "127.0.0.1")
-
-
-class Model(mosec.Worker):
-    """The model, whose process alone imports its stack and knows the shapes of its inputs."""
-
-    def __init__(self):
-        """Load and compile the model with the lines of the snippet, and call it once."""
-{indent(once, 8)}
-
-        def call():
-{indent(each, 12)}
-            return output
-
-        self.inputs, self.call = inputs, call
-        self.compute()
-
-    def deserialize(self, data):
-        """Return a tensor for each input, or the reason why the model does not take the request."""
-        shapes = [tensor.shape{"[1:]" if joins_requests else ""} for tensor in self.inputs]
-        try:
-            pairs = zip(self.inputs, json.loads(data)["inputs"], strict=True)
-            tensors = [tensor.new_tensor(values) for tensor, values in pairs]
-        except (LookupError, RuntimeError, TypeError, ValueError):
-            tensors = []
-        if [tensor.shape for tensor in tensors] != shapes{unknown_tokens(inputs)}:
-            expected = ", ".join(str(list(shape)) for shape in shapes)
-            return f"inputs has to have numbers, or known token ids, in the shapes {{expected}}"
-        return tensors
-
-{JOINED_FORWARD if joins_requests else WHOLE_FORWARD}
-    def compute(self):
-        """Return the outputs for the present inputs as lists."""
-        import torch
-
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()  # the call may read its inputs on a stream of its own
-        return list(to_lists(self.call()))
-
-
-class Answer(mosec.Worker):
-    """Answers each request on its own: an error in `Model` would end all requests of the call."""
-
-    def forward(self, data):
-        if isinstance(data, str):
-            raise mosec.ValidationError(data)
-        return {{"outputs": data}}
-
-    def serialize(self, data):
-        return json.dumps(data).encode()
-
-
-def to_lists(output):
-    """Return each array of an output, of whichever package, as nested lists."""
-    if isinstance(output, collections.abc.Mapping):
-        output = list(output.values())
-    if isinstance(output, (list, tuple)):
-        for each in output:
-            yield from to_lists(each)
-    elif output is not None:
-        yield (output if hasattr(output, "tolist") else output.numpy()).tolist()
-
-
-if __name__ == "__main__":
-    server = mosec.Server()
-    server.append_worker(Model, max_batch_size={most_requests}, route="/predict")
-    server.append_worker(Answer, route="/predict")
-    server.run()
-'''
+    body = fill_template(
+        "server.py.jinja",
+        once=indent(once, 8),
+        each=indent(each, 12),
+        joins_requests=joins_requests,
+        most_requests=most_requests,
+        max_bytes=max_bytes(inputs, rows),
+        unknown_tokens=unknown_tokens(inputs),
+    )
     parse(body)
     return body
 

@@ -43,7 +43,7 @@ def compose_snippet(
         raise NoRecipeError("the run does not have the lines of this workflow", "measure again")
     imports, steps = split_imports(integration)
     is_engine = False
-    if CHECKPOINT in _names(integration):
+    if CHECKPOINT in _names_read(parse(integration)):
         is_engine = IMPORT_TORCH not in imports
         lines = checkpoint_prompt_lines(question, batch_size, prompts_on_device=not is_engine)
     else:
@@ -69,10 +69,6 @@ def parse(source: str) -> ast.Module:
         return ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as problem:
         raise NoRecipeError("the lines of the run are no Python", "measure again") from problem
-
-
-def _names(source: str) -> set[str]:
-    return {node.id for node in ast.walk(parse(source)) if isinstance(node, ast.Name)}
 
 
 def lines_for(model: Model, integration: str) -> str:
@@ -230,10 +226,10 @@ def without_unused(script: str) -> str:
     return "".join(kept)
 
 
-def _names_read(statement: ast.stmt) -> set[str]:
+def _names_read(code: ast.AST) -> set[str]:
     return {
         node.id
-        for node in ast.walk(statement)
+        for node in ast.walk(code)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
 
