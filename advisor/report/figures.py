@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from advisor.decide.trust import is_unfit
@@ -43,8 +43,9 @@ class Listed(NamedTuple):
     arm: RankedArm | UnmeasuredArm
 
 
-def _fields(kind: Kind, *names: str) -> tuple[Figure[Any], ...]:
-    return tuple(Figure(name, kind, operator.attrgetter(name)) for name in names)
+def _fields(kind: Kind, *paths: str) -> tuple[Figure[Any], ...]:
+    """Return figures that are fields, or fields of fields: `speedup.low` is `speedup_low`."""
+    return tuple(Figure(path.replace(".", "_"), kind, operator.attrgetter(path)) for path in paths)
 
 
 def _decision(answer: Answer) -> str | None:
@@ -114,17 +115,13 @@ MEASURED: tuple[Figure[Measurement], ...] = (
 )
 SHAPE: tuple[Figure[Shape], ...] = _fields(int, "batch_size", "input_tokens", "output_tokens")
 CELL: tuple[Figure[Cell], ...] = (
-    Figure("seconds_median", float, lambda cell: cell.seconds.median),
-    Figure("seconds_low", float, lambda cell: cell.seconds.low),
-    Figure("seconds_high", float, lambda cell: cell.seconds.high),
+    *_fields(float, "seconds.median", "seconds.low", "seconds.high"),
     Figure("timed_calls", int, lambda cell: cell.seconds.samples),
     *_fields(int, "processes"),
     Figure("throughput", float, lambda cell: cell.throughput.value),
-    Figure("throughput_unit", str, lambda cell: cell.throughput.unit),
+    *_fields(str, "throughput.unit"),
     Figure("speedup", float, lambda cell: cell.speedup.value),
-    Figure("speedup_low", float, lambda cell: cell.speedup.low),
-    Figure("speedup_high", float, lambda cell: cell.speedup.high),
-    *_fields(float, "tflops"),
+    *_fields(float, "speedup.low", "speedup.high", "tflops"),
     *_fields(int, "kept_bytes"),
 )
 PERCENTILES: tuple[Figure[CallPercentiles], ...] = tuple(
@@ -132,9 +129,7 @@ PERCENTILES: tuple[Figure[CallPercentiles], ...] = tuple(
     for name in CallPercentiles.__struct_fields__
 )
 GENERATION: tuple[Figure[GenerationMetrics], ...] = (
-    Figure("ttft_seconds", float, lambda metrics: metrics.ttft_seconds),
-    Figure("itl_seconds", float, lambda metrics: metrics.itl_seconds),
-    *_fields(float, "tokens_per_second_per_user"),
+    *_fields(float, "ttft_seconds", "itl_seconds", "tokens_per_second_per_user"),
     *_fields(int, "cache_bytes"),
     *_fields(float, "mbu", "mfu"),
     *_fields(str, "latency_mismatch"),
@@ -157,18 +152,9 @@ CHECKED: tuple[Figure[Checked], ...] = (
         for name in ("sequences", "identical_sequences")
     ),
 )
-FIGURES: tuple[Figure[Any], ...] = (
-    *RUN,
-    *ARM,
-    *SCORE,
-    *SHAPE,
-    *CELL,
-    *PERCENTILES,
-    *GENERATION,
-    *MEASURED,
-    *CHECKED,
-    *COST,
-)
+#: Those of one subject each, in the order of the columns.
+GROUPS: Any = (RUN, ARM, SCORE, SHAPE, CELL, PERCENTILES, GENERATION, MEASURED, CHECKED, COST)
+FIGURES: tuple[Figure[Any], ...] = tuple(figure for group in GROUPS for figure in group)
 COLUMNS = tuple(figure.name for figure in FIGURES)
 
 
@@ -189,19 +175,11 @@ def _row(
     costs = answer.recommendation.costs if answer.recommendation else ()
     cost = (each for each in costs if cell and (each.arm, each.shape) == (arm.arm, shape))
     checked = (each for each in checks_of(arm) if shape in {None, each.shape})
+    of_cell = (cell, cell.percentiles, cell.generation) if cell else (None, None, None)
+    found = (measured, next(checked, None), next(cost, None))
+    subjects = (answer, listed, scored, shape, *of_cell, *found)
     return {
-        **_values(RUN, answer),
-        **_values(ARM, listed),
-        **_values(SCORE, scored),
-        **_values(SHAPE, shape),
-        **_values(CELL, cell),
-        **_values(PERCENTILES, cell.percentiles if cell else None),
-        **_values(GENERATION, cell.generation if cell else None),
-        **_values(MEASURED, measured),
-        **_values(CHECKED, next(checked, None)),
-        **_values(COST, next(cost, None)),
+        each.name: None if subject is None else each.get(subject)
+        for group, subject in zip(GROUPS, subjects, strict=True)
+        for each in group
     }
-
-
-def _values(figures: Iterable[Figure[Subject]], subject: Subject | None) -> dict[str, Value]:
-    return {each.name: None if subject is None else each.get(subject) for each in figures}

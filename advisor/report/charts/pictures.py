@@ -199,7 +199,14 @@ def weight_map(
         Markup("<li>ring: {}</li>").format(note),
     ]
     title = "The arm that leads at each weighting of the three Ps"
-    return picture(title, MAP_WIDTH, MAP_HEIGHT, [*parts, *_corner_names(), present], key)
+    (top_x, top_y), (left_x, left_y), (right_x, right_y) = CORNERS
+    parts += [
+        text(top_x, top_y - 12, "100 % performance", "tick"),
+        text(left_x - 30, left_y + 20, "100 % productivity", "note"),
+        text(right_x + 30, right_y + 20, "100 % portability", "value"),
+        present,
+    ]
+    return picture(title, MAP_WIDTH, MAP_HEIGHT, parts, key)
 
 
 def _pixels(weights: Sequence[float]) -> Place:
@@ -208,12 +215,3 @@ def _pixels(weights: Sequence[float]) -> Place:
         for axis in (0, 1)
     )
     return across, down
-
-
-def _corner_names() -> list[Markup]:
-    (top_x, top_y), (left_x, left_y), (right_x, right_y) = CORNERS
-    return [
-        text(top_x, top_y - 12, "100 % performance", "tick"),
-        text(left_x - 30, left_y + 20, "100 % productivity", "note"),
-        text(right_x + 30, right_y + 20, "100 % portability", "value"),
-    ]
