@@ -13,7 +13,7 @@ from advisor.decide.decision import decide_again
 from advisor.decide.headline import write_headline
 from advisor.decide.recommend import recommend
 from advisor.decide.summary import summarise
-from advisor.decide.unmeasured import list_excluded, list_planned
+from advisor.decide.unmeasured import list_unmeasured
 from advisor.domain.answer import AdvisedAnswer, Answer, HeadlinePart, Problem, UnmeasuredArm
 from advisor.domain.measurement import CallSeconds, Cell, Throughput
 from advisor.domain.recommendation import Recommendation
@@ -110,10 +110,7 @@ def answer(**changes: Any) -> Answer:
         head.question,
         builders.NOISE,
     )
-    unmeasured = (
-        *list_planned(head, state, measured, None),
-        *list_excluded(head, state.plan),
-    )
+    unmeasured = list_unmeasured(head, state, measured, None)
     return msgspec.structs.replace(answer_of(measured, head, unmeasured=unmeasured), **changes)
 
 

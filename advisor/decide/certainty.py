@@ -154,9 +154,9 @@ class Contest:
 
     def _most_gain(self, rivals: Sequence[ScoredArm]) -> float:
         """Return how many times as fast as the advised arm a rival is by their intervals."""
-        bounds = {each.arm: each.speedup for each in self.results.measurements}
-        own = bounds[self.advised.arm].low
-        highs = [bounds[arm.arm].high for arm in rivals if arm is not self.advised]
+        measured = self.results.by_arm
+        own = measured[self.advised.arm].speedup.low
+        highs = [measured[arm.arm].speedup.high for arm in rivals if arm is not self.advised]
         if own is None:
             return math.inf
         return max([1.0, *(math.inf if high is None else high / own for high in highs)])
@@ -205,10 +205,7 @@ def assess(
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
     needs_speed = priorities.shares()[PERFORMANCE] > 0
     is_checked = all(
-        checked.accuracy_class != "unchecked"
-        for entry in results.measurements
-        if entry.arm == advised.arm
-        for checked in entry.correctness
+        checked.accuracy_class != "unchecked" for checked in results.by_arm[advised.arm].correctness
     )
     is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked
     siblings = [

@@ -25,7 +25,6 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import START, Constraint, Priorities
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Cell, TimedVisit
-from advisor.domain.model import has_random_weights
 from advisor.domain.question import Question
 from advisor.domain.results import Evidence, Platform, Results
 from advisor.domain.run_events import LoggedEvent
@@ -114,7 +113,6 @@ def evaluate(
     workers may differ so far; see `recommend`.
     """
     results = summarise_run(header, state)
-    excluded = unmeasured.list_excluded(header, state.plan)
     question = header.question
     if not (state.starts or state.finished):  # starts come last
         others = tuple(each for each in question.constraints if each.criterion != START)
@@ -135,7 +133,7 @@ def evaluate(
             quiet_check=state.quiet_check,
             results=results,
             scores=(),
-            unmeasured=(*unmeasured.list_planned(header, state, results, None), *excluded),
+            unmeasured=unmeasured.list_unmeasured(header, state, results, None),
             recommendation=None,
             problem=None,
         ),
@@ -148,7 +146,7 @@ def evaluate(
     final_problem = None if resumable else problem
     answer = msgspec.structs.replace(
         answer,
-        unmeasured=(*unmeasured.list_planned(header, state, results, final_problem), *excluded),
+        unmeasured=unmeasured.list_unmeasured(header, state, results, final_problem),
         problem=problem,
         question=header.question,
     )
@@ -166,16 +164,9 @@ def summarise_run(header: Header, state: RunState) -> Results:
     )
     results = msgspec.structs.replace(results, portability=portability)
     results = add_servers(results, state, question, catalogue.presets.noise)
-    rules = catalogue.accuracy
     if not (question.quantised or question.metric):
         return results
-    return trained_loss.add_losses(
-        results,
-        state,
-        rules.losses,
-        has_random_weights=has_random_weights(question.model),
-        seed=question.seed,
-    )
+    return trained_loss.add_losses(results, state, question, catalogue.accuracy.losses)
 
 
 def _summarise(header: Header, state: RunState) -> Results:

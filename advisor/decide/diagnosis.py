@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from advisor.decide.drift import typical_seconds
 from advisor.decide.rounds import counted_visits, is_valid
 from advisor.domain.measurement import Bound, CallDiagnosis, Measurement
-from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Dtype
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState, RunState
@@ -187,24 +187,14 @@ def device_peaks(state: RunState, dtype: Dtype) -> Peaks | None:
 def _exact_rates(state: RunState) -> Iterator[float]:
     """Yield the operations a second of the exact native arms, by arm and shape."""
     for arm in state.plan.arms:
-        if not is_valid(state, arm.id):
+        if arm.weights is not None or not is_valid(state, arm.id):
             continue
-        for shape in _exact_shapes(state, arm):
+        checks = [each for process in state.processes[arm.id] for each in process.checked.items()]
+        for shape, checked in checks:
             visits = [visit for _, visit in counted_visits(state, arm.id, shape)]
             flops = flops_per_call(state, shape)
-            if visits and flops:
+            if checked.accuracy_class == "exact" and visits and flops:
                 yield flops / typical_seconds(visits)
-
-
-def _exact_shapes(state: RunState, arm: Arm) -> list[Shape]:
-    if arm.weights is not None:
-        return []
-    return [
-        shape
-        for process in state.processes[arm.id]
-        for shape, checked in process.checked.items()
-        if checked.accuracy_class == "exact"
-    ]
 
 
 #: The measured peak may be too low by less than this factor.

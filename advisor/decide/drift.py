@@ -38,15 +38,14 @@ def correct_drift(
 ) -> list[BlockTimed]:
     """Scale the visits so that their typical seconds are the baseline's divided by the speed-up."""
     factor = typical_seconds(baseline_visits) / speedup / typical_seconds(visits)
-    return [_multiplied(visit, factor) for visit in visits]
-
-
-def _multiplied(visit: BlockTimed, factor: float) -> BlockTimed:
-    return dataclasses.replace(
-        visit,
-        seconds=tuple(factor * each for each in visit.seconds),
-        first_token_seconds=tuple(factor * each for each in visit.first_token_seconds),
-    )
+    return [
+        dataclasses.replace(
+            visit,
+            seconds=tuple(factor * each for each in visit.seconds),
+            first_token_seconds=tuple(factor * each for each in visit.first_token_seconds),
+        )
+        for visit in visits
+    ]
 
 
 def bound_by_speedups(measurement: Measurement, baseline: Measurement | None) -> Measurement:

@@ -99,13 +99,8 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
 
 def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
     """Return what the model changes in its process, and what was done about it."""
-    results = facts.answer.results
-    adjusted = {
-        name: done
-        for entry in results.measurements
-        if entry.arm == results.baseline
-        for name, done in entry.adjusted.items()
-    }
+    baseline = facts.answer.baseline
+    adjusted = baseline.adjusted if baseline else {}
     told = "; ".join(f"{name} {done}" for name, done in adjusted.items())
     return [f"For equal conditions: {told}."] if told else []
 

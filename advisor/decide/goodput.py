@@ -173,10 +173,10 @@ def compare_processes(
     logs, information, residuals, counted = [], [], 0.0, 0.0
     for blocks in (first, second):
         found = _log_goodput_at_slope(blocks, share, slope, [*first, *second])
-        rates = np.array([block.rate for block in blocks])
+        log_rates = np.log([block.rate for block in blocks])
         total = np.array([block.total for block in blocks], dtype=float)
-        missed = np.array([missed_share(rate, found, slope, share) for rate in rates])
-        weights, variances = nearness(np.log(rates), found), total * missed * (1 - missed)
+        missed = missed_share(log_rates - found, slope, share)
+        weights, variances = nearness(log_rates, found), total * missed * (1 - missed)
         differences = np.array([block.missed for block in blocks]) - total * missed
         residuals += float(np.sum(weights * differences**2 / variances))
         counted += float(np.sum(weights))

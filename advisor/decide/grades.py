@@ -30,11 +30,6 @@ UNKNOWN = 0.0
 DIGITS = 9
 
 
-def tier_of(grade: float) -> int:
-    rounded = round(grade, DIGITS)
-    return next((tier for tier, start in BAND_STARTS.items() if rounded >= start), LOWEST_TIER)
-
-
 def grade_of(rule: GradeRule, value: FactValue) -> float:
     """Return the grade of a fact's value; an unknown or unforeseen value has the lowest grade."""
     if rule.values:
@@ -131,11 +126,12 @@ def rate(
     known = [rule for rule in criterion.grades if facts[rule.fact] is not None or not rule.optional]
     grades = [(grade_of(rule, facts[rule.fact]), rule) for rule in known or criterion.grades]
     grade, limiting = min(grades, key=lambda pair: pair[0])
-    tier = tier_of(grade)
+    grade = round(grade, DIGITS)
+    tier = next((each for each, start in BAND_STARTS.items() if grade >= start), LOWEST_TIER)
     letter = next(each for each in criterion.tiers if each.tier == tier)
     return Rating(
         tier=tier,
-        grade=round(grade, DIGITS),
+        grade=grade,
         fact=limiting.fact,
         value=facts[limiting.fact],
         rule=describe_rule(limiting),

@@ -118,10 +118,7 @@ class MissedCurves:
 def make_curves(
     blocks: Sequence[LoadBlock], share: float, among: Sequence[LoadBlock] = ()
 ) -> MissedCurves:
-    """Return the curves at the rates of `blocks`, on the grid of the blocks `among`.
-
-    At the goodput the share of missed requests is `1 - share`.
-    """
+    """Return the curves at the rates of `blocks`, on the grid of the blocks `among`."""
     import numpy as np  # noqa: PLC0415 - as above
 
     tried = [block.rate for block in among or blocks]
@@ -130,14 +127,16 @@ def make_curves(
     slopes = np.geomspace(LEAST_SLOPE, MOST_SLOPE, SLOPE_POINTS)
     log_rates = np.array([math.log(block.rate) for block in blocks])
     distances = log_rates[:, None, None] - log_goodputs[:, None]
-    missed = 1 / (1 + np.exp(-(_log_odds(share) + slopes * distances)))
-    missed = np.clip(missed, LEAST_SHARE, 1 - LEAST_SHARE).reshape(len(blocks), -1)
+    missed = missed_share(distances, slopes, share).reshape(len(blocks), -1)
     return MissedCurves(log_goodputs, slopes, log_rates, np.log(missed), np.log1p(-missed))
 
 
-def missed_share(rate: float, log_goodput: float, slope: float, share: float) -> float:
-    log_odds = _log_odds(share) + slope * (math.log(rate) - log_goodput)
-    return min(max(1 / (1 + math.exp(-log_odds)), LEAST_SHARE), 1 - LEAST_SHARE)
+def missed_share(distances: Array, slopes: Array, share: float) -> Array:
+    """Return the shares at logarithms of the rate over the goodput, where they are `1 - share`."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    log_odds = math.log((1 - share) / share) + slopes * distances
+    return np.clip(1 / (1 + np.exp(-log_odds)), LEAST_SHARE, 1 - LEAST_SHARE)
 
 
 def nearness(log_rates: Array, log_goodput: float) -> Array:
@@ -148,11 +147,6 @@ def nearness(log_rates: Array, log_goodput: float) -> Array:
     import numpy as np  # noqa: PLC0415 - as above
 
     return np.exp(-(((log_rates - log_goodput) / NEAR_DEVIATION) ** 2) / 2)
-
-
-def _log_odds(share: float) -> float:
-    """Return the logarithm of the odds of a miss at the goodput."""
-    return math.log((1 - share) / share)
 
 
 PERCENTILES = (0.5, 0.95, 0.99)

@@ -26,7 +26,7 @@ from advisor.decide.rounds import (
 )
 from advisor.domain.question import Question
 from advisor.domain.results import RaceResult
-from advisor.domain.run_state import RaceGroup, RunState
+from advisor.domain.run_state import RunState
 from probes.wire.shape import Shape
 
 #: Rounds after which a race looks at its intervals; a race also looks after its last round.
@@ -35,7 +35,6 @@ LOOKS = (4, 6, 9, 13, 19, 28, 40, 60, 100)
 ERROR = 0.05
 #: Fewest rounds of a shape that count: one round has no spread.
 FEWEST_ROUNDS = 2
-LAST_ROUND = sys.maxsize
 #: `RaceResult.closed` of a race that is still open.
 STILL_OPEN = "not closed yet"
 
@@ -186,7 +185,9 @@ def replay_race(state: RunState, shape: Shape, question: Question, index: int = 
     the same result as in the run.
     """
     plan, groups = state.plan, state.groups[shape]
-    group, rounds = groups[index], _rounds_of(groups[index], groups)
+    group = groups[index]
+    later = [other.first_round for other in groups if other.first_round > group.first_round]
+    rounds = range(group.first_round, min(later, default=sys.maxsize))
     race = Race(
         [arm for arm in group.arms if arm != plan.duplicate],
         plan.baseline.id,
@@ -208,11 +209,6 @@ def replay_race(state: RunState, shape: Shape, question: Question, index: int = 
     for arm in failed & set(group.arms) - {race.baseline}:
         race.withdraw(arm)
     return race
-
-
-def _rounds_of(group: RaceGroup, groups: tuple[RaceGroup, ...]) -> range:
-    later = [other.first_round for other in groups if other.first_round > group.first_round]
-    return range(group.first_round, min(later, default=LAST_ROUND))
 
 
 def race_result(state: RunState, shape: Shape, question: Question) -> RaceResult:

@@ -48,7 +48,7 @@ def recommend(
     question, results, scored = answer.question, answer.results, answer.scores
     viable = [arm for arm in scored if not arm.failures]
     if not viable:
-        raise nothing_viable(scored, question.constraints, results.measurements)
+        raise nothing_viable(scored, question.constraints, answer.measurements)
     is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
     winner, found = certainty.assess(
         viable,

@@ -53,7 +53,7 @@ def mark_unproven(scored: Sequence[ScoredArm], results: Results, certain: float)
     Each is compared with the more exact arms of its workflow that are not marked themselves. A
     better letter than that of speed is a gain, too.
     """
-    measured = {entry.arm: entry for entry in results.measurements}
+    measured = results.by_arm
     exactness = {
         arm.arm: (is_lossless(measured[arm.arm]), BITS[arm.weights] if arm.weights else NATIVE_BITS)
         for arm in scored

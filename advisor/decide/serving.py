@@ -16,7 +16,7 @@ from advisor.decide.load_blocks import levels_of, load_block, valid_blocks
 from advisor.decide.process_variance import process_variance, widen
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement
-from advisor.domain.plan import Arm, Plan
+from advisor.domain.plan import Arm
 from advisor.domain.question import LoadQuestion, Question
 from advisor.domain.results import Results
 from advisor.domain.run_state import ProcessState, RunState
@@ -70,7 +70,9 @@ def add_servers(
     found = {arm: goodput for arm, goodput in found.items() if not has_failed_process(state, arm)}
     if not found:
         return results
-    baseline = _baseline(plan, found)
+    baseline = plan.baseline.id
+    if baseline not in found:
+        baseline = min(found, key=lambda arm: found[arm].value)
     return msgspec.structs.replace(
         results,
         baseline=baseline,
@@ -81,12 +83,6 @@ def add_servers(
         ),
         repeats=_completed_repeats(state),
     )
-
-
-def _baseline(plan: Plan, found: Mapping[str, Goodput]) -> str:
-    if plan.baseline.id in found:
-        return plan.baseline.id
-    return min(found, key=lambda arm: found[arm].value)
 
 
 def _measurement(

@@ -43,8 +43,8 @@ class SpeedupErrors(NamedTuple):
 
 def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
     """Return the speed-ups of `arms`; that of the baseline has no error."""
-    by_name = {entry.arm: entry for entry in results.measurements}
-    measured = [by_name[arm] for arm in arms]
+    by_arm = results.by_arm
+    measured = [by_arm[arm] for arm in arms]
     speedups, weights = _speedups(measured)
     is_exact = [arm == results.baseline for arm in arms]
     return SpeedupErrors(
@@ -56,8 +56,8 @@ def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
         ),
         ranges=tuple(_ranges(entry, each) for entry, each in zip(measured, speedups, strict=True)),
         between=tuple(
-            0.0 if exact else _process_error(by_name[arm])
-            for exact, arm in zip(is_exact, arms, strict=True)
+            0.0 if exact else _process_error(entry)
+            for exact, entry in zip(is_exact, measured, strict=True)
         ),
         weights=tuple(len(weights) * each / sum(weights) for each in weights),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +19,8 @@ from advisor.domain.accuracy import (
     TextLoss,
     TrainedLoss,
 )
+from advisor.domain.model import has_random_weights
+from advisor.domain.question import Question
 from advisor.domain.results import Results
 from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.checks import TextScores, UserMetric
@@ -31,10 +33,8 @@ if TYPE_CHECKING:
 def add_losses(
     results: Results,
     state: RunState,
+    question: Question,
     rule: LossRule,
-    *,
-    has_random_weights: bool,
-    seed: int,
 ) -> Results:
     baseline = state.raced_process(results.baseline)
     return msgspec.structs.replace(
@@ -43,11 +43,7 @@ def add_losses(
             msgspec.structs.replace(
                 entry,
                 trained_loss=summarise_loss(
-                    state.raced_process(entry.arm) or ProcessState(),
-                    baseline,
-                    rule,
-                    has_random_weights=has_random_weights,
-                    seed=seed,
+                    state.raced_process(entry.arm) or ProcessState(), baseline, question, rule
                 ),
             )
             for entry in results.measurements
@@ -56,14 +52,10 @@ def add_losses(
 
 
 def summarise_loss(
-    process: ProcessState,
-    baseline: ProcessState | None,
-    rule: LossRule,
-    *,
-    has_random_weights: bool,
-    seed: int,
+    process: ProcessState, baseline: ProcessState | None, question: Question, rule: LossRule
 ) -> TrainedLoss:
-    text = summarise_text(process.text_scores, rule, seed) if process.text_scores else None
+    scores = process.text_scores
+    text = summarise_text(scores, rule, question.seed) if scores else None
     metric = compare_metric(process.user_metric, baseline.user_metric if baseline else None)
     recovery = metric.recovery if metric is not None else None
     if recovery is not None:
@@ -72,8 +64,8 @@ def summarise_loss(
     if text is not None:
         found = classify(rule, lambda limits: meets(text, limits))
         return TrainedLoss(basis="text", loss_class=found, text=text, metric=metric)
-    basis: Any = "needs-real-weights" if has_random_weights else "not-measured"
-    return TrainedLoss(basis=basis, metric=metric)
+    is_random = has_random_weights(question.model)
+    return TrainedLoss(basis="needs-real-weights" if is_random else "not-measured", metric=metric)
 
 
 def classify(rule: LossRule, is_met: Callable[[LossLimits], bool]) -> LossClass:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from packaging.specifiers import SpecifierSet
@@ -18,7 +18,7 @@ from advisor.domain.catalogue import Catalogue, SiblingGain
 from advisor.domain.constraints import Constraint
 from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Measurement
-from advisor.domain.plan import Arm, ArmName, Plan
+from advisor.domain.plan import Arm, ArmName
 from advisor.domain.question import Budget
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
@@ -33,9 +33,21 @@ NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
 ANOTHER_NAME = "or the package that provides this module under another name"
 
 
-def list_excluded(header: Header, plan: Plan) -> tuple[UnmeasuredArm, ...]:
+def list_unmeasured(
+    header: Header, state: RunState, results: Results, final_problem: Problem | None
+) -> tuple[UnmeasuredArm, ...]:
+    """Return the planned arms without a measurement, then the excluded workflows.
+
+    `final_problem` is why the rest of the run cannot be executed; None where it can.
+    """
+    measured = {measurement.arm for measurement in results.measurements}
     workflows = header.catalogue.by_id
-    return tuple(
+    planned = (
+        _planned(arm, workflows[arm.workflow], header, state, results, final_problem)
+        for arm in state.plan.distinct
+        if arm.id not in measured
+    )
+    excluded = (
         UnmeasuredArm(
             arm=each.workflow,
             workflow=each.workflow,
@@ -44,24 +56,9 @@ def list_excluded(header: Header, plan: Plan) -> tuple[UnmeasuredArm, ...]:
             reason=each.reason,
             fix=each.fix,
         )
-        for each in plan.excluded
+        for each in state.plan.excluded
     )
-
-
-def list_planned(
-    header: Header, state: RunState, results: Results, final_problem: Problem | None
-) -> tuple[UnmeasuredArm, ...]:
-    """Return the planned arms without a measurement.
-
-    `final_problem` is why the rest of the run cannot be executed; None where it can.
-    """
-    measured = {measurement.arm for measurement in results.measurements}
-    workflows = header.catalogue.by_id
-    return tuple(
-        _planned(arm, workflows[arm.workflow], header, state, results, final_problem)
-        for arm in state.plan.distinct
-        if arm.id not in measured
-    )
+    return (*planned, *excluded)
 
 
 def _planned(
@@ -237,7 +234,7 @@ def potential_at(
 def nothing_viable(
     scored: Sequence[ScoredArm],
     constraints: Sequence[Constraint],
-    measurements: Sequence[Measurement],
+    measured: Mapping[str, Measurement],
 ) -> NothingViableError:
     if not scored:
         return NothingViableError(
@@ -251,7 +248,7 @@ def nothing_viable(
         if effect.without
     ]
     asked = ", ".join(constraint.text for constraint in constraints)
-    nearest = ", ".join(_nearest(constraint, scored, measurements) for constraint in constraints)
+    nearest = ", ".join(_nearest(constraint, scored, measured) for constraint in constraints)
     return NothingViableError(
         f"no workflow meets --require {asked}; nearest: {nearest}",
         "; ".join(["relax or remove a constraint of --require", *ways]),
@@ -259,10 +256,9 @@ def nothing_viable(
 
 
 def _nearest(
-    constraint: Constraint, scored: Sequence[ScoredArm], measurements: Sequence[Measurement]
+    constraint: Constraint, scored: Sequence[ScoredArm], measured: Mapping[str, Measurement]
 ) -> str:
     """Return the value that is nearest to a constraint with its arm, or how many arms meet it."""
-    measured = {each.arm: each for each in measurements}
     found = {arm.arm: value_of(constraint, arm.ratings, measured.get(arm.arm)) for arm in scored}
     known = {arm: value for arm, value in found.items() if value is not None}
     if not known:

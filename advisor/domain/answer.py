@@ -95,14 +95,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, error: UserError | None) -> Problem | None:
-        if error is None:
-            return None
-        return cls(
-            name=error.name,
-            what=error.what,
-            next_step=error.next_step,
-            exit_code=error.exit_code,
-        )
+        return None if error is None else msgspec.convert(error, cls, from_attributes=True)
 
 
 class HeadlineLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +168,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def measurements(self) -> dict[str, Measurement]:
-        return {each.arm: each for each in self.results.measurements}
+        return self.results.by_arm
 
     @property
     def served(self) -> dict[str, ServedArm]:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
 from advisor.domain.question import Budget
 from probes.wire.shape import Shape
 
-#: From the best evidence behind a decision to the worst.
+#: From the best evidence behind a decision to the worst, so the greater of two is the lower trust.
 Trust = Literal["A", "B", "C", "D"]
-
-
-def lower_trust(one: Trust, other: Trust) -> Trust:
-    return max(one, other, key=get_args(Trust).index)
-
 
 #: Direction in which a weight changes.
 Side = Literal["less", "more"]

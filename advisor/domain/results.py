@@ -149,6 +149,10 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     #: Null for an answer without a measurement.
     inputs: MeasuredInputs | None = None
 
+    @property
+    def by_arm(self) -> dict[str, Measurement]:
+        return {each.arm: each for each in self.measurements}
+
     def process_differences(self, shape: Shape) -> int:
         """Return how many differences between equal processes there are at a shape.
 

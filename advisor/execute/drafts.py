@@ -23,7 +23,7 @@ from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, OnnxModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import Budget, Question
-from advisor.domain.recommendation import Trust, lower_trust
+from advisor.domain.recommendation import Trust
 from advisor.domain.results import Platform
 from advisor.domain.run_events import LoggedEvent, OtherPlatformFound, Planned, RunEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState
@@ -206,7 +206,7 @@ def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
         )
         advice = msgspec.structs.replace(
             advice,
-            trust=lower_trust(advice.trust, BEST_TRUST),
+            trust=max(advice.trust, BEST_TRUST),
             trust_reasons=(origin, *advice.trust_reasons),
             next_steps=(another_machine, *advice.next_steps),
         )

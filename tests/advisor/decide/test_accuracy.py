@@ -20,6 +20,7 @@ from advisor.decide.trained_loss import summarise_loss
 from advisor.domain.answer import AdvisedAnswer
 from advisor.domain.constraints import Constraint
 from advisor.domain.measurement import Measurement
+from advisor.domain.model import FactoryModel, Model
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState
 from advisor.domain.workflow import DeclaredArm
@@ -195,6 +196,7 @@ def test_a_native_arm_that_fails_a_constraint_is_not_named() -> None:
 
 
 SEQUENCES = 128
+TRAINED = FactoryModel(name="a:b")
 
 
 def scores(ratio: float = 1.0, spread: float = 1e-4, eager: float = 0.0, **figures: Any) -> Any:
@@ -213,13 +215,17 @@ def scores(ratio: float = 1.0, spread: float = 1e-4, eager: float = 0.0, **figur
     return TextScores(source="a test", positions=4096, is_incomplete=False, **arrays)
 
 
-def loss_of(text: Any = None, metric: Any = None, baseline: Any = None, **more: Any) -> Any:
+def loss_of(
+    text: Any = None,
+    metric: Any = None,
+    baseline: Any = None,
+    model: Model = TRAINED,
+) -> Any:
     return summarise_loss(
         ProcessState(text_scores=text, user_metric=metric),
         ProcessState(user_metric=baseline),
+        builders.question(seed=1, model=model),
         builders.shipped_catalogue().accuracy.losses,
-        has_random_weights=more.get("has_random_weights", False),
-        seed=1,
     )
 
 
@@ -273,5 +279,5 @@ def test_a_metric_without_a_positive_baseline_is_no_class(baseline: float | None
 
 
 def test_random_weights_have_no_class() -> None:
-    assert loss_of(has_random_weights=True).basis == "needs-real-weights"
-    assert loss_of(has_random_weights=False).basis == "not-measured"
+    assert loss_of(model=builders.question().model).basis == "needs-real-weights"
+    assert loss_of().basis == "not-measured"

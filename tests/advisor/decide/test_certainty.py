@@ -458,7 +458,7 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
     )
     known = builders.catalogue(*map(builders.workflow, ("one", "two", "three")))
     arms = scoring.score_arms(results, question, known)
-    problem = nothing_viable(arms, question.constraints, results.measurements)
+    problem = nothing_viable(arms, question.constraints, results.by_arm)
     expect("nothing-viable", [problem.what, problem.next_step])
 
 

@@ -14,14 +14,14 @@ import pytest
 
 from advisor.ask import rubric_files
 from advisor.decide.decision import decide_again
-from advisor.decide.unmeasured import list_excluded, list_planned, status_of
+from advisor.decide.unmeasured import list_unmeasured, status_of
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns, SiblingGain
 from advisor.domain.constraints import Constraint
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval
 from advisor.domain.run_events import Finished, Resumed
-from advisor.domain.run_state import Header, ProcessState
+from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
 from advisor.report.answer import measure_on
@@ -57,7 +57,7 @@ def broken(
     }
     state = msgspec.structs.replace(builders.run_state(processes), finished=finished)
     baseline = builders.results(builders.measurement(builders.BASELINE))
-    (found,) = list_planned(head or built_answers.finished_header(), state, baseline, None)
+    (found,) = list_unmeasured(head or built_answers.finished_header(), state, baseline, None)
     assert found.arm == "broken"
     return found
 
@@ -70,8 +70,9 @@ def test_a_failed_arm_has_the_reason_and_the_fix_of_its_last_failure() -> None:
 
 
 def test_an_excluded_workflow_has_its_reason_and_fix() -> None:
-    plan = builders.plan(excluded=[builders.excluded()])
-    (found,) = list_excluded(built_answers.finished_header(), plan)
+    state = RunState(plan=builders.plan(excluded=[builders.excluded()]))
+    results = builders.results(builders.measurement(builders.BASELINE))
+    (*_, found) = list_unmeasured(built_answers.finished_header(), state, results, None)
     assert (found.arm, found.title, found.option, found.reason, found.fix) == (
         "absent",
         "Absent",
