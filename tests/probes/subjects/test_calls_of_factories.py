@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from lazy import lazy
-from reference_cases import Factories
+from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
 from probes.measuring import flexibility
@@ -25,20 +25,9 @@ pytorch_eager = lazy("probes.workflows.pytorch_eager")
 pytestmark = pytest.mark.stack
 
 MODELS = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def __init__(self, call):
-        super().__init__()
-        self.layer, self.call = torch.nn.Linear(16, 8), call
-
-    def forward(self, x):
-        return self.call(self.layer, x)
-
-
 def build(call):
-    return Model(call), torch.randn(2, 16)
+    layer = torch.nn.Linear(16, 8)
+    return Model(lambda layers, x: call(layers["layer"], x), layer=layer), torch.randn(2, 16)
 
 
 def outputs_of_other_layouts():
@@ -164,7 +153,7 @@ def of_a_list_of_images():
 """
 
 
-FACTORIES = Factories(MODELS, dtype="float32")
+FACTORIES = Factories(MODEL + MODELS, dtype="float32")
 request_for, make_reference = FACTORIES.request, FACTORIES.make_reference
 
 

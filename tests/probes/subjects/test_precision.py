@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import workers
 from lazy import lazy
-from reference_cases import Factories
+from reference_cases import MODEL, Factories
 
 from probes.checking import correctness
 from probes.wire.shape import Shape
@@ -98,23 +98,13 @@ def test_a_call_without_products_has_no_count() -> None:
 
 
 MODELS = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def __init__(self, call):
-        super().__init__()
-        self.call, self.layer = call, torch.nn.Linear(16, 16)
-
-    def forward(self, x, mask):
-        return self.call(self.layer(x), mask)
-
-
 def build(call):
+    layer = torch.nn.Linear(16, 16)
     mask = torch.ones(4, 16, dtype=torch.bool)
     mask[:, 11:] = False
     mask[1, 0] = False
-    return Model(call), (torch.randn(4, 16), mask)
+    model = Model(lambda layers, x, mask: call(layers["layer"](x), mask), layer=layer)
+    return model, (torch.randn(4, 16), mask)
 
 
 def masked_logits():
@@ -147,7 +137,7 @@ def mask_of_the_default_type():
 def test_a_mask_of_the_lowest_number_has_a_float64_reference(
     function: str, dtype: str, tmp_path: pathlib.Path
 ) -> None:
-    case = Factories(MODELS, batch_sizes=[4], input_sets=2).make_case(
+    case = Factories(MODEL + MODELS, batch_sizes=[4], input_sets=2).make_case(
         function, tmp_path, dtype=dtype
     )
     assert case.reference.name == "float64"
