@@ -71,8 +71,8 @@ def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
                     )
                     for arm, processes in state.processes.items()
                 },
-                "finished": False,
                 "resumed_at": event.at,
+                # A run that has finished keeps its answer, however far the next measurements come.
                 "measured_on": state.measured_on + state.finished,
             }
         case RaceOpened():

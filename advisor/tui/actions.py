@@ -86,6 +86,7 @@ def _start(
     if app.run_controller.refuse_if_busy():
         return
     app.notify("preparing the run ...", timeout=2)
+    asked_on = app.screen
 
     def check() -> tuple[DraftRun | Answer, tuple[str, ...]]:
         drafted = make_draft()
@@ -95,6 +96,10 @@ def _start(
 
     def show(checked: tuple[DraftRun | Answer, tuple[str, ...]]) -> None:
         drafted, problems = checked
+        if app.screen is not asked_on:
+            # The keys that are typed there would answer the question.
+            app.notify("not started: the screen was left meanwhile")
+            return
         if isinstance(drafted, Answer):
             app.run_controller.show_absent_gpu(drafted)
             return

@@ -75,7 +75,7 @@ class RunSession:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has finished; one that is resumed to measure on has not."""
+        """Whether the run has finished and does not measure on."""
         return self.state.finished and not self.is_running
 
     def refresh(self) -> None:

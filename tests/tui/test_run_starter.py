@@ -7,6 +7,7 @@ import dataclasses
 import os
 import pathlib
 import shutil
+import threading
 
 import builders
 import msgspec
@@ -40,6 +41,7 @@ from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import WAIT_SECONDS, ChoiceDialog
 from advisor.tui.launch import LaunchOptions
+from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
@@ -103,6 +105,29 @@ async def test_a_run_starts_after_its_time_is_shown_and_not_without_an_answer(
         await wait_for_text(pilot, "At most")
         await pilot.press("ctrl+r")
         await wait_for_screen(pilot, LiveScreen)
+
+
+@async_test
+async def test_a_screen_that_was_left_asks_nothing(
+    context: Context, monkeypatch: pytest.MonkeyPatch, waiting_host: StartHost
+) -> None:
+    """The question would take the keys that are typed elsewhere."""
+    is_observed = threading.Event()
+
+    def observe(*_: object) -> tuple[str, ...]:
+        assert is_observed.wait(60.0)
+        return ()
+
+    monkeypatch.setattr(actions, "find_quiet_problems", observe)
+    async with running_app(quick_app(context, waiting_host)) as pilot:
+        await wait_for_screen(pilot, SetupScreen)
+        await pilot.press("ctrl+r", "escape")
+        home = await wait_for_screen(pilot, HomeScreen)
+        is_observed.set()
+        await settle(pilot)
+        assert pilot.app.screen is home
+        await wait_for_text(pilot, "not started")
+    assert context.store.history() == []
 
 
 def open_copy(context: Context, recorded: Run, host: StartHost) -> AdvisorApp:

@@ -172,6 +172,11 @@ def test_resuming_a_run_changes_only_number_and_time() -> None:
     assert state == msgspec.structs.replace(before, seq=2, at=9.0, resumed_at=9.0)
 
 
+def test_a_finished_run_that_measures_on_keeps_its_answer() -> None:
+    state = state_after(Planned(plan=builders.plan()), Finished(), Resumed())
+    assert (state.finished, state.measured_on) == (True, 1)
+
+
 STARTUP_EVENTS: tuple[Event, ...] = (IMPORTED, OPENED, *BUILT, *WARM, Ready())
 ALL_EVENTS = builders.events(
     Planned(plan=builders.plan("compiled")),

@@ -50,7 +50,7 @@ def test_the_history_updates_a_run_that_has_finished_and_one_that_goes_on(
 ) -> None:
     made = make_planned_run(home)
     assert [entry.finished for entry in Store(home).history()] == [False]
-    for event, is_finished in ((Finished(), True), (Resumed(), False), (Finished(), True)):
+    for event, is_finished in ((Resumed(), False), (Finished(), True), (Resumed(), True)):
         with made.writer() as writer:
             writer.append(builders.events(event)[0])
         assert [entry.finished for entry in Store(home).history()] == [is_finished]
