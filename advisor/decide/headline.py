@@ -42,6 +42,7 @@ from advisor.domain.answer import (
 )
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.model import OnnxModel
+from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
 from advisor.text_format import (
@@ -63,6 +64,8 @@ NOTHING = 0.005
 CERTAIN = 0.95
 #: Arms that are outstanding, further ones are counted, and workflows that failed.
 MOST_NAMED = 3
+#: The same for arms that might be better: their line is long.
+MOST_OUTSTANDING = 2
 
 
 def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, ...]:
@@ -132,13 +135,19 @@ def _certainty(facts: AdvisedAnswer) -> str:
 
 
 def _not_reached(facts: AdvisedAnswer) -> str:
-    """Name the workflows that were not reached, but for those that might lead."""
-    known = {arm.workflow for arm in facts.answer.scores}
+    """Name the workflows that were not reached, but for those that might lead.
+
+    Where some might, of the others `torch.compile` alone is missed.
+    """
+    outstanding = facts.decision.outstanding
+    unmeasured = facts.answer.unmeasured
+    named = {arm.workflow for arm in unmeasured if arm.arm in outstanding}
+    named |= {arm.workflow for arm in facts.answer.scores}
     late = {
         arm.workflow: facts.titles[arm.arm]
-        for arm in reversed(facts.answer.unmeasured)
-        if arm.skip_cause == "out-of-time" and arm.workflow not in known
-        if arm.arm not in facts.decision.outstanding
+        for arm in reversed(unmeasured)
+        if arm.skip_cause == "out-of-time" and arm.workflow not in named
+        if arm.workflow == PLAIN_COMPILE or not outstanding
     }
     titles = [*late.values()][:MOST_NAMED]
     return f"Not measured for lack of time: {join_names(titles)}." if late else ""
@@ -199,9 +208,10 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
-        titles = [facts.titles[arm] for arm in found.outstanding[:MOST_NAMED]]
+        titles = [facts.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
         left = len(found.outstanding) - len(titles)
-        names = join_names([*titles, *([f"{left} more arms"] if left else [])])
+        more = f"{left} more arm{'s' if left > 1 else ''}"
+        names = join_names([*titles, *([more] if left else [])])
         reasons.append(f"no measurement of {names}, which might be better")
     if len(reasons) == 1 and not found.replicated:
         return f": {reasons[0]}, and a second may differ"

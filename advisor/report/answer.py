@@ -244,14 +244,35 @@ def cost_line(answer: Answer, arm: RankedArm, caches: str = "") -> str:
     if warm is not None:
         build += f", {format_seconds(warm)} s from caches{caches}"
     change = _change(scored.adoption, is_server=answer.question.serves)
-    flexibility = scored.ratings["input_flexibility"]
-    is_fixed = (flexibility.fact, flexibility.value) == ("new_shapes", "refused")
-    fixed = ["refuses other shapes than it was built for"] if is_fixed else []
-    parts = [change, *fixed, build, *_memory(measured, answer.baseline)]
+    fixed = "refuses other shapes than it was built for"
+    if len(answer.question.shapes) > 1:
+        shapes = describe_shapes(answer, answer.question.shapes)
+        fixed = f"takes one shape only: needs a build for each of {shapes}"
+    parts = [
+        change,
+        *([fixed] if is_fixed(arm) else []),
+        build,
+        *_memory(measured, answer.baseline),
+    ]
     advice = answer.recommendation
     if advice is not None and advice.arm == scored.arm and (repaid := when_repaid(advice)):
         parts.append(repaid)
     return "; ".join(parts)
+
+
+def _fixed(answer: Answer, arm: RankedArm) -> list[str]:
+    if not is_fixed(arm):
+        return []
+    if len(answer.question.shapes) == 1:
+        return ["refuses other shapes than it was built for"]
+    shapes = describe_shapes(answer, answer.question.shapes)
+    return [f"takes one shape only: needs a build for each of {shapes}"]
+
+
+def is_fixed(arm: RankedArm) -> bool:
+    """Return whether the arm refuses other shapes than it was built for."""
+    flexibility = arm.scored.ratings["input_flexibility"]
+    return (flexibility.fact, flexibility.value) == ("new_shapes", "refused")
 
 
 def when_repaid(advice: Recommendation) -> str:

@@ -20,7 +20,7 @@ from advisor.errors import NoRecipeError
 from advisor.recipes import server
 from advisor.recipes.calls import file_name
 from advisor.recipes.snippet import StartScripts, compose_snippet, compose_starts, lines_for
-from advisor.report.answer import caveats, unfit_notice
+from advisor.report.answer import caveats, is_fixed, unfit_notice
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.setup_facts import describe_shapes
@@ -199,6 +199,8 @@ def render_snippet(
     shape = shape or (best.shape if best else question.shapes[0])
     body = compose_snippet(question, shape.batch_size, found.integration, found.inputs)
     how = ONCE if any(each.write for each in found.starts.values()) else ""
+    if is_fixed(entry) and len(question.shapes) > 1:
+        how = f"It takes this shape only: repeat the build for each of the others. {how}"
     return _script(answer, entry, found, shape, body, how)
 
 

@@ -7,7 +7,7 @@ import functools
 import math
 import pathlib
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,10 @@ from advisor.tui.dialogs import LineDialog, start_dialog
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
+
+
+#: A draft with what keeps the machine from being quiet, or the answer for a GPU that is absent.
+Checked: TypeAlias = tuple[DraftRun | Answer, tuple[str, ...]]
 
 
 def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
@@ -86,20 +90,15 @@ def _start(
     if app.run_controller.refuse_if_busy():
         return
     app.notify("preparing the run ...", timeout=2)
-    asked_on = app.screen
 
-    def check() -> tuple[DraftRun | Answer, tuple[str, ...]]:
+    def check() -> Checked:
         drafted = make_draft()
         if isinstance(drafted, Answer):
             return drafted, ()
         return drafted, find_quiet_problems(drafted, app.context)
 
-    def show(checked: tuple[DraftRun | Answer, tuple[str, ...]]) -> None:
+    def show(checked: Checked) -> None:
         drafted, problems = checked
-        if app.screen is not asked_on:
-            # The keys that are typed there would answer the question.
-            app.notify("not started: the screen was left meanwhile")
-            return
         if isinstance(drafted, Answer):
             app.run_controller.show_absent_gpu(drafted)
             return
@@ -120,7 +119,23 @@ def _start(
     def create_and_start(drafted: DraftRun) -> None:
         app.background.start("create", lambda: create(drafted, app.context), app.run_controller.run)
 
-    app.background.start("start", check, show)
+    app.background.start("start", check, _unless_left(app, show))
+
+
+def _unless_left(app: AdvisorApp, show: Callable[[Checked], object]) -> Callable[[Checked], None]:
+    """Return a function that shows a value while the screen of now is shown.
+
+    On another screen, the keys that are typed there would answer its question.
+    """
+    asked_on = app.screen
+
+    def show_there(checked: Checked) -> None:
+        if app.screen is asked_on:
+            show(checked)
+        else:
+            app.notify("not started: the screen was left meanwhile")
+
+    return show_there
 
 
 def describe_work(draft: DraftRun, left_out: Collection[str] = ()) -> str:

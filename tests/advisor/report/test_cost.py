@@ -60,6 +60,17 @@ def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) ->
     assert "; memory not known: no counter;" in f"{cost_line(answer, arm)};"
 
 
+def test_an_arm_of_one_shape_costs_a_build_for_each_of_several(answer: Answer) -> None:
+    arm = arm_of(answer, "onnxruntime-cpu/host")
+    refused = builders.rating(1, fact="new_shapes", value="refused")
+    ratings = {**arm.scored.ratings, "input_flexibility": refused}
+    arm = arm._replace(scored=msgspec.structs.replace(arm.scored, ratings=ratings))
+    for count, is_named in ((1, False), (2, True)):
+        question = msgspec.structs.replace(answer.question, batch_sizes=(1, 8)[:count])
+        line = cost_line(msgspec.structs.replace(answer, question=question), arm)
+        assert ("each of batch sizes 1 and 8" in line) == is_named
+
+
 def test_a_build_from_caches_is_named_where_the_printed_lines_use_them(answer: Answer) -> None:
     for arm, keeps in (("onnxruntime-cpu/int8", False), ("torchao/int8-dynamic", True)):
         assert builders.known(arm_of(answer, arm).measured.build_seconds.warm) > 0
