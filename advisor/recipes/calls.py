@@ -135,18 +135,10 @@ def in_comment(name: str) -> str:
 INPUT_IDS = (
     "torch.randint(0, {config}.get_text_config().vocab_size, ({batch_size}, {tokens}){device})"
 )
-#: Lines that write a tokenizer, without which some engines do not open a checkpoint.
-STUB_TOKENIZER = (
-    "words = {str(token): token for token in range(config.get_text_config().vocab_size)}",
-    'stub = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))',
-    "tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=stub)",
-    "tokenizer.save_pretrained(CHECKPOINT)  # a word for each token; some engines need one",
-)
 #: The line that keeps settings of the checkpoint, such as the end of a text, out of `generate`.
 AS_MEASURED = (
     "model.generation_config = transformers.GenerationConfig()  # greedy, to the last token"
 )
-WRITTEN_CHECKPOINT = "checkpoint"
 
 
 def language_model_lines(model: TransformersModel, question: Question) -> list[str]:
@@ -170,24 +162,17 @@ def checkpoint_prompt_lines(
         raise NoRecipeError(
             "only models of transformers generate text", "measure a name or a directory of one"
         )
+    named = fill_template(
+        "checkpoint.py.jinja",
+        is_random=model.weights == "random",
+        config=config_line(model, trusted),
+        seed=SEED,
+        dtype=question.dtype,
+        trusted=trusted,
+        checkpoint=checkpoint_line(model),
+    )
     prompts = prompt_lines(question, batch_size, "config", on_device=prompts_on_device)
-    if model.weights != "random":
-        return [
-            checkpoint_line(model),
-            f"config = transformers.AutoConfig.from_pretrained(CHECKPOINT{trusted})",
-            *prompts,
-        ]
-    dtype = f"dtype=torch.{question.dtype}{trusted}"
-    return [
-        f'CHECKPOINT = "{WRITTEN_CHECKPOINT}"',
-        config_line(model, trusted),
-        SEED,
-        f"model = transformers.AutoModelForCausalLM.from_config(config, {dtype})",
-        "model.save_pretrained(CHECKPOINT)  # random weights",
-        "del model",
-        *STUB_TOKENIZER,
-        *prompts,
-    ]
+    return [*named.splitlines(), *prompts]
 
 
 def prompt_lines(question: Question, batch_size: int, config: str, *, on_device: bool) -> list[str]:

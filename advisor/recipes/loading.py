@@ -40,19 +40,6 @@ from advisor.recipes.calls import (
 )
 from probes.wire.facts import InputFacts
 
-#: Lines that find the class of a model: one of transformers, or one of the model's own code.
-SHIPPED_CLASS = (
-    "if config.architectures:",
-    "    model_class = getattr(transformers, config.architectures[0])",
-    "else:",
-    "    model_class = transformers.MODEL_MAPPING[type(config)]",
-)
-OWN_CLASS = (
-    'own = {place.split(".")[-1]: name for name, place in getattr(config, "auto_map", {}).items()}',
-    "architecture = config.architectures[0]",
-    "model_class = getattr(transformers, own.get(architecture, architecture))",
-)
-
 
 def loading_lines(
     question: Question, batch_size: int, inputs: Sequence[InputFacts] | None = None
@@ -253,13 +240,14 @@ def _forward_model_lines(
         )
     return [
         *call_class("Forward", inputs, is_of_transformers=True),
-        config_line(model, trusted),
-        "config.get_text_config().use_cache = False",
-        *(OWN_CLASS if trusted else SHIPPED_CLASS),
-        *([SEED] if model.weights == "random" else []),
-        f"model = Forward(model_class.{opened}{to_device(question)})",
-        "model = model.eval().requires_grad_(False)",
-        "inputs = (",
-        *(f"    {random_values(each, batch_size)}{to_device(question)}," for each in inputs),
-        ")",
+        *fill_template(
+            "transformers_model.py.jinja",
+            config=config_line(model, trusted),
+            has_own_class=bool(trusted),
+            is_random=model.weights == "random",
+            seed=SEED,
+            opened=opened,
+            inputs=[random_values(each, batch_size) for each in inputs],
+            to_device=to_device(question),
+        ).splitlines(),
     ]
