@@ -71,7 +71,9 @@ MOST_OUTSTANDING = 2
 def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, ...]:
     facts = AdvisedAnswer.of(answer)
     if facts is None:
-        return (HeadlineLine(part="answer", text=_without_recommendation(answer)),)
+        reason = answer.problem.what if answer.problem else "nothing was decided"
+        missing = "No answer" if answer.has_unfit_problem else "No recommendation"
+        return (HeadlineLine(part="answer", text=f"{missing}: {reason}"),)
     precisions = catalogue.improvements.precision
     parts: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
         ("answer", [_instruction(facts)]),
@@ -91,12 +93,6 @@ def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, 
         ("batch-sizes", describe_batch_sizes(facts)),
     )
     return tuple(HeadlineLine(part=part, text=line) for part, lines in parts for line in lines)
-
-
-def _without_recommendation(answer: Answer) -> str:
-    problem = answer.problem
-    reason = problem.what if problem else "nothing was decided"
-    return f"{'No answer' if answer.has_unfit_problem else 'No recommendation'}: {reason}"
 
 
 def _instruction(facts: AdvisedAnswer) -> str:

@@ -123,7 +123,11 @@ def _score_arm(
         rank=0,
         failures=find_failures(ratings, question.constraints, measurement),
         speedup=measurement.speedup.value,
-        adoption=adoption_of(workflow),
+        adoption=Adoption(
+            lines_changed=int(workflow.declared.lines_changed.value),
+            export_step=bool(workflow.declared.export_step.value),
+            own_environment=workflow.environment.kind != "shared",
+        ),
         weights=workflow.arm(measurement.option).weights,
         verified=workflow.verified,
     )
@@ -151,15 +155,6 @@ def _at_shape(results: Results, shape: Shape) -> Results:
         if cell.shape == shape
     ]
     return msgspec.structs.replace(results, measurements=tuple(measurements))
-
-
-def adoption_of(workflow: Workflow) -> Adoption:
-    declared = workflow.declared
-    return Adoption(
-        lines_changed=int(declared.lines_changed.value),
-        export_step=bool(declared.export_step.value),
-        own_environment=workflow.environment.kind != "shared",
-    )
 
 
 def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
@@ -216,18 +211,15 @@ def find_failures(
 ) -> tuple[FailedConstraint, ...]:
     """Return the constraints that an arm does not meet; an unknown figure meets none."""
     values = [value_of(constraint, ratings, measurement) for constraint in constraints]
+    loss = measurement.trained_loss if measurement is not None else None
+    is_random = loss is not None and loss.basis == "needs-real-weights"
     return tuple(
         FailedConstraint(
             index=index,
             constraint=constraint,
             value=value,
-            needs_real_weights=value is None and _needs_real_weights(constraint, measurement),
+            needs_real_weights=value is None and constraint.asks_for_class and is_random,
         )
         for index, (constraint, value) in enumerate(zip(constraints, values, strict=True))
         if value is None or not constraint.admits(value)
     )
-
-
-def _needs_real_weights(constraint: Constraint, measurement: Measurement | None) -> bool:
-    loss = measurement.trained_loss if measurement is not None else None
-    return constraint.asks_for_class and loss is not None and loss.basis == "needs-real-weights"

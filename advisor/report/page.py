@@ -170,11 +170,10 @@ def package_file(name: str) -> str:
     return (resources.files("advisor.report") / "templates" / name).read_text(encoding="utf-8")
 
 
-def security_policy(style: str, code: str = "") -> str:
+def security_policy(style: str, code: str) -> str:
     """Return a content security policy that allows this style sheet and script, and no request."""
-    script = f"script-src '{_hash(code)}'; " if code else ""
     return (
-        f"default-src 'none'; style-src '{_hash(style)}'; {script}"
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(code)}'; "
         "base-uri 'none'; form-action 'none'"
     )
 
