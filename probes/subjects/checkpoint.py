@@ -11,7 +11,8 @@ import json
 import math
 import pathlib
 import sys
-from collections.abc import Collection, Mapping
+import types
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from probes.adapter import Request, Server, Subject, TextProgram, UnsupportedError, option_words
@@ -70,21 +71,23 @@ class EngineSubject(Subject):
         self.parameter_bytes = info.parameter_bytes
         self.adjusted = info.adjusted
         self.units_per_sample = request.output_tokens
+        #: Engines take seeds of 31 bits.
+        self.seed = request.seed % (1 << 31)
         #: The engine, once the first shape is built: one serves all shapes.
         self.engine: Any = None
 
-    def engine_cache_bytes(self, request: Request) -> int:
+    def engine_cache_bytes(self) -> int:
         """Return more bytes than a call with the largest batch needs at its end."""
-        memory = request.engine_memory
+        request, memory = self.request, self.request.engine_memory
         tokens = max(request.batch_sizes) * (request.input_tokens + request.output_tokens)
         used = tokens * (self.info.cache_bytes_per_token or 0)
         least = math.ceil(memory["least_cache_gib"] * GIBIBYTE) if request.device == "cuda" else 0
         return max(math.ceil(used * memory["cache_factor"]), least)
 
-    def engine_memory_share(self, request: Request, available_bytes: int) -> float:
-        memory = request.engine_memory
-        cache, overhead = self.engine_cache_bytes(request), memory["overhead_gib"] * GIBIBYTE
-        needed = self.parameter_bytes + cache + overhead
+    def engine_memory_share(self, available_bytes: int) -> float:
+        memory = self.request.engine_memory
+        overhead = memory["overhead_gib"] * GIBIBYTE
+        needed = self.parameter_bytes + self.engine_cache_bytes() + overhead
         return float(min(math.ceil(1000 * needed / available_bytes) / 1000, memory["most_share"]))
 
 
@@ -103,22 +106,42 @@ class EngineProgram(TextProgram):
         return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
 
 
+def continued(prompts: Sequence[list[int]], tokens: Any, rows: int) -> list[list[int]]:
+    """Return the first `rows` prompts, each with its row of `tokens`."""
+    pairs = zip(prompts[:rows], tokens[:rows].tolist(), strict=True)
+    return [[*prompt, *row] for prompt, row in pairs]
+
+
 def batching_server(
-    arguments: list[str],
-    options: Mapping[str, object],
-    request: Request,
+    subject: EngineSubject,
+    port: int,
     length: int,
-    variables: Mapping[str, str],
+    *,
+    module: str,
+    names: tuple[str, str, str, str],
+    flags: Sequence[str],
+    variables: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Server:
     """Return an engine's server that batches continuously, with its defaults, on this machine.
 
-    `arguments` are those of Python; those after the first two follow the options. The server
-    caches no prefixes: the check sends the same prompts several times, and each has to be computed
-    again.
+    `names` are those of the options for the model, its longest text, the seed and the number of
+    devices. The server caches no prefixes: the check sends the same prompts several times, and each
+    has to be computed again.
     """
-    count = request.devices_per_model
+    model, most_tokens, seed, devices = names
+    count = subject.request.devices_per_model
+    options = {
+        model: subject.folder,
+        "served-model-name": SERVED_NAME,
+        "host": "127.0.0.1",
+        "port": port,
+        "dtype": subject.dtype,
+        most_tokens: length,
+        seed: subject.seed,
+        **({devices: count} if count > 1 else {}),
+    }
     return Server(
-        command=[sys.executable, *arguments[:2], *option_words(options), *arguments[2:]],
+        command=[sys.executable, "-m", module, *option_words(options), *flags],
         model=SERVED_NAME,
         settings={
             "batching": "continuous",

@@ -97,10 +97,7 @@ class EngineGeneration(EngineProgram):
         """Ask for one token after each prefix of `tokens`; the prefixes stay in the cache."""
         tops: list[list[dict[int, float]]] = [[] for _ in range(rows)]
         for position in range(tokens.shape[1]):
-            prefixes = [
-                [*prompt, *row[:position]]
-                for prompt, row in zip(device_inputs[:rows], tokens[:rows].tolist(), strict=True)
-            ]
+            prefixes = checkpoint.continued(device_inputs, tokens[:, :position], rows)
             choices = self.generate(prefixes, 1, cache_prompt=True, logprobs=TOP_LOGPROBS)
             for row, choice in zip(tops, choices, strict=True):
                 (step,) = choice["logprobs"]["content"]

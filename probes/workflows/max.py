@@ -37,9 +37,7 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
         from max.pipelines import AutoModel  # noqa: PLC0415
 
         check_support(subject)
-        subject.engine = AutoModel(
-            str(subject.folder), **engine_arguments(subject, subject.request)
-        )
+        subject.engine = AutoModel(str(subject.folder), **engine_arguments(subject))
     return EngineGeneration(subject, request)
 
 
@@ -58,8 +56,9 @@ def check_support(subject: EngineSubject) -> None:
         raise UnsupportedError(message)
 
 
-def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
+def engine_arguments(subject: EngineSubject) -> dict[str, Any]:
     """Give a GPU device graphs, as MAX's server does, and memory for this run only."""
+    request = subject.request
     arguments: dict[str, Any] = {
         "devices": "cpu",
         "quantization_encoding": subject.dtype,
@@ -71,9 +70,8 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
         from max.driver import Accelerator  # noqa: PLC0415
 
         free = Accelerator().stats["free_memory"]
-        share = subject.engine_memory_share(request, free)
         arguments |= {"devices": "gpu:0", "device_graph_capture": True}
-        arguments["device_memory_utilization"] = share
+        arguments["device_memory_utilization"] = subject.engine_memory_share(free)
     return arguments
 
 

@@ -10,11 +10,7 @@ import numpy as np
 from probes.adapter import Engagement, Request, Server
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.subjects import checkpoint
-from probes.subjects.checkpoint import (
-    EngineProgram,
-    EngineSubject,
-    require_architecture,
-)
+from probes.subjects.checkpoint import EngineProgram, EngineSubject, require_architecture
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise
@@ -47,16 +43,14 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
         from sglang.srt.models.registry import ModelRegistry  # noqa: PLC0415
 
         require_architecture(subject, ModelRegistry.get_supported_archs(), "SGLang")
-        subject.engine = sglang.Engine(
-            model_path=str(subject.folder), **engine_arguments(subject, subject.request)
-        )
+        subject.engine = sglang.Engine(model_path=str(subject.folder), **engine_arguments(subject))
     return EngineGeneration(subject, request)
 
 
-def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
+def engine_arguments(subject: EngineSubject) -> dict[str, Any]:
     import torch  # noqa: PLC0415
 
-    free, _ = torch.cuda.mem_get_info()
+    request, (free, _) = subject.request, torch.cuda.mem_get_info()
     return {
         "skip_tokenizer_init": True,
         "dtype": subject.dtype,
@@ -64,9 +58,9 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
         "max_running_requests": max(request.batch_sizes),
         "cuda_graph_max_bs_decode": max(request.batch_sizes),
         # Of the memory that is free when the engine starts, not of all of the GPU's.
-        "mem_fraction_static": subject.engine_memory_share(request, free),
+        "mem_fraction_static": subject.engine_memory_share(free),
         "disable_radix_cache": True,
-        "random_seed": request.seed % (1 << 31),
+        "random_seed": subject.seed,
         "trust_remote_code": request.trust_remote_code,
         "log_level": "info",
     }
@@ -77,12 +71,8 @@ class EngineGeneration(EngineProgram):
 
     def score(self, device_inputs: list[list[int]], tokens: Any, rows: int) -> TokenLogprobs:
         """Pass `tokens` as part of the prompts and return the likeliest tokens at their places."""
-        prompts = [
-            [*one, *row]
-            for one, row in zip(device_inputs[:rows], tokens[:rows].tolist(), strict=True)
-        ]
         outputs = self.engine.generate(
-            input_ids=prompts,
+            input_ids=checkpoint.continued(device_inputs, tokens, rows),
             sampling_params={"temperature": 0, "max_new_tokens": 1, "ignore_eos": True},
             return_logprob=True,
             logprob_start_len=0,
@@ -109,20 +99,14 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
-    length, count = request.load["most_tokens"] + RESERVED_POSITIONS, request.devices_per_model
-    options = {
-        "model-path": str(subject.folder),
-        "served-model-name": checkpoint.SERVED_NAME,
-        "host": "127.0.0.1",
-        "port": port,
-        "dtype": subject.dtype,
-        "context-length": length,
-        "random-seed": request.seed % (1 << 31),
-        "log-level": "warning",
-        **({"tp-size": count} if count > 1 else {}),
-    }
-    arguments = ["-m", "sglang.launch_server", "--disable-radix-cache"]
-    return checkpoint.batching_server(arguments, options, request, length, {})
+    return checkpoint.batching_server(
+        subject,
+        port,
+        request.load["most_tokens"] + RESERVED_POSITIONS,
+        module="sglang.launch_server",
+        names=("model-path", "context-length", "random-seed", "tp-size"),
+        flags=["--log-level", "warning", "--disable-radix-cache"],
+    )
 
 
 def serving_command(request: Request) -> str:

@@ -98,8 +98,7 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
             if request.options.get("scheme")
             else subject.folder
         )
-        variables = engine_variables(subject, subject.request)
-        arguments = engine_arguments(subject, subject.request)
+        variables, arguments = engine_variables(subject), engine_arguments(subject)
         limits = {name: arguments[name] for name in LIMITS if name in arguments}
         _started.update(arguments=limits, variables=variables)
         os.environ.update(variables)
@@ -107,7 +106,8 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
     return EngineGeneration(subject, request)
 
 
-def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
+def engine_arguments(subject: EngineSubject) -> dict[str, Any]:
+    request = subject.request
     length = request.input_tokens + request.output_tokens + SCORED_TOKENS
     arguments: dict[str, Any] = {
         "skip_tokenizer_init": True,
@@ -116,32 +116,31 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
         "max_num_seqs": max(request.batch_sizes),
         "max_num_batched_tokens": max(STEP_TOKENS, length),
         "enable_prefix_caching": False,
-        "seed": request.seed % (1 << 31),
+        "seed": subject.seed,
         "trust_remote_code": request.trust_remote_code,
     }
     if request.options.get("quantization"):
         arguments["quantization"] = request.options["quantization"]
     if request.device == "cuda":
-        arguments["gpu_memory_utilization"] = memory_share(subject, request)
+        arguments["gpu_memory_utilization"] = memory_share(subject)
         # Without it the engine takes the whole share, and fails when another process releases
         # memory while it profiles its own.
-        arguments["kv_cache_memory_bytes"] = subject.engine_cache_bytes(request)
+        arguments["kv_cache_memory_bytes"] = subject.engine_cache_bytes()
     return arguments
 
 
-def engine_variables(subject: EngineSubject, request: Request) -> dict[str, str]:
-    if request.device == "cuda":
+def engine_variables(subject: EngineSubject) -> dict[str, str]:
+    if subject.request.device == "cuda":
         return {}
-    gibibytes = math.ceil(subject.engine_cache_bytes(request) / GIBIBYTE)
+    gibibytes = math.ceil(subject.engine_cache_bytes() / GIBIBYTE)
     return {"VLLM_CPU_KVCACHE_SPACE": str(max(gibibytes, 1))}
 
 
-def memory_share(subject: EngineSubject, request: Request) -> float:
+def memory_share(subject: EngineSubject) -> float:
     """Return the share of the GPU's memory for the engine, which is nearly 1 by default."""
     import torch  # noqa: PLC0415
 
-    total = torch.cuda.get_device_properties(0).total_memory
-    return subject.engine_memory_share(request, total)
+    return subject.engine_memory_share(torch.cuda.get_device_properties(0).total_memory)
 
 
 class EngineGeneration(EngineProgram):
@@ -158,10 +157,8 @@ class EngineGeneration(EngineProgram):
 
     def score(self, device_inputs: list[Any], tokens: Any, rows: int) -> TokenLogprobs:
         """Pass `tokens` as part of the prompts and return the likeliest tokens at their places."""
-        prompts = [
-            {"prompt_token_ids": [*one["prompt_token_ids"], *row]}
-            for one, row in zip(device_inputs[:rows], tokens[:rows].tolist(), strict=True)
-        ]
+        given = [one["prompt_token_ids"] for one in device_inputs]
+        prompts = [{"prompt_token_ids": text} for text in checkpoint.continued(given, tokens, rows)]
         fixed = {"temperature": 0.0, "ignore_eos": True, "detokenize": False}
         sampling = self._sampling_params(max_tokens=1, prompt_logprobs=TOP_LOGPROBS, **fixed)
         outputs = self.engine.generate(prompts, sampling, use_tqdm=False)
@@ -264,24 +261,19 @@ def quantised_engagement(engine: Any, wanted: Collection[str] = QUANTISED) -> En
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
-    length, count = served_length(subject, request), request.devices_per_model
-    options = {
-        "model": str(subject.folder),
-        "served-model-name": checkpoint.SERVED_NAME,
-        "host": "127.0.0.1",
-        "port": port,
-        "dtype": subject.dtype,
-        "max-model-len": length,
-        "seed": request.seed % (1 << 31),
-        **({"tensor-parallel-size": count} if count > 1 else {}),
-    }
     # The engine's own process, which the worker's variables switch off.
     variables = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
     if request.device == "cpu":
         variables["VLLM_CPU_KVCACHE_SPACE"] = CPU_CACHE_GIBIBYTES
-    flags = ["--no-enable-prefix-caching", "--disable-uvicorn-access-log"]
-    arguments = ["-m", "vllm.entrypoints.openai.api_server", *flags]
-    return checkpoint.batching_server(arguments, options, request, length, variables)
+    return checkpoint.batching_server(
+        subject,
+        port,
+        served_length(subject, request),
+        module="vllm.entrypoints.openai.api_server",
+        names=("model", "max-model-len", "seed", "tensor-parallel-size"),
+        flags=["--no-enable-prefix-caching", "--disable-uvicorn-access-log"],
+        variables=variables,
+    )
 
 
 def served_length(subject: EngineSubject, request: Request) -> int:

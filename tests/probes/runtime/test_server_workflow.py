@@ -122,9 +122,9 @@ def test_a_server_splits_its_model_over_as_many_devices_as_are_asked(
     one = make_request(tmp_path, subject={"kind": "transformers", "name": "model"})
     subject = make_subject(one)
     two = dataclasses.replace(one, devices_per_model=2)
-    command = workflow.server(subject, two, 1234).command
-    assert command[command.index(option) + 1] == "2"
     assert option not in workflow.server(subject, one, 1234).command
+    command = workflow.server(EngineSubject(two), two, 1234).command
+    assert command[command.index(option) + 1] == "2"
     assert f"{option} 2" in workflow.serving_command(two)
     assert option not in workflow.serving_command(one)
 

@@ -170,5 +170,5 @@ def test_an_engine_gets_memory_for_weights_cache_and_its_overhead(
     checkpoint.folder_of(request).mkdir()
     checkpoint.write_info(checkpoint.folder_of(request), info)
     subject = EngineSubject(request)
-    assert subject.engine_cache_bytes(request) == cache_gib * gibibyte
-    assert subject.engine_memory_share(request, 10 * gibibyte) == share
+    assert subject.engine_cache_bytes() == cache_gib * gibibyte
+    assert subject.engine_memory_share(10 * gibibyte) == share

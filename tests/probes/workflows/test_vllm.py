@@ -46,13 +46,13 @@ def make_request(tmp_path: pathlib.Path, device: str, batch_size: int) -> Reques
 def test_on_a_gpu_the_cache_has_room_for_the_largest_batch_whatever_is_free(
     batch_size: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vllm, "memory_share", lambda _subject, _request: 0.5)
+    monkeypatch.setattr(vllm, "memory_share", lambda _subject: 0.5)
     request = make_request(tmp_path, "cuda", batch_size)
-    arguments = vllm.engine_arguments(EngineSubject(request), request)
+    arguments = vllm.engine_arguments(EngineSubject(request))
     cache_bytes = arguments["kv_cache_memory_bytes"]
     assert cache_bytes >= request.engine_memory["least_cache_gib"] * checkpoint.GIBIBYTE
     assert cache_bytes >= batch_size * (32 + 32) * TOKEN_BYTES
-    assert vllm.engine_variables(EngineSubject(request), request) == {}
+    assert vllm.engine_variables(EngineSubject(request)) == {}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -62,7 +62,7 @@ def test_the_handed_out_lines_have_the_limits_of_the_measured_engine(
     engine = mock.MagicMock()
     engine.ModelRegistry.get_supported_archs.return_value = ["Llama"]
     monkeypatch.setitem(sys.modules, "vllm", engine)
-    monkeypatch.setattr(vllm, "memory_share", lambda _subject, _request: 0.5)
+    monkeypatch.setattr(vllm, "memory_share", lambda _subject: 0.5)
     monkeypatch.setattr(vllm, "_started", {"arguments": {}, "variables": {}})
     request, environment = make_request(tmp_path, device, 1), dict[str, str]()
     monkeypatch.setattr(os, "environ", environment)
@@ -84,8 +84,8 @@ def test_on_a_cpu_the_size_of_the_cache_is_a_variable(
 ) -> None:
     request = make_request(tmp_path, "cpu", batch_size)
     subject, before = EngineSubject(request), dict(os.environ)
-    assert "kv_cache_memory_bytes" not in vllm.engine_arguments(subject, request)
-    assert vllm.engine_variables(subject, request) == {"VLLM_CPU_KVCACHE_SPACE": gibibytes}
+    assert "kv_cache_memory_bytes" not in vllm.engine_arguments(subject)
+    assert vllm.engine_variables(subject) == {"VLLM_CPU_KVCACHE_SPACE": gibibytes}
     assert dict(os.environ) == before
 
 
