@@ -280,8 +280,14 @@ def time_host(launch: Callable[[], object] | None = None) -> float:
 
 def find_launch() -> Callable[[], object] | None:
     """Return a function that launches a tiny kernel; None if PyTorch uses no GPU here."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
+    torch = torch_on_gpu()
+    if torch is None:
         return None
     value = torch.zeros(1, device="cuda")
     return lambda: value.add_(0)
+
+
+def torch_on_gpu() -> Any:
+    """Return the module `torch` if the stack has loaded it and it uses a GPU, else None."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and torch.cuda.is_initialized() else None

@@ -192,10 +192,10 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
     """Return the size of blocks; raise `FailureError` if calls return before their work is done."""
     request = job.request
     job.channel.start_phase("warmup", cell.shape)
-    calls, torch = calls_of(cell), sys.modules.get("torch")
+    calls, torch = calls_of(cell), timing.torch_on_gpu()
     late_share = (
         device_work.late_share_on_device(calls, torch.cuda.synchronize)
-        if torch is not None and torch.cuda.is_initialized()
+        if torch
         else device_work.late_share_of_output(calls, cell.program.collect)
     )
     if late_share > MAX_LATE_SHARE:

@@ -92,11 +92,10 @@ def import_workflow(request: protocol.Request, channel: Channel) -> WorkflowModu
         from probes.runtime.server_workflow import ServedWorkflow  # noqa: PLC0415 - most serve nothing
 
         module = ServedWorkflow(module)
-    workflow: WorkflowModule = module
-    versions = workflow.versions()
-    settings = workflow.settings(request)
+    versions, settings = module.versions(), module.settings(request)
     found = try_optional(process.read_environment) if request.role in {"measure", "serve"} else None
     channel.send(events.Imported(versions, settings, found))
+    workflow: WorkflowModule = module
     return workflow
 
 

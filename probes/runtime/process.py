@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from importlib import metadata
 
 from probes import protocol
+from probes.measuring.timing import torch_on_gpu
 from probes.wire.events import MemoryRead
 from probes.wire.facts import InterpreterFacts
 
@@ -58,8 +59,8 @@ def peak_rss_bytes_of_tree(process: int) -> int | None:
 
 def read_peaks() -> MemoryRead:
     """Return this process's peaks; the device's only if torch is loaded and has used one."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
+    torch = torch_on_gpu()
+    if torch is None:
         return MemoryRead(peak_rss_bytes())
     return MemoryRead(
         peak_rss_bytes(),
@@ -73,8 +74,8 @@ def held_bytes() -> int | None:
 
     The memory of captured CUDA graphs is held: no other code can use it.
     """
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
+    torch = torch_on_gpu()
+    if torch is None:
         return None
     torch.cuda.empty_cache()
     return int(torch.cuda.memory_reserved())

@@ -8,6 +8,7 @@ itself, and during it checks texts.
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import http.client
 import json
 import os
@@ -62,39 +63,37 @@ class ServedWorkflow:
         self._module = module
         #: The stack's; `address` adds the settings of the server.
         self.versions, self.settings = module.versions, module.settings
-        #: By shape; one server answers all.
-        self._programs: list[ServedProgram] = []
 
     def open_subject(self, request: Request) -> EngineSubject:
         self._subject = EngineSubject(request)
         return self._subject
 
+    @functools.cached_property
+    def _program(self) -> ServedProgram:
+        """The program of all lengths, with the server that is started for it."""
+        with socket.create_server((HOST, 0)) as listener:
+            port = listener.getsockname()[1]
+        request, url = self._subject.request, f"http://{HOST}:{port}"
+        server = self._module.server(self._subject, request, port)
+        # The server prints into the worker's log. It is in the worker's session and group, so
+        # whatever ends the worker ends the server.
+        process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
+            server.command,
+            env={**os.environ, **server.variables},
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr.fileno(),
+        )
+        wait_until_ready(url, process, request.load["start_seconds"])
+        return ServedProgram(url, server, process, request)
+
     def build(self, subject: EngineSubject, inputs: list[Any], request: Request) -> ServedProgram:  # noqa: ARG002 - one server answers all
-        if self._programs:
-            first = self._programs[0]
-            program = ServedProgram(first.url, first.server, first.process, request)
-        else:
-            with socket.create_server((HOST, 0)) as listener:
-                port = listener.getsockname()[1]
-            url, server = f"http://{HOST}:{port}", self._module.server(subject, request, port)
-            # The server prints into the worker's log. It is in the worker's session and group, so
-            # whatever ends the worker ends the server.
-            process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
-                server.command,
-                env={**os.environ, **server.variables},
-                stdin=subprocess.DEVNULL,
-                stdout=sys.stderr.fileno(),
-            )
-            wait_until_ready(url, process, request.load["start_seconds"])
-            program = ServedProgram(url, server, process, request)
-        self._programs.append(program)
-        return program
+        first = self._program
+        return ServedProgram(first.url, first.server, first.process, request)
 
     def address(self) -> events.Serving:
-        program = self._programs[0]
-        server = program.server
+        server = self._program.server
         return events.Serving(
-            url=program.url,
+            url=self._program.url,
             model=server.model,
             command=shlex.join(server.command),
             settings=server.settings,
@@ -108,7 +107,7 @@ class ServedWorkflow:
 
     def run_closed_loop(self, concurrency: int, seconds: float) -> events.ClosedLoop:
         """Ask for `seconds`, in each loop once at least; a loop whose request fails ends."""
-        program, start = self._programs[0], time.monotonic()
+        program, start = self._program, time.monotonic()
         request, vocabulary = self._subject.request, self._subject.info.vocabulary
 
         def ask(loop: int) -> tuple[int, str | None, float]:
@@ -144,14 +143,13 @@ class ServedWorkflow:
         return Engagement(1.0, proof)
 
     def read_memory(self) -> events.MemoryRead:
-        server_process = self._programs[0].process
-        return events.MemoryRead(process.peak_rss_bytes_of_tree(server_process.pid))
+        return events.MemoryRead(process.peak_rss_bytes_of_tree(self._program.process.pid))
 
     def integration(self, request: Request) -> str:
         return f"{self.serving_command(request)}\n"
 
     def serving_command(self, request: Request) -> str:  # noqa: ARG002 - the server has its values
-        server = self._programs[0].server
+        server = self._program.server
         return server.user_command or shlex.join(server.command)
 
 

@@ -146,8 +146,7 @@ class MarkedSnippet:
 
     def synchronise(self) -> None:
         """Wait for work on the GPU; engines that run in other processes have waited."""
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_initialized():
+        if torch := timing.torch_on_gpu():
             torch.cuda.synchronize()
 
 

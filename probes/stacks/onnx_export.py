@@ -217,9 +217,6 @@ def is_traced(file: pathlib.Path) -> bool:
     return file.with_name(TRACED).exists()
 
 
-#: For each argument, the free dimensions by axis, as `torch.export` takes them.
-FreeDimensions: TypeAlias = tuple[dict[int, Any], ...]
-
 #: `torch.export` specialises sizes 0 and 1, so the example for a free batch size needs more rows.
 MIN_EXAMPLE_BATCH = 2
 #: Lines of an integration that define `example` from `inputs`, for `torch.export` with a free
@@ -272,8 +269,8 @@ def with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def by_parameter(module: torch.nn.Module, free: FreeDimensions) -> Any:
-    """Return the free dimensions in the structure of the parameters of `forward`.
+def by_parameter(module: torch.nn.Module, free: tuple[dict[int, Any], ...]) -> Any:
+    """Return the free dimensions, by argument and axis, in the structure of `forward`'s parameters.
 
     Exporters take those of `*arguments` as one tuple, after those of the parameters before it.
     """

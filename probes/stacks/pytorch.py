@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from probes.adapter import Request, UnsupportedError
+from probes.adapter import Engagement, Program, Request, UnsupportedError
 from probes.measuring import timing
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import IMAGE_DIMENSIONS, TorchSubject
@@ -182,6 +182,12 @@ def count_operators_outside(
         else:
             pending += event.cpu_children
     return outside, regions
+
+
+def whole_graph_engagement(program: Program, device_inputs: Any, proof: str) -> Engagement:
+    """Return a full share for a program of another stack that leaves no operator to PyTorch."""
+    outside, _ = count_operators_outside(lambda: program(device_inputs))
+    return Engagement(0.0 if outside else 1.0, f"{proof}; {outside} operators ran in PyTorch")
 
 
 #: Size of the copy: far larger than any cache on a GPU, smaller on a CPU to save memory and time.

@@ -32,8 +32,6 @@ __all__ = ["Model", "TorchSubject", "open_subject", "open_torch_subject"]
 #: What a forward pass is measured of.
 Model: TypeAlias = "TorchSubject | OnnxSubject"
 WEIGHTS_FILE = "weights.pt"
-#: Kinds of models without buffers: all their tensors are in the shared weights.
-WEIGHTS_ALL_SHARED = {"synthetic"}
 #: Weights of this size are drawn in less than half a second. The operators that PyTorch imports for
 #: tensors without values take more than one.
 MAX_DRAWN_BYTES = 64 << 20
@@ -79,11 +77,10 @@ def open_torch_subject(request: Request) -> TorchSubject:
     """Open the request's model with the weights that the reference worker has saved."""
     kind = request.subject["kind"]
     weights = pathlib.Path(request.shared_directory) / WEIGHTS_FILE
-    # Random weights that are replaced at once are not drawn: billions of them take minutes.
+    # Random weights that are replaced at once are not drawn: billions of them take minutes. Models
+    # of other kinds have buffers that are not among the shared weights.
     is_drawn = (
-        kind not in WEIGHTS_ALL_SHARED
-        or not weights.exists()
-        or weights.stat().st_size <= MAX_DRAWN_BYTES
+        kind != "synthetic" or not weights.exists() or weights.stat().st_size <= MAX_DRAWN_BYTES
     )
     with contextlib.nullcontext() if is_drawn else torch.device("meta"):
         model = _created.pop() if _created else _create(kind, request)

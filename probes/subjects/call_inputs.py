@@ -132,26 +132,17 @@ def name_rows(rows: int, *, is_nested: bool) -> str:
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleLike(Argument):
     """Values with the shape of `example` except the batch, and its mean, deviation and range.
 
     Integers and booleans are drawn from the example's values at the same position of its rows. If
     all rows are equal, integers are drawn from its range, and booleans with its share of `True`. A
     mask of ones, an example of two dimensions or more, gets rows that end early: a mask that leaves
-    nothing out is never tested.
+    nothing out is never tested. If they are `fixed`, the rows are repeated or cut to the batch.
     """
 
     example: torch.Tensor
-    dtype: torch.dtype
-    #: Whether the first dimension is the batch; otherwise the shape is fixed.
-    batched: bool
-    #: Whether its values are those of the example, with the rows repeated or cut to the batch.
-    fixed: bool = False
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        return tuple(self.example.shape[1:] if self.batched else self.example.shape)
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         shape = (batch_size, *self.shape) if self.batched else self.shape

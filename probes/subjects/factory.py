@@ -32,9 +32,6 @@ CONTRACT = (
     "the factory must return (module, inputs) or (module, inputs, example_kwargs): inputs are a"
     " tuple of tensors or a dictionary of keyword inputs"
 )
-#: Numbers of values that a factory may return.
-PAIR = 2
-TRIPLE = 3
 
 
 def create(request: Request) -> LoadedModel:
@@ -162,9 +159,9 @@ def check_returned(
     returned: object, target: str
 ) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     """Return the module, its positional and its keyword inputs; raise `ModelError` otherwise."""
-    if not isinstance(returned, tuple) or len(returned) not in {PAIR, TRIPLE}:
+    if not isinstance(returned, tuple) or len(returned) not in {2, 3}:
         raise ModelError(f"{target!r} returned {type(returned).__name__}, not a pair", CONTRACT)
-    module, inputs, keywords = (*returned, {}) if len(returned) == PAIR else returned
+    module, inputs, keywords = (*returned, {}) if len(returned) == 2 else returned
     if not isinstance(module, torch.nn.Module):
         reason = f"{target!r} returned {type(module).__name__}, which is not a torch.nn.Module"
         raise ModelError(reason, CONTRACT)
@@ -193,16 +190,19 @@ def arguments_like(
     be called with the examples' shapes, and `batch_sizes` must be `[1]`.
     """
     refuse_undrawable(examples)
-    first = {example.shape[0] for example in examples if example.dim()}
-    batched = len(first) == 1
-    if not batched and batch_sizes != [1]:
+    has_batch = len({example.shape[0] for example in examples if example.dim()}) == 1
+    if not has_batch and batch_sizes != [1]:
         reason = (
             "the example inputs do not share their first dimension, so there is no batch to change"
         )
         raise ModelError(reason, "use --batch-sizes 1: the examples' shapes are then used as given")
     return tuple(
         ExampleLike(
-            example, batched=batched and bool(example.dim()), dtype=example.dtype, fixed=fixed
+            tuple(example.shape[1:] if has_batch else example.shape),
+            example.dtype,
+            batched=has_batch and example.dim() > 0,
+            fixed=fixed,
+            example=example,
         )
         for example in examples
     )

@@ -13,60 +13,36 @@ from probes.files import replace_when_complete
 from probes.wire.events import Unit
 
 
+@dataclasses.dataclass(frozen=True)
 class Argument:
-    """One positional argument of the model: a tensor."""
+    """One positional argument of the model: a tensor of integers or of normal values.
+
+    The latter are never zero: zeros draw less power, so the device would clock higher.
+    """
 
     #: Without the batch.
     shape: tuple[int, ...]
     dtype: torch.dtype
-    #: Whether its first dimension is the batch.
-    batched: bool = True
-    #: Whether every call gets the values of an example.
-    fixed: bool = False
     #: The smallest of random integers, such as token ids, and the number above the largest; None
     #: for other values.
     low: int | None = None
     high: int | None = None
+    #: Whether its first dimension is the batch.
+    batched: bool = True
+    #: Whether every call gets the values of an example.
+    fixed: bool = False
 
     def lay_out(self, values: torch.Tensor) -> torch.Tensor:
         """Return `values` with the order of dimensions in memory that the example has."""
         return values
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
-        """Return random values for a batch as a numpy array, in the dtype of the host."""
-        # Each kind of argument defines it.
-        raise NotImplementedError
-
-
-@dataclasses.dataclass(frozen=True)
-class NormalValues(Argument):
-    """Normally distributed values.
-
-    They are never zero: zeros draw less power, so the device would clock higher.
-    """
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-    def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
-        """Return `(batch_size, *shape) float32` values that `dtype` holds exactly."""
+        """Return random values for a batch, as a numpy array that `dtype` holds exactly."""
         shape = (batch_size, *self.shape)
+        if self.low is not None:
+            return generator.integers(self.low, self.high, size=shape, dtype=np.int64)
         values = torch.from_numpy(generator.standard_normal(shape, dtype=np.float32))
         return values.to(self.dtype).to(torch.float32).numpy()
-
-
-@dataclasses.dataclass(frozen=True)
-class RandomIntegers(Argument):
-    """Integers in `[low, high)`, uniformly distributed."""
-
-    shape: tuple[int, ...]
-    low: int
-    high: int
-    dtype: torch.dtype = torch.int64
-
-    def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
-        shape = (batch_size, *self.shape)
-        return generator.integers(self.low, self.high, size=shape, dtype=np.int64)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from probes.protocol import Request
-from probes.subjects.loaded_model import LoadedModel, NormalValues
+from probes.subjects.loaded_model import Argument, LoadedModel
 
 #: ReLU halves the mean square of a normal variable, so the layer before it doubles the variance.
 RELU_GAIN = 2.0
@@ -74,7 +74,7 @@ def create(request: Request) -> LoadedModel:
     dtype = getattr(torch, request.dtype)
     return LoadedModel(
         module=block(subject).to(dtype),
-        arguments=(NormalValues((request.input_tokens, subject["hidden"]), dtype),),
+        arguments=(Argument((request.input_tokens, subject["hidden"]), dtype),),
         shares_weights=True,
     )
 
@@ -92,12 +92,10 @@ def block(subject: dict[str, Any]) -> nn.Module:
             return nn.Sequential(
                 *(FeedForward(hidden, intermediate) for _ in range(subject["layers"]))
             )
-        case "encoder":
+        case _:
             return nn.Sequential(
                 *(
                     EncoderBlock(hidden, intermediate, subject["heads"])
                     for _ in range(subject["layers"])
                 )
             )
-        case other:
-            raise ValueError(f"unknown synthetic block {other!r}")

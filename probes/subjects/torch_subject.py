@@ -37,10 +37,6 @@ from probes.wire.shape import Shape
 #: memory next to it.
 MAX_FLOAT64_PARAMETERS = 2_000_000_000
 
-#: Unit of throughput of models whose inputs are tokens.
-TOKENS = "tokens"
-#: Kinds of models whose inputs have the length of the request without being tokens.
-KINDS_WITH_LENGTH = {"synthetic"}
 #: Batch, channels, height and width.
 IMAGE_DIMENSIONS = 4
 #: Copying and comparing larger outputs takes seconds for each input set.
@@ -94,8 +90,11 @@ class TorchSubject(Subject):
 
     @property
     def has_length(self) -> bool:
-        """Whether the inputs have a length in tokens, which may differ from call to call."""
-        return self.unit == TOKENS or self._request.subject["kind"] in KINDS_WITH_LENGTH
+        """Whether the inputs have a length in tokens, which may differ from call to call.
+
+        Those of synthetic models have the length of the request without being tokens.
+        """
+        return self.unit == "tokens" or self._request.subject["kind"] == "synthetic"
 
     def at(self, request: Request) -> TorchSubject:
         if not self.has_length:

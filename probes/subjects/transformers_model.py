@@ -16,7 +16,7 @@ from transformers.utils import cached_file
 
 from probes.adapter import ModelError
 from probes.protocol import FIRST_ORDINARY_TOKEN, Request
-from probes.subjects.loaded_model import Argument, LoadedModel, NormalValues, RandomIntegers
+from probes.subjects.loaded_model import Argument, LoadedModel
 
 #: Outputs of a part of the model that are only passed on; the decoder reads them.
 PASSED_ON = {"encoder_last_hidden_state"}
@@ -176,7 +176,6 @@ PREPROCESSOR = "preprocessor_config.json"
 #: Rows and columns of an image where neither file states them: the size of ImageNet's crops.
 IMAGE_SIZE = 224
 CHANNELS = 3
-PAIR = 2
 #: One second of sound at 16 kHz, the rate of the models that take a waveform.
 SAMPLES = 16_000
 
@@ -224,17 +223,18 @@ def unknown_input(name: str) -> ModelError:
     return ModelError(reason, "give the model as file.py:factory with example inputs")
 
 
-def token_ids(config: Any, tokens: int, *, decoder: bool = False) -> RandomIntegers:
+def token_ids(config: Any, tokens: int, *, decoder: bool = False) -> Argument:
     text = config.get_text_config(decoder=True) if decoder else config.get_text_config()
     vocabulary = text.vocab_size
-    return RandomIntegers((tokens,), low=min(FIRST_ORDINARY_TOKEN, vocabulary - 1), high=vocabulary)
+    low = min(FIRST_ORDINARY_TOKEN, vocabulary - 1)
+    return Argument((tokens,), torch.int64, low, vocabulary)
 
 
-def image(config: Any, dtype: torch.dtype, source: str | None) -> NormalValues:
+def image(config: Any, dtype: torch.dtype, source: str | None) -> Argument:
     vision = getattr(config, "vision_config", None) or config
     channels = getattr(vision, "num_channels", CHANNELS)
     frames = [vision.num_frames] if hasattr(vision, "num_frames") else []
-    return NormalValues((*frames, channels, *image_size(vision, source)), dtype)
+    return Argument((*frames, channels, *image_size(vision, source)), dtype)
 
 
 def image_size(vision: Any, source: str | None) -> tuple[int, int]:
@@ -252,7 +252,7 @@ def rows_and_columns(size: Any) -> tuple[int, int] | None:
     if isinstance(size, dict):
         shortest = size.get("shortest_edge")
         size = (size.get("height", shortest), size.get("width", shortest))
-    is_pair = isinstance(size, (tuple, list)) and len(size) == PAIR
+    is_pair = isinstance(size, (tuple, list)) and len(size) == 2
     rows, columns = size if is_pair else (size, size)
     return (rows, columns) if isinstance(rows, int) and isinstance(columns, int) else None
 
@@ -266,17 +266,17 @@ def read_preprocessor(source: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def spectrogram(config: Any, dtype: torch.dtype) -> NormalValues:
+def spectrogram(config: Any, dtype: torch.dtype) -> Argument:
     """Return the spectrogram of Whisper, whose encoder takes one length only."""
     if not hasattr(config, "num_mel_bins") or not hasattr(config, "max_source_positions"):
         raise unknown_input(SPECTROGRAM)
-    return NormalValues((config.num_mel_bins, 2 * config.max_source_positions), dtype)
+    return Argument((config.num_mel_bins, 2 * config.max_source_positions), dtype)
 
 
-def sound(config: Any, dtype: torch.dtype) -> NormalValues:
+def sound(config: Any, dtype: torch.dtype) -> Argument:
     """Return a waveform for models that begin with convolutions, else their spectrogram."""
     if hasattr(config, "conv_stride"):
-        return NormalValues((SAMPLES,), dtype)
+        return Argument((SAMPLES,), dtype)
     if hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
-        return NormalValues((config.max_length, config.num_mel_bins), dtype)
+        return Argument((config.max_length, config.num_mel_bins), dtype)
     raise unknown_input(WAVEFORM)

@@ -199,12 +199,8 @@ def array_type(subject: Model, array: Any) -> Any:
 
 
 def engagement(program: IreeProgram, device_inputs: Any) -> Engagement:
-    outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs))
-    proof = (
-        f"the loaded module ran the whole graph with the driver {program.driver}; "
-        f"{outside} operators ran in PyTorch"
-    )
-    return Engagement(0.0 if outside else 1.0, proof)
+    proof = f"the loaded module ran the whole graph with the driver {program.driver}"
+    return pytorch.whole_graph_engagement(program, device_inputs, proof)
 
 
 #: Expression for an input in bfloat16, which numpy lacks: its bits become those of `ml_dtypes`.

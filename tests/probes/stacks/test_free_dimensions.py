@@ -50,8 +50,8 @@ def keyword_subject(request: Any) -> Any:
 
     examples = {"ids": torch.zeros(1, TOKENS, dtype=torch.int64), "factor": torch.ones(1, 8)}
     module, _ = call_inputs.flatten(Weighted().eval(), (), examples)
-    tokens = loaded_model.RandomIntegers((TOKENS,), 0, 50)
-    factor = loaded_model.NormalValues((8,), torch.float32)
+    tokens = loaded_model.Argument((TOKENS,), torch.int64, 0, 50)
+    factor = loaded_model.Argument((8,), torch.float32)
     return subject_of(module, (tokens, factor), request)
 
 
@@ -140,7 +140,7 @@ def test_inputs_after_named_ones_get_a_free_batch(
 
     request = make_request(tmp_path)
     widths = (4, *[2] * categories)
-    arguments = (loaded_model.NormalValues((width,), torch.float32) for width in widths)
+    arguments = (loaded_model.Argument((width,), torch.float32) for width in widths)
     subject = subject_of(Recommender(), arguments, request)
     inputs = subject.inputs(5, 0)
     assert_served(subject, request, inputs, (5, 2), with_onnx=with_onnx)

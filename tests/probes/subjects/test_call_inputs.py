@@ -122,7 +122,7 @@ def test_anything_else_is_refused(one: Any) -> None:
 
 
 def draw_like(example: Any, **fields: Any) -> Any:
-    made = call_inputs.ExampleLike(example, batched=True, dtype=example.dtype, **fields)
+    (made,) = factory.arguments_like((example,), [64], **fields)
     return made.draw(np.random.default_rng(0), 64)
 
 

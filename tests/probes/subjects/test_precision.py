@@ -17,7 +17,7 @@ from probes.wire.shape import Shape
 pytestmark = pytest.mark.stack
 
 torch = lazy("torch")
-example_like = lazy("probes.subjects.call_inputs")
+factory = lazy("probes.subjects.factory")
 outputs = lazy("probes.subjects.outputs")
 higher_precision = lazy("probes.subjects.higher_precision")
 
@@ -50,9 +50,8 @@ def test_tensors_of_integers_stay_as_they_are() -> None:
 
 def test_complex_inputs_are_drawn_with_the_spread_of_the_example() -> None:
     example = torch.randn(64, 9, dtype=torch.cfloat) * 3 + (1 - 2j)
-    drawn = example_like.ExampleLike(example, batched=True, dtype=torch.cfloat).draw(
-        np.random.default_rng(0), 500
-    )
+    (like,) = factory.arguments_like((example,), [500])
+    drawn = like.draw(np.random.default_rng(0), 500)
     assert drawn.shape == (500, 9)
     assert drawn.dtype == np.complex64
     assert abs(drawn.mean() - example.mean().item()) < 0.3
