@@ -165,7 +165,7 @@ def count_stalls(seconds: Sequence[float], typical_seconds: float) -> int:
 
 #: Share of the times that lie below the level.
 FASTEST_SHARE = 0.05
-#: Resamples of the processes, drawn from a fixed seed: the same times have the same error.
+#: Resamples of processes or visits, drawn from a fixed seed: the same times have the same error.
 RESAMPLES = 400
 
 

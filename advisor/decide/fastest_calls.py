@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
+from advisor.decide.drift import RESAMPLES
 from advisor.decide.intervals import HALF_INTERVAL, Estimate, mean_of_samples, weighted_mean
 from advisor.decide.rounds import counted_visits
 from advisor.domain.machine import Doubt
@@ -270,8 +271,6 @@ ALIKE, FEWEST_ALIKE = 1.15, 3
 TIME_SLICE = 0.004
 #: Waiting is not known more exactly.
 LEAST_SHARE = 0.01
-#: Resamples of the visits, drawn from a fixed seed: the same times have the same error.
-RESAMPLES = 400
 #: Most values that a resample looks at; more are thinned evenly.
 MOST_VALUES = 4000
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from advisor.decide import certainty, sensitivity, trust
+from advisor.decide.serving import SECONDS_PER_HOUR
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
@@ -266,9 +267,6 @@ def further_budget(answer: Answer, catalogue: Catalogue) -> Budget:
         return advice.next_budget or own
     budgets = catalogue.presets.budgets.values()
     return choose_next_budget(budgets, own, made=answer.results.repeats, needed=None) or own
-
-
-SECONDS_PER_HOUR = 3600
 
 
 def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[BreakEven, ...]:
