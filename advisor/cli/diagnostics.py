@@ -31,8 +31,6 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One workflow in the list."""
-
     id: str
     title: str
     status: str
@@ -159,8 +157,6 @@ Names = Annotated[list[str], typer.Argument(help="names of workflows or environm
 
 
 class EnvironmentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One environment in the list."""
-
     name: str
     workflows: tuple[str, ...]
     #: `created`, `not created`, or its fault.

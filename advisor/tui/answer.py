@@ -221,8 +221,6 @@ class AnswerPanel(VerticalScroll):
 
 
 class TextPane(VerticalScroll):
-    """A pane of text that scrolls."""
-
     HELP = "Up and down scroll. tab goes to the next pane, a number to the pane of that number."
     TERMS: ClassVar[dict[str, tuple[str, ...]]] = {
         "why": ("criterion", "grade", "score", "declared", "new shapes"),
@@ -250,8 +248,6 @@ class Pane(TabPane):
 
 
 class ResultsPanes(Vertical):
-    """The panes of an answer in tabs."""
-
     def __init__(self, answer: RunAnswer) -> None:
         super().__init__()
         self._first = self._answer = answer

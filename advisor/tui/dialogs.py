@@ -64,8 +64,6 @@ class Reply(Generic[ScreenResultType]):
 
 
 class ChoiceDialog(Dialog[ScreenResultType]):
-    """A question, and what its replies do."""
-
     def __init__(
         self, question: str, replies: Sequence[Reply[ScreenResultType]], details: str = ""
     ) -> None:
@@ -188,8 +186,6 @@ OPTION_NAMES = {"device": "gpu", "absent_gpu": "gpu"}
 
 
 class HelpDialog(Dialog[None]):
-    """Explains the screen, its keys and the terms under the cursor."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("escape,question_mark,f1,q,enter", "dismiss", "Close")
     ]

@@ -122,8 +122,6 @@ def _raise(error: BaseException) -> None:
 
 
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The initial options and the appearance of the terminal program."""
-
     run_options: RunOptions = RunOptions()
     #: Directory of a recorded run to play back; empty for none.
     replay: str = ""

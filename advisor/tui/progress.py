@@ -55,8 +55,6 @@ NOISE_CHECK = "(noise check)"
 
 
 class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of one arm."""
-
     arm: str
     status: RowStatus = "waiting"
     phase: RowPhase = "queued"

@@ -61,8 +61,6 @@ def bind(
 
 
 class WeightBar(Widget, can_focus=True):
-    """The weight of one pillar on one line."""
-
     HELP = """\
 Left and right change the weight by 5, with shift by 1; = makes the three equal. The
 other two share the rest, so that the three always sum to 100 %. A mark shows the weight at which
@@ -138,8 +136,6 @@ class Weights(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [bind("equals_sign", "balance")]
 
     class Changed(Message):
-        """The user changed the weights."""
-
         def __init__(self, priorities: Priorities) -> None:
             super().__init__()
             self.priorities = priorities

@@ -33,8 +33,6 @@ COLUMNS = (
 
 
 class HistoryScreen(RunsScreen):
-    """The stored runs."""
-
     HELP_TEXT = """\
 Enter opens a run: its results, or its progress while it is running. r resumes a stopped run. Space
 marks a run, or unmarks it; c compares two marked runs, or the marked run with the one under the

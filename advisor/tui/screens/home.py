@@ -54,8 +54,6 @@ COLUMNS = (
 
 
 class HomeScreen(RunsScreen):
-    """What the program does, the machine, the runs that are going on and the last answers."""
-
     HELP_TEXT = """\
 Enter opens the row under the cursor: a new question, a run that is going on, an answer, or the
 recorded run that is part of the program. n asks a new question; ctrl+r measures with the present

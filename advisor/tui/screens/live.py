@@ -45,24 +45,18 @@ SILENCE_SECONDS = 60.0
 
 
 class StackLog(RichLog):
-    """The output of the stacks."""
-
     HELP = """\
 The output of the active process; l returns to what the run has done, arrows scroll. At its end it
 follows."""
 
 
 class Timeline(RichLog):
-    """What the run has done."""
-
     HELP = """\
 What was built, timed, repeated or left out, and why, with the time of the run; l shows the output
 of the stacks instead, arrows scroll."""
 
 
 class LiveScreen(AdvisorScreen):
-    """The dashboard of one run."""
-
     HELP_TEXT = """\
 Each row is one process. Arms are compiled, checked and warmed up, then timed in rounds of random
 order, a few calls at a time. From the second round on, a row shows the 95 % interval of its

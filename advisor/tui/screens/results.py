@@ -47,16 +47,12 @@ PARTS = (ANSWER, RANKING, *PANES)
 
 
 class RankingTable(SelectableTable):
-    """The ranking of the arms."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("enter", "select_cursor", "Evidence", name="detail")
     ]
 
 
 class ResultsScreen(AdvisorScreen):
-    """The results of one run."""
-
     HELP_TEXT = """\
 The first lines are the answer: what to use, how sure that is, and what it costs. Each row of the
 ranking has the 95 % interval of its speed-up on one axis, with eager PyTorch at 1x. Letters grade
@@ -254,8 +250,6 @@ NOT_STORED = "The files of this run are not stored here."
 
 
 class DetailScreen(AdvisorScreen):
-    """The details of one arm, in tabs."""
-
     HELP_TEXT = """\
 Explanation: the figures, and each criterion with its value, the rule of its grade, and what the
 next letter requires, as p3-advisor explain prints them. Code: the measured code, as p3-advisor

@@ -27,8 +27,6 @@ GOING_ON: tuple[RunStatus, ...] = ("running", "paused")
 
 
 class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored run with its state."""
-
     entry: HistoryEntry
     state: RunStatus
 

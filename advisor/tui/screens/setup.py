@@ -34,8 +34,6 @@ ANSWER_WIDTH = 18
 
 
 class SetupScreen(AdvisorScreen):
-    """Shows one question at a time."""
-
     HELP_TEXT = """\
 Four questions, each with a default answer: enter goes to the next, esc to the previous, ctrl+r
 starts a run with the current answers. Nothing is installed and nothing leaves this machine.

@@ -84,8 +84,6 @@ class Choice(Select[str], inherit_bindings=False):
 
 
 class AnswerInput(Input):
-    """The input for one answer."""
-
     HELP = "Type the answer; an empty input stands for the grey text. Enter goes to the next step."
     BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "submit", "Next", name="next")]
 
@@ -98,8 +96,6 @@ class AnswerInput(Input):
 
 
 class Step(VerticalScroll, can_focus=False):
-    """One question of the setup screen."""
-
     app: AdvisorApp
     _asked_model: str | None = None
     BINDINGS: ClassVar[list[BindingType]] = [

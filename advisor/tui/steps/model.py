@@ -58,8 +58,6 @@ weights and need no network.
 
 
 class ShippedModels(OptionList):
-    """The list of models that are part of p3-advisor."""
-
     HELP = "The models that need no file of yours: up and down move, enter selects a model."
 
 
@@ -84,8 +82,6 @@ def own_models(typed: str) -> list[str]:
 
 
 class ModelInput(AnswerInput):
-    """The name of a model, or the beginning of one."""
-
     HELP = """\
 Type a model; an empty input stands for the grey text. What is typed counts: tab completes it to the
 first model of the list, and enter goes to the next step."""
@@ -96,8 +92,6 @@ first model of the list, and enter goes to the next step."""
 
 
 class ModelStep(Step):
-    """The list of shipped models, an input for other models, and the task."""
-
     def compose(self) -> ComposeResult:
         yield Static(
             "Which model?  Choose one, or type a file, a directory, or file.py:factory,\n"

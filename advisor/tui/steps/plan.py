@@ -23,8 +23,6 @@ from advisor.tui.widgets import bind
 
 
 class PlanTable(SelectableTable):
-    """The plan; enter starts the run."""
-
     HELP = """\
 [x] is measured; space leaves it out. + could be measured after an installation: the lines
 below the table name the command, m creates an environment. - cannot be measured on this machine;
@@ -34,8 +32,6 @@ the lines give the reason."""
 
 
 class PlanStep(Step):
-    """The arms, which can be left out, and the excluded workflows."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "leave_out", "Leave out"),
         bind("m", "create_env", "Create environment", "create the workflow's environment"),

@@ -17,8 +17,6 @@ REQUIRED = (*CRITERIA, CLASSIFIED)
 
 
 class PrioritiesStep(Step):
-    """The weights with presets, and the lowest letters."""
-
     def compose(self) -> ComposeResult:
         presets = self.app.catalogue.presets
         yield Static("What matters to you?  The three sum to 100 %.", classes="lead", markup=False)

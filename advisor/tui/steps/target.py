@@ -147,8 +147,6 @@ def _check_interpreter(typed: str) -> None:
 
 
 class TargetStep(Step):
-    """The fields for the device, the inputs and the limits."""
-
     has_begun = False
 
     def compose(self) -> ComposeResult:
