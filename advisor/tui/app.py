@@ -21,11 +21,17 @@ from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
-from advisor.settings import Settings, read, save_theme
 from advisor.system import ADVISOR_COMMAND
 from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter
-from advisor.tui.launch import BackgroundTasks, LaunchOptions, check_actions
+from advisor.tui.launch import (
+    BackgroundTasks,
+    LaunchOptions,
+    Settings,
+    check_actions,
+    read_settings,
+    save_theme,
+)
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.widgets import bind
 
@@ -79,7 +85,7 @@ class AdvisorApp(App[int]):
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
         self._start_host = start_host
         self._settings_file = settings_file
-        self._settings = read(settings_file) if settings_file else Settings()
+        self._settings = read_settings(settings_file) if settings_file else Settings()
         check_actions(self._settings.keys)
         for theme in THEMES:
             self.register_theme(theme)

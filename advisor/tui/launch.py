@@ -1,23 +1,26 @@
-"""Start the terminal program: its options, its tasks in the background, and its crash report."""
+"""Start the terminal program: its options, settings, tasks in the background, and crash report."""
 
 from __future__ import annotations
 
 import collections
 import importlib
+import pathlib
 import pkgutil
+import re
 import threading
 import traceback
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
+import platformdirs
 
 from advisor import tui
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.errors import DefectError, SettingsError, UserError, choose_among
-from advisor.settings import default_file
 from advisor.store.store import default_home
+from advisor.system import write_atomically
 from advisor.tui.widgets import ACTION_NAMES
 from advisor.version import __version__
 
@@ -35,7 +38,8 @@ def run_app(options: LaunchOptions, context: Context) -> tuple[int, str]:
         # Errors of the recording must be raised before Textual takes over the terminal.
         recording.header()
         recording.state()
-    app = AdvisorApp(options, context, settings_file=default_file())
+    file = platformdirs.user_config_path("p3-advisor") / "config.toml"
+    app = AdvisorApp(options, context, settings_file=file)
     if options.theme and options.theme not in app.available_themes:
         raise SettingsError(
             f"there is no theme {options.theme!r}",
@@ -133,6 +137,50 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     theme: str = ""
     no_color: bool = False
     no_mouse: bool = False
+
+
+#: The line of the colour theme in the settings.
+THEME_LINE = re.compile(r"^[ \t]*theme[ \t]*=.*$", re.MULTILINE)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the user's `config.toml` sets: the colour theme and key bindings."""
+
+    theme: str = ""
+    #: Keys by action, comma-separated; the actions are the ids of the bindings of the screens.
+    keys: dict[str, str] = {}
+
+
+def read_settings(file: pathlib.Path) -> Settings:
+    """Return the settings, or defaults without a file; raise `SettingsError`."""
+    try:
+        return msgspec.toml.decode(file.read_bytes(), type=Settings)
+    except FileNotFoundError:
+        return Settings()
+    except OSError as problem:
+        raise SettingsError(
+            f"{file} cannot be read: {problem.strerror}", "make it readable, or remove it"
+        ) from problem
+    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
+        raise SettingsError(f"{file}: {problem}", "use only theme and [keys]") from problem
+
+
+def save_theme(file: pathlib.Path, theme: str) -> None:
+    """Set the theme and keep the rest of the file; raise `SettingsError` if it is not writable."""
+    try:
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        line = f'theme = "{theme}"'
+        top, table, rest = (
+            text.partition("\n[") if not text.startswith("[") else ("", "[", text[1:])
+        )
+        top, has_theme = THEME_LINE.subn(lambda _: line, top, count=1)
+        top = top if has_theme else f"{line}\n{top}"
+        write_atomically(file, (top + table + rest).encode())
+    except (OSError, UnicodeDecodeError) as problem:
+        raise SettingsError(
+            f"{file} cannot be written: {problem}",
+            "make it writable; the theme is lost when you quit",
+        ) from problem
 
 
 def check_actions(keys: Iterable[str]) -> None:

@@ -6,18 +6,18 @@ import pathlib
 
 import pytest
 
-from advisor import settings
 from advisor.errors import SettingsError
+from advisor.tui import launch
 
 
 def test_a_settings_file_is_read_or_refused(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "config.toml"
-    assert settings.read(file) == settings.Settings()
+    assert launch.read_settings(file) == launch.Settings()
     file.write_text('theme = "p3-high-contrast"\n[keys]\nexport = "ctrl+e"\n')
-    assert settings.read(file).keys == {"export": "ctrl+e"}
+    assert launch.read_settings(file).keys == {"export": "ctrl+e"}
     file.write_text("colour = 3\n")
     with pytest.raises(SettingsError, match="colour"):
-        settings.read(file)
+        launch.read_settings(file)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,6 @@ def test_saving_a_theme_keeps_the_rest_of_the_file(
     if before:
         file.parent.mkdir()
         file.write_text(before)
-    settings.save_theme(file, "dusk")
+    launch.save_theme(file, "dusk")
     assert file.read_text() == after
-    assert settings.read(file).theme == "dusk"
+    assert launch.read_settings(file).theme == "dusk"
