@@ -12,7 +12,6 @@ import json
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -23,11 +22,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-#: Runs the command line with the import path of this process, whatever folder it is started in.
-PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
-    "from advisor.cli.command_line import main; main()"
-)
+from advisor.system import ADVISOR_COMMAND
+
 SKILL = pathlib.Path(__file__).with_name("SKILL.md")
 #: Exit codes of commands that have printed a result: done, or a result that asks for attention.
 RESULTS = {0, 1, 4}
@@ -67,7 +63,7 @@ class RecommendProcess:
         self._started = time.monotonic()
         with self._events.open("wb") as events, self._log.open("wb") as log:
             self.process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
-                command("recommend", "--jsonl", *arguments),
+                [*ADVISOR_COMMAND, "recommend", "--jsonl", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=events,
                 stderr=log,
@@ -118,13 +114,10 @@ class RecommendProcess:
             self.process.kill()
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", PROGRAM, json.dumps(sys.path), *arguments]
-
-
 async def read(*arguments: str) -> str:
     """Return what a command prints; raise `ToolError` with its message if it has no result."""
-    done = await anyio.run_process(command(*arguments), check=False, stdin=subprocess.DEVNULL)
+    command = [*ADVISOR_COMMAND, *arguments]
+    done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
     if done.returncode not in RESULTS or not done.stdout:
         raise ToolError(done.stderr.decode(errors="replace"))
     return done.stdout.decode(errors="replace")

@@ -77,8 +77,13 @@ ANY = "any"
 FORMATS: tuple[WeightFormat, ...] = get_args(WeightFormat)
 
 
-def parse_weight_formats(text: str) -> tuple[WeightFormat, ...]:
-    """Return all formats for `any`, none for an empty text; raise `WeightFormatError`."""
+def choose_weight_formats(text: str, constraints: Sequence[Constraint]) -> tuple[WeightFormat, ...]:
+    """Return the formats of `--quantised`, or all where a constraint names a class of accuracy.
+
+    Such a constraint, `accuracy>=B`, accepts a loss. Raise `WeightFormatError` for another name.
+    """
+    if not text and any(constraint.asks_for_class for constraint in constraints):
+        return FORMATS
     names = {part.strip().lower() for part in text.split(",")} - {""}
     unknown = names - {*FORMATS, ANY}
     if unknown:
@@ -89,28 +94,15 @@ def parse_weight_formats(text: str) -> tuple[WeightFormat, ...]:
     return tuple(name for name in FORMATS if ANY in names or name in names)
 
 
-def choose_weight_formats(text: str, constraints: Sequence[Constraint]) -> tuple[WeightFormat, ...]:
-    """Return the formats of `--quantised`, or all where a constraint names a class of accuracy.
-
-    Such a constraint, `accuracy>=B`, accepts a loss. Raise `WeightFormatError` for another name.
-    """
-    accepts_loss = any(constraint.asks_for_class for constraint in constraints)
-    return parse_weight_formats(text or (ANY if accepts_loss else ""))
-
-
-def parse_data(text: str) -> str:
-    """Return the absolute path of a file with texts; raise `OptionFileError` if it is missing."""
-    return _parse_file("--data", text, "name a file in the format JSON Lines")
-
-
 def parse_inputs(text: str) -> str:
     """Return the absolute path of an .npz file, or `file.py:function` with one."""
     if text.endswith(".npz") or not text:
-        return _parse_file("--inputs", text, "check the path")
+        return parse_file("--inputs", text, "check the path")
     return parse_function("--inputs", text, check_factory)
 
 
-def _parse_file(option: str, text: str, fix: str) -> str:
+def parse_file(option: str, text: str, fix: str) -> str:
+    """Return the absolute path of a file; raise `OptionFileError` if it is missing."""
     file = pathlib.Path(text).expanduser()
     if text and not file.is_file():
         raise OptionFileError(f"{option} {text!r} is not a file", fix)

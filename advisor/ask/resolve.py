@@ -18,8 +18,8 @@ from advisor.ask.option_values import (
     choose_weight_formats,
     parse_build_times,
     parse_constraints,
-    parse_data,
     parse_duration,
+    parse_file,
     parse_function,
     parse_tolerance,
 )
@@ -104,7 +104,7 @@ def resolve(
         wait_seconds=parse_duration("--wait-for-quiet", wait) if wait else 0.0,
         accuracy=parse_tolerance(run_options.accuracy),
         quantised=choose_weight_formats(run_options.quantised, constraints),
-        data=parse_data(run_options.data),
+        data=parse_file("--data", run_options.data, "name a file in the format JSON Lines"),
         metric=parse_function("--metric", run_options.metric),
         trust_remote_code=run_options.trust_remote_code,
         allow_pickle=run_options.allow_pickle,

@@ -159,10 +159,9 @@ def _local_time(created: str) -> str:
 
 
 def _describe_state(entry: HistoryEntry, state: RunStatus) -> str:
-    is_going_on = state in {"running", "paused"}
     facts = (
         state if state != "imported" else "finished" if entry.finished else "stopped",
-        "" if entry.measured or is_going_on else "no measurement",
+        entry.shortcoming(state),
         "imported" if entry.imported else "",
     )
     return ", ".join(filter(None, facts))

@@ -207,7 +207,9 @@ def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[
             yield from recorder.record_each(added)
         yield from racing.race_shapes(progress, functools.partial(has_answer, header))
         waiting = remaining.waiting_arms(recorder.state, question)
-        has_raced = _races(recorder.state) != _races(before)
+        # These differ as soon as a race was opened or closed.
+        races, races_before = ((each.groups, each.closed) for each in (recorder.state, before))
+        has_raced = races != races_before
         has_progress = (
             has_raced or builds.running or waiting != remaining.waiting_arms(before, question)
         )
@@ -226,11 +228,6 @@ def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[
             recorder.state
         ):
             yield from post_race.free_memory(progress)
-
-
-def _races(state: RunState) -> tuple[object, object]:
-    """Return a value that differs as soon as a race was opened or closed."""
-    return state.groups, state.closed
 
 
 def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:

@@ -55,10 +55,8 @@ class Supervisor:
         deadlines: Mapping[Phase, float],
         *,
         clock: Callable[[], float] = time.monotonic,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` may stop while the run is paused; `monotonic` is what workers compare with."""
-        self._monotonic = monotonic
+        """`clock` may stop while the run is paused."""
         self._deadlines = deadlines
         self._clock = clock
         self._selector = selectors.DefaultSelector()
@@ -127,7 +125,7 @@ class Supervisor:
 
     def send(self, worker: Worker, token: str) -> None:
         """Send one token; `poll` reports a worker that has exited."""
-        worker.token_sent = self._monotonic()
+        worker.token_sent = time.monotonic()
         worker.begin(token)
         assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):
@@ -168,7 +166,7 @@ class Supervisor:
                 worker.apply_event(event)
                 if isinstance(event, BlockTimed):
                     worker.clocks.add_visit(
-                        event.began, event.ended, worker.token_sent, self._monotonic()
+                        event.began, event.ended, worker.token_sent, time.monotonic()
                     )
                 yield worker, event
         except DAMAGED as problem:

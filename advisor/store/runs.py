@@ -77,6 +77,8 @@ SEE_HISTORY = "see p3-advisor history for other runs"
 #: its lock for a moment.
 LOCK_ATTEMPTS, LOCK_PAUSE_SECONDS = 20, 0.01
 RunStatus = Literal["running", "paused", "stopped", "finished", "imported"]
+#: States of runs that a process works on.
+GOING_ON: tuple[RunStatus, ...] = ("running", "paused")
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +96,10 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     #: Null before it is decided, and for a run that is not finished.
     answer: AnswerSummary | None = None
+
+    def shortcoming(self, state: RunStatus) -> str:
+        """Say that a run in this state measured nothing; else empty."""
+        return "" if self.measured or state in GOING_ON else "no measurement"
 
 
 class _CachedEntry(msgspec.Struct, frozen=True, kw_only=True):

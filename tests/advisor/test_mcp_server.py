@@ -42,11 +42,12 @@ import sys
 from advisor import mcp_server
 
 simulate = (
-    "; import pathlib; from advisor.ask import rubric_files"
-    f"; rubric_files.probes_directory = lambda: pathlib.Path({sys.argv[1]!r})"
-    f"; rubric_files.rubric_directory = lambda: pathlib.Path({sys.argv[2]!r})"
+    "import pathlib; from advisor.ask import rubric_files\n"
+    f"rubric_files.probes_directory = lambda: pathlib.Path({sys.argv[1]!r})\n"
+    f"rubric_files.rubric_directory = lambda: pathlib.Path({sys.argv[2]!r})\n"
 )
-mcp_server.PROGRAM = mcp_server.PROGRAM.replace("; from", simulate + "; from")
+python, flag, start, *rest = mcp_server.ADVISOR_COMMAND
+mcp_server.ADVISOR_COMMAND = (python, flag, start.replace("main()", simulate + "main()"), *rest)
 mcp_server.serve()
 """
 

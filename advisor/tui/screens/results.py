@@ -193,8 +193,8 @@ time between tokens, in milliseconds, at the first batch size."""
     def action_resume(self) -> None:
         self.app.run_controller.resume(self.original.document.run_id)
 
-    def action_leaders(self) -> None:
-        self.action_resume()
+    #: An action of its own: its key is possible for other runs.
+    action_leaders = action_resume
 
     def action_retry(self) -> None:
         actions.retry_failed(self.app, self.original)

@@ -9,7 +9,7 @@ import msgspec
 from textual.binding import BindingType
 
 from advisor.domain.answer import AnswerSummary
-from advisor.store.runs import HistoryEntry, RunStatus
+from advisor.store.runs import GOING_ON, HistoryEntry, RunStatus
 from advisor.store.store import Store
 from advisor.text_format import MISSING, format_speedup
 from advisor.tui import text
@@ -22,8 +22,6 @@ MOST_RUNS = 500
 OPEN_MARK = " (open)"
 BUSY_MARK = " (busy)"
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
-#: States of runs that a process works on.
-GOING_ON: tuple[RunStatus, ...] = ("running", "paused")
 
 
 class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,8 +34,7 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> str:
-        """Says that a run measured nothing; else empty."""
-        return "" if self.entry.measured or self.is_going_on else "no measurement"
+        return self.entry.shortcoming(self.state)
 
 
 def list_items(store: Store, most_runs: int | None = None) -> list[StoredItem]:
@@ -117,12 +114,13 @@ class RunsScreen(AdvisorScreen):
         unknown = [item.entry for item in items if item.entry.run_id not in self._summaries]
         if any(entry.finished for entry in unknown):
             store = self.app.context.store
-            kind = f"{type(self).__name__} answers"
-            self.app.background.start(
-                kind,
-                lambda: _read_summaries(store, unknown[:MOST_RUNS]),
-                self._show_summaries,
-            )
+
+            def read() -> dict[str, AnswerSummary]:
+                from advisor.report import answer_files  # noqa: PLC0415 - speeds up the start
+
+                return answer_files.read_summaries(store, unknown[:MOST_RUNS])
+
+            self.app.background.start(f"{type(self).__name__} answers", read, self._show_summaries)
 
     def _show_summaries(self, summaries: dict[str, AnswerSummary]) -> None:
         self._summaries |= summaries
@@ -142,9 +140,3 @@ class RunsScreen(AdvisorScreen):
 
     def action_resume(self) -> None:
         self.app.run_controller.resume(self.query_one(Table).key_at_cursor() or "")
-
-
-def _read_summaries(store: Store, entries: list[HistoryEntry]) -> dict[str, AnswerSummary]:
-    from advisor.report.answer_files import read_summaries  # noqa: PLC0415 - speeds up the start
-
-    return read_summaries(store, entries)

@@ -22,13 +22,12 @@ from advisor.ask.option_values import (
     choose_weight_formats,
     parse_build_times,
     parse_constraints,
-    parse_data,
     parse_duration,
+    parse_file,
     parse_function,
     parse_inputs,
     parse_priorities,
     parse_tolerance,
-    parse_weight_formats,
 )
 from advisor.ask.run_options import RunOptions, command_of
 from advisor.domain.constraints import CRITERIA, EXAMPLES, FIGURES, PILLARS, Constraint
@@ -303,6 +302,9 @@ def test_a_gpu_needs_a_cuda_build_of_torch(machine: Machine, reason: NoGpuReason
     assert find_no_gpu_reason(machine) == reason
 
 
+parse_data = functools.partial(parse_file, "--data", fix="name a file")
+
+
 def test_paths_become_absolute(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "texts.jsonl").write_text("{}\n")
     functions = "def score(model):\n    return 1\ndef made(): ...\nraise SystemExit\n"
@@ -336,6 +338,7 @@ def test_a_required_class_of_accuracy_asks_for_quantised_weights(
 
 
 parse_limits = functools.partial(parse_build_times, catalogue=builders.shipped_catalogue())
+parse_formats = functools.partial(choose_weight_formats, constraints=())
 
 
 @pytest.mark.parametrize(
@@ -347,9 +350,9 @@ parse_limits = functools.partial(parse_build_times, catalogue=builders.shipped_c
         (parse_tolerance, " EXACT ", 0.0),
         (parse_tolerance, "1e-3", 1e-3),
         (parse_tolerance, "0.5 %", 0.005),
-        (parse_weight_formats, "", ()),
-        (parse_weight_formats, " INT4, int8 ", ("int8", "int4")),
-        (parse_weight_formats, "any,int8", FORMATS),
+        (parse_formats, "", ()),
+        (parse_formats, " INT4, int8 ", ("int8", "int4")),
+        (parse_formats, "any,int8", FORMATS),
     ],
 )
 def test_values_are_parsed(parse: Callable[[str], object], text: str, value: object) -> None:
@@ -362,7 +365,7 @@ def test_values_are_parsed(parse: Callable[[str], object], text: str, value: obj
         (parse_limits, UnknownWorkflowError, ["nonsense=5min"]),
         (parse_limits, SizeError, ["iree", "iree=", "iree=-5min", "iree=1h,iree=2h"]),
         (parse_tolerance, SizeError, ["-1", "2", "150%", "close", "nan", "1e-3x", "%"]),
-        (parse_weight_formats, WeightFormatError, ["int2", "int8,q4", "none"]),
+        (parse_formats, WeightFormatError, ["int2", "int8,q4", "none"]),
         (
             functools.partial(parse_function, "--metric"),
             OptionFileError,
