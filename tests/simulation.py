@@ -233,9 +233,10 @@ def simulate_run(
     progress = progress_of(session, recorder, question, functools.partial(evaluate, header))
     started = [(arm, 0) for arm in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
-    sessions.exhaust(racing.race_shapes(progress, functools.partial(has_answer, header)))
+    races = racing.race_shapes(progress, functools.partial(has_answer, header))
+    sessions.exhaust(recorder.record_each(races))
     sessions.exhaust(recorder.record_each(session.stop()))
-    sessions.exhaust(repetitions.repeat_leaders(progress))
+    sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
     return SimulatedRun(session, header, recorder.state)
 
 

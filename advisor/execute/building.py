@@ -14,7 +14,7 @@ from advisor.decide.rounds import (
     next_process_number,
 )
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.domain.run_events import LoggedEvent, RunEvent
+from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, remaining
 from advisor.execute.build_queue import (
@@ -42,13 +42,13 @@ REFERENCE_SHARE, REFERENCE_SHARE_ON_CPU = 0.25, 0.5
 MEMORY = "memory"
 
 
-def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
+def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[RunEvent]:
     """Start every arm that is still needed, and build until arms are worth a race.
 
     As many arms are built as fit in memory. Raise `ModelRefusedError` or `NothingViableError` if
     the reference or the baseline fails.
     """
-    session, recorder, at_once = progress.session, progress.recorder, progress.builds_at_once
+    session, at_once = progress.session, progress.builds_at_once
     needed = remaining.needed_arms(progress.state, progress.question)
     arms = [arm for arm in needed if arm.id not in builds.running]
     if not arms and not builds.running:
@@ -58,7 +58,7 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[L
         yield from _prepare(progress, _arms_to_import(progress, arms, early))
         # The model is open now, and may call for more.
         added = remaining.arms_to_add(progress)
-        yield from recorder.record_each(added)
+        yield from added
         arms += [arm for each in added for arm in each.added]
         early = _arms_that_race_first(progress, arms)
     unbuilt = [
@@ -69,13 +69,13 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[L
     ]
     reference_first = at_once == 1 or not _fits_beside_reference(progress, builds)
     if reference_first:
-        yield from recorder.record_each(session.finish_reference())
-    if _was_slow(recorder.state):
+        yield from session.finish_reference()
+    if _was_slow(progress.state):
         yield from _start_quick_reference(progress)
         if reference_first:
-            yield from recorder.record_each(session.finish_reference())
-    if not has_reference(recorder.state) and not session.is_running(REFERENCE):
-        raise baseline_error(recorder.state, REFERENCE)
+            yield from session.finish_reference()
+    if not has_reference(progress.state) and not session.is_running(REFERENCE):
+        raise baseline_error(progress.state, REFERENCE)
     if at_once == 1:
         yield from _build_in_turn(progress, [arm for arm in unbuilt if arm in early])
     else:
@@ -123,30 +123,30 @@ def _fits_beside_reference(
     )
 
 
-def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
+def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[RunEvent]:
     """Start workers, and let the reference write the inputs; raise its error if it fails.
 
     On a GPU, workers that import disturb nothing that follows.
     """
-    session, recorder = progress.session, progress.recorder
+    session = progress.session
     awaited = None
     if progress.question.device != "cpu" and progress.builds_at_once > 1:
         awaited = {REFERENCE}
     if not has_reference(progress.state):
-        yield from recorder.record_each(_start_reference(progress))
+        yield from _start_reference(progress)
     yield from _start_arms(progress, arms, awaited)
     # The memory check must run while no worker has used the device.
     if session.is_running(REFERENCE):
-        yield from recorder.record_each(session.check_memory())
+        yield from session.check_memory()
     if session.is_running(REFERENCE):
-        yield from recorder.record_each(session.send_and_wait(REFERENCE, "peaks"))
+        yield from session.send_and_wait(REFERENCE, "peaks")
     if session.is_running(REFERENCE):
-        yield from recorder.record_each(session.create_models())
+        yield from session.create_models()
     forgotten = [arm for arm in arms if not session.has_started(arm.id)]
     yield from _start_arms(progress, forgotten, None)
 
 
-def end_builds(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
+def end_builds(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[RunEvent]:
     over = f"the time for builds, a part of the {progress.seconds:g} s, was over"
     fix = more_time(progress.state, progress.question)
     failure, cut_off = (
@@ -157,20 +157,20 @@ def end_builds(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[Lo
     failures = {arm.id: cut_off if arm.id in builds.running else failure for arm in plan.arms}
     yield from drop_unbuilt(progress, builds, failures)
     if not session.is_running(plan.baseline.id):
-        yield from progress.recorder.record_each(session.drop(REFERENCE, failure))
+        yield from session.drop(REFERENCE, failure)
 
 
 def drop_unbuilt(
     progress: RunInProgress, builds: SideBySideBuilds, failures: Mapping[str, Failure]
-) -> Iterator[LoggedEvent]:
+) -> Iterator[RunEvent]:
     """End the builds of the arms in `failures` and report those that were not reached."""
-    session, recorder = progress.session, progress.recorder
+    session = progress.session
     for arm, failure in failures.items():
-        if arm in builds.running or not recorder.state.processes.get(arm):
+        if arm in builds.running or not progress.state.processes.get(arm):
             is_skipped = arm in progress.to_skip
             why = skipped_by_user("start") if is_skipped else failure
-            number = next_process_number(recorder.state, arm)
-            yield from recorder.record_each(session.drop(arm, why, number))
+            number = next_process_number(progress.state, arm)
+            yield from session.drop(arm, why, number)
     builds.forget_ended()
 
 
@@ -223,12 +223,12 @@ def _start_reference(progress: RunInProgress) -> Iterator[RunEvent]:
     )
 
 
-def _start_quick_reference(progress: RunInProgress) -> Iterator[LoggedEvent]:
+def _start_quick_reference(progress: RunInProgress) -> Iterator[RunEvent]:
     """Start it, and wait for the inputs, which the slow one may not have written."""
-    session, recorder = progress.session, progress.recorder
-    yield from recorder.record_each(_start_reference(progress))
+    session = progress.session
+    yield from _start_reference(progress)
     session.compute_reference()
-    yield from recorder.record_each(session.run_until(lambda: session.is_ready_or_ended(REFERENCE)))
+    yield from session.run_until(lambda: session.is_ready_or_ended(REFERENCE))
 
 
 def _was_slow(state: RunState) -> bool:
@@ -243,89 +243,87 @@ def _slow_references(state: RunState) -> list[bool]:
 
 def _start_arms(
     progress: RunInProgress, arms: Sequence[Arm], awaited: Collection[str] | None
-) -> Iterator[LoggedEvent]:
+) -> Iterator[RunEvent]:
     session, state = progress.session, progress.state
     idle = [arm for arm in arms if not session.is_running(arm.id)]
     numbered = [(arm, next_process_number(state, arm.id)) for arm in idle]
-    started = session.start(numbered, built=arms_built_before(state), awaited=awaited)
-    yield from progress.recorder.record_each(started)
+    yield from session.start(numbered, built=arms_built_before(state), awaited=awaited)
 
 
-def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[LoggedEvent]:
+def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[RunEvent]:
     """Build and warm up one arm after the other within the build limits.
 
     Stop when the time is over, or when memory is short and a new arm is built: the other arms wait
     for the next group.
     """
-    session, recorder = progress.session, progress.recorder
-    baseline = recorder.state.plan.baseline
+    session = progress.session
+    baseline = progress.state.plan.baseline
     for arm in arms:
         if arm != baseline and is_over(progress):
             return
-        if has_new_arm(session, recorder.state) and not session.headroom.fits_another_worker():
+        if has_new_arm(session, progress.state) and not session.headroom.fits_another_worker():
             return
         limit = build_limits.limit_or_skip(progress, arm)
         if isinstance(limit, Failure):
-            yield from recorder.record_each(session.drop(arm.id, limit))
+            yield from session.drop(arm.id, limit)
             continue
-        yield from recorder.record_each(session.build(arm.id, limit))
+        yield from session.build(arm.id, limit)
         if arm == baseline and not session.is_running(arm.id):
-            raise baseline_error(recorder.state, arm.id)
+            raise baseline_error(progress.state, arm.id)
 
 
 def _build_side_by_side(
     progress: RunInProgress, builds: SideBySideBuilds, arms: Sequence[Arm], early: Sequence[Arm]
-) -> Iterator[LoggedEvent]:
+) -> Iterator[RunEvent]:
     """Build the baseline, then the others at the same time; warm up those that are built.
 
     The baseline's memory shows how many builds fit. While the reference is computed, the others
     start after the first calls of the baseline, or at once on a GPU with plenty of memory, else
     when the baseline has warmed up. `early` arms come first.
     """
-    session, recorder = progress.session, progress.recorder
-    baseline = recorder.state.plan.baseline
+    session = progress.session
+    baseline = progress.state.plan.baseline
     starts_at_once = progress.question.device != "cpu" and _fits_beside_reference(
         progress, builds, TIMES_BEFORE_FIRST_CALLS
     )
     if not session.is_running(REFERENCE):
         yield from _build_in_turn(progress, [arm for arm in arms if arm == baseline])
     cold = [arm for arm in arms if not session.is_warmed_up(arm.id)]
-    others = order_builds(cold, recorder.state, progress.question)
+    others = order_builds(cold, progress.state, progress.question)
     others.sort(key=lambda arm: (arm != baseline, arm not in early))
     queue = BuildQueue(
         progress, others, builds.builds_at_once, list(builds.running), starts_at_once=starts_at_once
     )
     pause = RacePause(progress, builds, [arm.id for arm in early])
     yield from _build_until_due(progress, builds, queue, pause)
-    if _was_slow(recorder.state):
+    if _was_slow(progress.state):
         yield from _start_quick_reference(progress)
         yield from _build_until_due(progress, builds, queue, pause)
-    if not has_reference(recorder.state) and not session.is_running(REFERENCE):
-        raise baseline_error(recorder.state, REFERENCE)
+    if not has_reference(progress.state) and not session.is_running(REFERENCE):
+        raise baseline_error(progress.state, REFERENCE)
     if not session.is_running(baseline.id):
-        raise baseline_error(recorder.state, baseline.id)
-    for arm in recorder.state.plan.arms:
+        raise baseline_error(progress.state, baseline.id)
+    for arm in progress.state.plan.arms:
         if session.is_prepared(arm.id):
-            yield from recorder.record_each(session.build(arm.id))
-    if not recorder.state.groups and not session.is_running(baseline.id):
-        raise baseline_error(recorder.state, baseline.id)
+            yield from session.build(arm.id)
+    if not progress.state.groups and not session.is_running(baseline.id):
+        raise baseline_error(progress.state, baseline.id)
 
 
 def _build_until_due(
     progress: RunInProgress, builds: SideBySideBuilds, queue: BuildQueue, pause: RacePause
-) -> Iterator[LoggedEvent]:
+) -> Iterator[RunEvent]:
     """Build until a race is due; report at once which arms the user skips."""
-    session, recorder = progress.session, progress.recorder
+    session = progress.session
 
     def shall_pause() -> bool:
         return queue.leave_to_user() or pause.is_due()
 
     is_due = False
     while not is_due:
-        build = session.build_side_by_side(builds, queue.choose, shall_pause)
-        yield from recorder.record_each(build)
+        yield from session.build_side_by_side(builds, queue.choose, shall_pause)
         is_due = not any(failure.skip_cause == "user" for _, failure in queue.skipped)
         while queue.skipped:
             arm, failure = queue.skipped.pop(0)
-            number = next_process_number(recorder.state, arm.id)
-            yield from recorder.record_each(session.drop(arm.id, failure, number))
+            number = next_process_number(progress.state, arm.id)
+            yield from session.drop(arm.id, failure, number)

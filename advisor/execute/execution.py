@@ -5,8 +5,9 @@ Yields events; prints nothing and exits nowhere.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 
 import msgspec
 
@@ -14,7 +15,7 @@ from advisor.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.rounds import can_go_on, find_failure
 from advisor.domain.answer import Answer, AnswerSummary
-from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed
+from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import (
     BuildsAreGoneError,
@@ -81,7 +82,9 @@ def execute(
                     f"the builds of run {header.run_id} were removed",
                     "ask again: the newest run without a clear answer keeps its builds",
                 )
-            yield from _execute_steps(run, header, recorder, context, to_skip)
+            steps = _execute_steps(run, header, recorder, context, to_skip)
+            with contextlib.closing(steps):  # the workers end before the run is free for others
+                yield from recorder.record_each(steps)
         if _keeps_builds(header, recorder.state):
             run.clear_scratch_of_others()
         elif recorder.state.finished:
@@ -131,15 +134,15 @@ def keeps_builds(answer: Answer) -> bool:
 
 def _execute_steps(
     run: Run, header: Header, recorder: Recorder, context: Context, to_skip: Collection[str]
-) -> Iterator[LoggedEvent]:
+) -> Generator[RunEvent, None, None]:
+    """Yield events that are not recorded yet, as all stages do: they are before the next step."""
     is_further = recorder.state.finished
     if recorder.state.processes:
-        yield recorder.record(Resumed())
+        yield Resumed()
     question = header.question
     read = activity_reader(header.machine, question.gpus, context)
     limits = header.catalogue.presets.quiet
-    quiet = wait_until_quiet(read, limits, question.wait_seconds, context.clock)
-    yield from recorder.record_each(quiet)
+    yield from wait_until_quiet(read, limits, question.wait_seconds, context.clock)
     config, gpus = run_config_of(run, header, context), question.gpus
     monitor = ConditionsMonitor([GpuMonitor(gpu) for gpu in gpus])
     memory_monitor = DeviceMemoryMonitor(gpus) if gpus else None
@@ -149,7 +152,7 @@ def _execute_steps(
     ):
         if question.load is not None:
             yield from servers.measure_servers(session, recorder, question.load, context.clock)
-            yield recorder.record(Finished())
+            yield Finished()
             return
         start, seconds = context.clock(), question.seconds
         progress = RunInProgress(
@@ -167,14 +170,14 @@ def _execute_steps(
         )
         if not is_further:
             yield from _race_and_measure_further(progress)
-            yield from recorder.record_each(session.stop())
+            yield from session.stop()
         yield from repetitions.repeat_leaders(progress, is_further=is_further)
     if question.cold_start:
         yield from starts.measure_starts(progress)
-    yield recorder.record(Finished())
+    yield Finished()
 
 
-def _race_and_measure_further(progress: RunInProgress) -> Iterator[LoggedEvent]:
+def _race_and_measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
     """Arms for which the run finds a need race too."""
     arms = progress.state.plan.arms
     repeated = repetitions.likely_arms(arms) if progress.question.budget.repeats else ()
@@ -182,50 +185,49 @@ def _race_and_measure_further(progress: RunInProgress) -> Iterator[LoggedEvent]:
     builds = SideBySideBuilds(progress.session, min(progress.builds_at_once, len(arms)), repeated)
     while True:
         yield from _race_groups(progress, builds)
-        yield from progress.recorder.record_each(progress.session.finish_reference())
+        yield from progress.session.finish_reference()
         yield from post_race.measure_further(progress)
         added = remaining.arms_to_add(progress)
         if race_pause.is_over(progress) or not added:
             return
-        yield from progress.recorder.record_each(added)
+        yield from added
 
 
-def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[LoggedEvent]:
+def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[RunEvent]:
     """Build and race until every arm has raced, no further arm fits, or the time is over.
 
     An arm races as soon as it is built; the builds of others are suspended meanwhile.
     """
-    session, recorder, header = progress.session, progress.recorder, progress.header
+    session, header = progress.session, progress.header
     question = header.question
     while True:
-        before = recorder.state
+        before = progress.state
         yield from building.build_group(progress, builds)
         if race_pause.is_over(progress):
             yield from building.end_builds(progress, builds)
         else:
-            added = remaining.arms_to_add(progress)
-            yield from recorder.record_each(added)
+            yield from remaining.arms_to_add(progress)
         yield from racing.race_shapes(progress, functools.partial(has_answer, header))
-        waiting = remaining.waiting_arms(recorder.state, question)
+        waiting = remaining.waiting_arms(progress.state, question)
         # These differ as soon as a race was opened or closed.
-        races, races_before = ((each.groups, each.closed) for each in (recorder.state, before))
+        races, races_before = ((each.groups, each.closed) for each in (progress.state, before))
         has_raced = races != races_before
         has_progress = (
             has_raced or builds.running or waiting != remaining.waiting_arms(before, question)
         )
-        answer = evaluate(header, recorder.state)
+        answer = evaluate(header, progress.state)
         if has_raced and answer.recommendation is not None:
-            yield recorder.record(answer_so_far(answer, recorder.state))
+            yield answer_so_far(answer, progress.state)
         if (
             not waiting
             or not has_progress
-            or not session.is_running(recorder.state.plan.baseline.id)
+            or not session.is_running(progress.state.plan.baseline.id)
         ):
             return
         hopeless = build_queue.arms_that_cannot_lead(answer, header.catalogue)
         yield from building.drop_unbuilt(progress, builds, hopeless)
         if not session.headroom.fits_another_worker() or waiting & remaining.oom_beside_others(
-            recorder.state
+            progress.state
         ):
             yield from post_race.free_memory(progress)
 

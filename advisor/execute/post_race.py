@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from advisor.decide.race import results_by_shape
 from advisor.decide.rounds import arms_by_speed
 from advisor.domain.question import Question
-from advisor.domain.run_events import LoggedEvent, RunEvent
+from advisor.domain.run_events import RunEvent
 from advisor.execute import racing, remaining
 from advisor.execute.repetitions import excluded_by_declaration, import_ahead, leaders_of
 from advisor.execute.run_in_progress import RunInProgress
@@ -22,25 +22,25 @@ ABBA = (0, 1, 1, 0)
 SHARE_OF_NEW_SHAPES = 1 / 3
 
 
-def measure_further(progress: RunInProgress) -> Iterator[LoggedEvent]:
+def measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
     """Sustain the two fastest arms, then profile every arm that runs, duplicates excepted.
 
     A budget can limit this to the leaders of the decision so far. They then try new shapes.
     """
-    session, recorder, question = progress.session, progress.recorder, progress.question
-    plan = recorder.state.plan
+    session, question = progress.session, progress.question
+    plan = progress.state.plan
     chosen = plan.arms
     if question.budget.contenders_only and not question.all_arms:
-        chosen = leaders_of(progress.evaluate(recorder.state), plan)
+        chosen = leaders_of(progress.evaluate(progress.state), plan)
     arms = [arm.id for arm in chosen if session.is_running(arm.id) and arm.duplicate_of is None]
-    yield from recorder.record_each(sustain_fastest(progress))
+    yield from sustain_fastest(progress)
     for arm in arms:
-        yield from recorder.record_each(profile(session, arm, question))
+        yield from profile(session, arm, question)
     import_ahead(progress)
     yield from _try_shapes_of_leaders(progress)
 
 
-def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[LoggedEvent]:
+def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[RunEvent]:
     """Let the leaders try one batch size and one length that were not built.
 
     The results may make other arms lead. The new leaders try shapes too, until every leader has
@@ -51,7 +51,7 @@ def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[LoggedEvent]:
     limit, tried = budget.new_shape_seconds, set[str]()
     if limit > 0 and progress.clock() < progress.end:
         running = [arm.id for arm in progress.state.plan.arms if session.is_running(arm.id)]
-        yield from progress.recorder.record_each(session.check(running))
+        yield from session.check(running)
     # Most of the time that is left is for the repetition.
     left = SHARE_OF_NEW_SHAPES * (progress.end - progress.clock())
     end = progress.clock() + min(budget.all_new_shapes_seconds, left)
@@ -63,26 +63,26 @@ def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[LoggedEvent]:
         if untried is None:
             return
         tried.add(untried)
-        yield from progress.recorder.record_each(session.try_new_shapes(untried, limit))
+        yield from session.try_new_shapes(untried, limit)
 
 
-def free_memory(progress: RunInProgress) -> Iterator[LoggedEvent]:
+def free_memory(progress: RunInProgress) -> Iterator[RunEvent]:
     """Profile and stop the raced workers that the next group does not need.
 
     The leaders of several shapes are stopped too, except for the first, while memory is short
     or an arm that waits has run out of memory while they were resident.
     """
-    session, recorder, question = progress.session, progress.recorder, progress.question
-    waiting = remaining.waiting_arms(recorder.state, question)
-    kept = remaining.retained(recorder.state, question) | waiting
+    session, question = progress.session, progress.question
+    waiting = remaining.waiting_arms(progress.state, question)
+    kept = remaining.retained(progress.state, question) | waiting
     for arm in [
-        arm.id for arm in racing.warmed_up_arms(session, recorder.state) if arm.id not in kept
+        arm.id for arm in racing.warmed_up_arms(session, progress.state) if arm.id not in kept
     ]:
-        yield from recorder.record_each(profile_and_stop(session, arm, question))
-    for arm in reversed(remaining.leaders_to_keep(recorder.state, question)[1:]):
-        has_crowded_out = waiting & remaining.oom_beside_others(recorder.state)
+        yield from profile_and_stop(session, arm, question)
+    for arm in reversed(remaining.leaders_to_keep(progress.state, question)[1:]):
+        has_crowded_out = waiting & remaining.oom_beside_others(progress.state)
         if has_crowded_out or not session.headroom.fits_another_worker():
-            yield from recorder.record_each(profile_and_stop(session, arm, question))
+            yield from profile_and_stop(session, arm, question)
 
 
 def profile_and_stop(session: WorkerSession, arm: str, question: Question) -> Iterator[RunEvent]:

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from advisor.decide.race import LOOKS, Race, replay_race
@@ -19,7 +19,6 @@ from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import (
     ConditionsRecorded,
-    LoggedEvent,
     RaceClosed,
     RaceOpened,
     RunEvent,
@@ -124,9 +123,9 @@ class StopRule:
         return are_narrow and self.has_answer(state)
 
 
-def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[LoggedEvent]:
+def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunEvent]:
     """Share the measuring time that is left among the shapes; stop when the baseline has ended."""
-    recorder, question = progress.recorder, progress.question
+    question = progress.question
     counts = DiscardCounts(progress.header.catalogue.presets.guard)
     built = _built_arms(progress)
     open_shapes = [
@@ -145,7 +144,7 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[Logg
         if progress.state.plan.baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
         if not is_open:
-            yield recorder.record(RaceOpened(shape=shape, arms=arms))
+            yield RaceOpened(shape=shape, arms=arms)
         now = progress.clock()
         last = progress.end
         if len(progress.state.groups[shape]) == 1:
@@ -157,8 +156,7 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[Logg
         # Arms that are not built yet will race together with those that are.
         is_early = bool(waiting) and progress.session.headroom.fits_another_worker()
         may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
-        closed = yield from _run_rounds(progress, race, shape, counts, ends, may_end)
-        yield recorder.record(closed)
+        yield from _run_rounds(progress, race, shape, counts, ends, may_end)
 
 
 def warmed_up_arms(session: WorkerSession, state: RunState) -> list[Arm]:
@@ -205,27 +203,29 @@ def _run_rounds(
     counts: DiscardCounts,
     ends: RaceEnds,
     may_end: MayEnd,
-) -> Generator[LoggedEvent, None, RaceClosed]:
+) -> Iterator[RunEvent]:
+    """Run rounds until the race may end, then close it."""
     session = progress.session
     first_round = progress.state.groups[shape][-1].first_round
     while not race.finished and not may_end(race, progress.state):
         if progress.clock() >= ends.after(race.rounds):
             reason = "the measuring time is spent"
-            return RaceClosed(shape=shape, reason=reason, cause="out-of-time")
+            yield RaceClosed(shape=shape, reason=reason, cause="out-of-time")
+            return
         number = first_round + race.rounds
         for arm in race.next_round():
             if session.is_running(arm):
-                visit = measure_visit(session, arm, shape, number, counts)
-                yield from progress.recorder.record_each(visit)
+                yield from measure_visit(session, arm, shape, number, counts)
             block = session.last_visit(arm)
             if session.is_running(arm) and block is not None:
                 race.record(arm, log_median_seconds(block))
             elif arm == race.baseline:
-                return RaceClosed(shape=shape, reason="the baseline ended", cause="baseline-ended")
+                yield RaceClosed(shape=shape, reason="the baseline ended", cause="baseline-ended")
+                return
             else:
                 race.withdraw(arm)
     reason = f"ended after {race.rounds} rounds"
-    return RaceClosed(shape=shape, reason=reason, cause="decided")
+    yield RaceClosed(shape=shape, reason=reason, cause="decided")
 
 
 def may_discard(discarded: int, visits: int, attempt: int, limits: VisitQualityLimits) -> bool:

@@ -11,7 +11,7 @@ from advisor.decide.rounds import arms_by_speed, is_valid, next_process_number
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
-from advisor.domain.run_events import LoggedEvent, RepetitionStarted, RunEvent
+from advisor.domain.run_events import RepetitionStarted, RunEvent
 from advisor.domain.run_state import RunState
 from advisor.execute import racing
 from advisor.execute.run_in_progress import RunInProgress
@@ -81,7 +81,7 @@ def seconds_while_open(question: Question, state: RunState) -> float:
     return max(budget.open_seconds, budget.open_share * state.at)
 
 
-def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iterator[LoggedEvent]:
+def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iterator[RunEvent]:
     """Measure the leaders again in fresh processes, most of which start with warm caches.
 
     No repetition begins after the end of the run, and builds that have not ended by then are
@@ -159,54 +159,53 @@ def _next_arms(progress: RunInProgress, number: int) -> tuple[Arm, ...]:
     return arms if len(arms) >= FEWEST_ARMS else ()
 
 
-def _repeat_once(progress: RunInProgress, number: int) -> Iterator[LoggedEvent]:
+def _repeat_once(progress: RunInProgress, number: int) -> Iterator[RunEvent]:
     if number not in progress.state.repeats:
         arms = _next_arms(progress, number)
         if not arms:
             return
-        started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
-        yield progress.recorder.record(started)
+        yield RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
     cold = builds_to_repeat(progress.evaluate(progress.state))
     yield from _repeat_in_groups(progress, number, cold)
-    yield from progress.recorder.record_each(progress.session.stop())
+    yield from progress.session.stop()
 
 
 def _repeat_in_groups(
     progress: RunInProgress, number: int, cold: Collection[str]
-) -> Iterator[LoggedEvent]:
+) -> Iterator[RunEvent]:
     """Make one repetition in groups that fit in memory, each with the baseline.
 
     The caches of the arms in `cold` are removed first. Rounds are numbered on from group to group.
     Without a shortage there is one group. The workers of the last group keep running.
     """
-    session, recorder = progress.session, progress.recorder
-    plan, repeated, first_round = recorder.state.plan, recorder.state.repeats[number], 1
+    session = progress.session
+    plan, repeated, first_round = progress.state.plan, progress.state.repeats[number], 1
     waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
     starting = [plan.baseline, *waiting]
     # They may be built at the same time if a race had them all in memory.
-    raced = [each.arms for groups in recorder.state.groups.values() for each in groups]
+    raced = [each.arms for groups in progress.state.groups.values() for each in groups]
     fit_at_once = len(repeated) <= progress.builds_at_once and any(
         set(repeated) <= set(arms) for arms in raced
     )
     while waiting:
-        numbered = [(arm, next_process_number(recorder.state, arm.id)) for arm in starting]
+        numbered = [(arm, next_process_number(progress.state, arm.id)) for arm in starting]
         built = [arm for arm in repeated if arm not in cold]
-        yield from recorder.record_each(session.start(numbered, repeat=number, built=built))
+        yield from session.start(numbered, repeat=number, built=built)
         if fit_at_once:
             side_by_side = [arm.id for arm in starting if arm.id not in cold]
-            yield from recorder.record_each(session.prepare(side_by_side, progress.end))
+            yield from session.prepare(side_by_side, progress.end)
         group, starting = [plan.baseline], [plan.baseline]
-        yield from recorder.record_each(session.build(plan.baseline.id, end=progress.end))
+        yield from session.build(plan.baseline.id, end=progress.end)
         while waiting and (
             not any(session.is_running(arm.id) for arm in group[1:])
             or session.headroom.fits_another_worker()
         ):
             group.append(waiting.pop(0))
-            yield from recorder.record_each(session.build(group[-1].id, end=progress.end))
+            yield from session.build(group[-1].id, end=progress.end)
         rounds = range(first_round, first_round + REPEAT_ROUNDS)
-        yield from recorder.record_each(_visit_in_turn(progress, group, rounds))
+        yield from _visit_in_turn(progress, group, rounds)
         if waiting:
-            yield from recorder.record_each(session.stop({arm.id for arm in group}))
+            yield from session.stop({arm.id for arm in group})
         first_round += REPEAT_ROUNDS
 
 

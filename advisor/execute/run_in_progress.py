@@ -17,8 +17,8 @@ from advisor.store.store import Store
 class Recorder:
     """The state of a run in progress.
 
-    An event is stored and folded into `state` before it is yielded. The generators of the pipeline
-    therefore see the state after their own events, whether or not the consumer keeps a state.
+    `record_each` stores an event of a stage and folds it into `state` before it asks the stage for
+    the next one, so that the stages see the state after their own events.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE, REFERENCE, SERVING_BASELINE, Arm
 from advisor.domain.question import LoadQuestion
-from advisor.domain.run_events import LoadMeasured, LoggedEvent, RepetitionStarted, RunEvent
+from advisor.domain.run_events import LoadMeasured, RepetitionStarted, RunEvent
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
 from advisor.errors import EnvironmentNotUsableError, NoStackError
@@ -50,7 +50,7 @@ def measure_servers(
     recorder: Recorder,
     load_question: LoadQuestion,
     clock: Callable[[], float],
-) -> Iterator[LoggedEvent]:
+) -> Iterator[RunEvent]:
     """Measure every arm's server; raise `NothingViableError` if the reference fails.
 
     What an earlier execution of the run has measured is not repeated. After the seconds of the
@@ -74,7 +74,7 @@ def measure_servers(
             reason = f"not started: the {session.config.question.seconds:g} s of the run were over"
             fix = more_time(recorder.state, header.question)
             late = Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
-            yield from recorder.record_each(session.drop(arm.id, late, number))
+            yield from session.drop(arm.id, late, number)
             continue
         yield from load.measure_arm(arm, SEARCH)
     found = [arm for arm in arms if load.goodput(arm) is not None]
@@ -83,19 +83,19 @@ def measure_servers(
         return
     if contenders and REPEAT not in recorder.state.repeats:
         names = tuple(arm.id for arm in contenders)
-        yield recorder.record(RepetitionStarted(repeat=REPEAT, arms=names))
+        yield RepetitionStarted(repeat=REPEAT, arms=names)
     for arm in contenders:
         if not is_complete(recorder.state, arm.id, REPEAT):
             yield from load.measure_arm(arm, REPEAT)
 
 
-def _make_reference(session: WorkerSession, recorder: Recorder) -> Iterator[LoggedEvent]:
+def _make_reference(session: WorkerSession, recorder: Recorder) -> Iterator[RunEvent]:
     """Let the reference worker make checkpoint, prompts and texts, unless it has."""
     if not has_reference(recorder.state):
         number = next_process_number(recorder.state, REFERENCE)
-        yield from recorder.record_each(session.start_reference(REFERENCE_ARM, number))
-        yield from recorder.record_each(session.start([]))
-        yield from recorder.record_each(session.finish_reference())
+        yield from session.start_reference(REFERENCE_ARM, number)
+        yield from session.start([])
+        yield from session.finish_reference()
     if not has_reference(recorder.state):
         raise baseline_error(recorder.state, REFERENCE)
 
@@ -178,18 +178,18 @@ class ServerLoad:
     def may_lead(self, arm: Arm) -> bool:
         return may_lead(self._recorder.state, arm.id, self._load, self._rules, self._question.seed)
 
-    def measure_arm(self, arm: Arm, repeat: int) -> Iterator[LoggedEvent]:
-        session, record_each = self._session, self._recorder.record_each
+    def measure_arm(self, arm: Arm, repeat: int) -> Iterator[RunEvent]:
+        session = self._session
         number = next_process_number(self._recorder.state, arm.id)
         built = {arm.id} if number else set()
-        yield from record_each(session.start([(arm, number)], repeat=repeat, built=built))
+        yield from session.start([(arm, number)], repeat=repeat, built=built)
         if session.is_running(arm.id):
             confine(session.workers[arm.id].directory, self._server_processors)
-        yield from record_each(session.build(arm.id))
+        yield from session.build(arm.id)
         if session.is_running(arm.id):
-            yield from record_each(self._search(arm) if repeat == SEARCH else self._repeat(arm))
+            yield from self._search(arm) if repeat == SEARCH else self._repeat(arm)
         if session.is_running(arm.id):
-            yield from record_each(session.stop({arm.id}))
+            yield from session.stop({arm.id})
 
     def _search(self, arm: Arm) -> Iterator[RunEvent]:
         yield from self._run_closed_loops(arm)

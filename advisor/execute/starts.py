@@ -15,7 +15,7 @@ import msgspec
 
 from advisor.domain.measurement import CACHE_DIRECTORY, Start
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
-from advisor.domain.run_events import LoggedEvent, StartMeasured
+from advisor.domain.run_events import RunEvent, StartMeasured
 from advisor.domain.snippet import Snippet
 from advisor.errors import NoRecipeError, VerificationError
 from advisor.execute.repetitions import leaders_of
@@ -31,7 +31,7 @@ from probes.wire.shape import Shape
 UNCHECKED = "its reply was not checked"
 
 
-def measure_starts(progress: RunInProgress) -> Iterator[LoggedEvent]:
+def measure_starts(progress: RunInProgress) -> Iterator[RunEvent]:
     """Measure the starts of the leaders, then of arms that a limit of the start may exclude.
 
     No way begins after the seconds of the budget, the first one of the first arm excepted.
@@ -54,8 +54,7 @@ def measure_starts(progress: RunInProgress) -> Iterator[LoggedEvent]:
         except NoRecipeError:
             continue
         allowed = facts.allowances.get(str(question.start_shape))
-        found = _measure_arm(progress, arm, allowed, [first, *scripts], end)
-        yield from progress.recorder.record_each(found)
+        yield from _measure_arm(progress, arm, allowed, [first, *scripts], end)
 
 
 def _next_arm(progress: RunInProgress, tried: set[str]) -> Arm | None:

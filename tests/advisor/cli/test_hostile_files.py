@@ -15,7 +15,7 @@ import workers
 from builders import question
 from forks import RunProgram, run_command
 
-from advisor import cli, settings
+from advisor import cli
 from advisor.ask import detection, rubric_files
 from advisor.cli import recommendations
 from advisor.errors import SettingsError
@@ -23,6 +23,7 @@ from advisor.execute import drafts
 from advisor.probing.environments import uv_runner
 from advisor.probing.environments.variables import worker_environment
 from advisor.store.store import Store
+from advisor.tui.launch import read_settings
 from advisor.tui.session import HOST_COMMAND
 
 COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
@@ -73,7 +74,7 @@ def test_nested_settings_are_a_user_error(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f"keys = {'[' * 3000}")
     with pytest.raises(SettingsError):
-        settings.read(file)
+        read_settings(file)
 
 
 def test_a_run_in_which_an_arm_stands_twice_is_damaged(

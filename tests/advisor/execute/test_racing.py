@@ -71,7 +71,7 @@ class SessionWithFailingBaseline(SimulatedSession):
 def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEvent]:
     """Race two batch sizes; there is always an answer, and no decision is asked for."""
     progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
-    return racing.race_shapes(progress, has_answer=lambda _: True)
+    return recorder.record_each(racing.race_shapes(progress, has_answer=lambda _: True))
 
 
 def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
@@ -106,7 +106,8 @@ def test_arms_that_join_after_the_first_races_get_no_overtime() -> None:
     progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
     over = dataclasses.replace(progress, races_end=0.0, end=progress.clock())
     visits = len(session.order)
-    sessions.exhaust(racing.race_shapes(over, has_answer=lambda _: True))
+    races = racing.race_shapes(over, has_answer=lambda _: True)
+    sessions.exhaust(recorder.record_each(races))
     assert len(session.order) == visits
     assert {end.cause for end in recorder.state.closed.values()} == {"out-of-time"}
 

@@ -325,7 +325,8 @@ def repeat(
         first = [(arm, 0) for arm in recorder.state.plan.arms]
         sessions.exhaust(recorder.record_each(session.start(first)))
         sessions.exhaust(recorder.record_each(session.stop()))
-    sessions.exhaust(repetitions.repeat_leaders(progress_of(session, recorder, question, evaluate)))
+    progress = progress_of(session, recorder, question, evaluate)
+    sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
     assert not session.is_running("compiled")
     return session, recorder.state
 
