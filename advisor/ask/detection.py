@@ -8,7 +8,7 @@ import os
 import pathlib
 import platform
 import subprocess
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -47,14 +47,11 @@ print(json.dumps({{
     "torch_cuda": cuda,
 }}))
 """
-INTERPRETER_SECONDS = 60
 CPU_DIRECTORY = pathlib.Path("/sys/devices/system/cpu")
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 
-Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
-
-def detect(python: str, packages: Iterable[str], *, run: Run = subprocess.run) -> Machine:
+def detect(python: str, packages: Iterable[str]) -> Machine:
     """Raise `InterpreterError` if the interpreter `python` does not run."""
     gpus, problem = detect_gpus()
     return Machine(
@@ -62,7 +59,7 @@ def detect(python: str, packages: Iterable[str], *, run: Run = subprocess.run) -
         gpus=gpus,
         gpu_problem=problem,
         kernel=f"{platform.system()} {platform.release()}",
-        software=detect_interpreter(python, packages, run=run),
+        software=detect_interpreter(python, packages),
     )
 
 
@@ -115,14 +112,12 @@ def _find_cpu_info(*names: str, file: pathlib.Path) -> str:
     return next(found, "")
 
 
-def detect_interpreter(
-    python: str, packages: Iterable[str], *, run: Run = subprocess.run
-) -> Interpreter:
+def detect_interpreter(python: str, packages: Iterable[str]) -> Interpreter:
     try:
-        answer = run(
+        answer = subprocess.run(  # noqa: S603 - an argument list, no shell
             [python, "-c", INTERPRETER_SCRIPT, *packages],
             capture_output=True,
-            timeout=INTERPRETER_SECONDS,
+            timeout=60,
             check=True,
             env=without_current_directory(os.environ),
         )

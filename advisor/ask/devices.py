@@ -20,7 +20,6 @@ CPU = "cpu"
 #: Why no GPU of a machine can be used: it has none, or its torch is a CPU build.
 NoGpuReason = Literal["no-gpu", "cpu-build"]
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
-MIG_PREFIX = "MIG-"
 WHOLE_GPUS_ONLY = "memory, clocks and power can be read for whole GPUs only"
 
 
@@ -119,7 +118,7 @@ def choose_further_gpus(
 
 def reject_mig_instance(name: str) -> None:
     """Raise `MigEnabledError` for the UUID of a MIG instance."""
-    if name.startswith(MIG_PREFIX):
+    if name.startswith("MIG-"):
         raise MigEnabledError(
             f"{name} is a MIG instance, and {WHOLE_GPUS_ONLY}",
             "name a whole GPU, or cpu, with --gpu",

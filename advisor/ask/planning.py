@@ -27,8 +27,6 @@ from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.errors import NoStackError
 from advisor.version import how_to_install
 
-DUPLICATE_SUFFIX = "#duplicate"
-
 
 def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
     """Return the arms in build order, the baseline and its duplicate first.
@@ -45,7 +43,7 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         return Plan(arms=_serving_arms(arms), excluded=tuple(excluded))
     baseline = _find_baseline(question, arms, excluded)
     duplicate = msgspec.structs.replace(
-        baseline, id=baseline.id + DUPLICATE_SUFFIX, duplicate_of=baseline.id
+        baseline, id=baseline.id + "#duplicate", duplicate_of=baseline.id
     )
     return Plan(
         arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)),

@@ -22,8 +22,6 @@ REPEAT_ROUNDS = 5
 FEWEST_ROUNDS = 2
 #: Fewest arms of a repetition: the baseline and one arm to compare with it.
 FEWEST_ARMS = 2
-#: The fact whose grade depends on the cold build.
-BUILD_FACT = "build_seconds"
 
 
 def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
@@ -66,7 +64,7 @@ def builds_to_repeat(answer: Answer) -> set[str]:
     limited = {
         scored.arm
         for scored in answer.scores
-        if any(rating.fact == BUILD_FACT for rating in scored.ratings.values())
+        if any(rating.fact == "build_seconds" for rating in scored.ratings.values())
     }
     is_horizon_given = answer.question.requests is not None
     return beside_others if is_horizon_given else beside_others & limited

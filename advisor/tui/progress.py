@@ -50,8 +50,6 @@ FURTHER_STAGES: dict[RowPhase, str] = {
     "new-shapes": "Trying shapes that were not built",
     "final-check": "Checking the final outputs",
 }
-#: Follows the name of the baseline's second process.
-NOISE_CHECK = "(noise check)"
 
 
 class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +65,7 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        return f"{self.duplicate_of} {NOISE_CHECK}" if self.duplicate_of else self.arm
+        return f"{self.duplicate_of} (noise check)" if self.duplicate_of else self.arm
 
     @property
     def glyph(self) -> str:

@@ -216,7 +216,6 @@ class RecordingPlayback:
 #: Starts the process that works on a run, with the seconds to wait for a quiet machine, if given.
 StartHost: TypeAlias = "Callable[[Run, float | None], HostProcess]"
 HOST_COMMAND = (*ADVISOR_COMMAND, "host")
-LOG_NAME = "host.log"
 TERMINATION_SECONDS = 3.0
 ERROR_PREFIX = "p3-advisor: "
 
@@ -236,7 +235,7 @@ class HostProcess:
         """Start it; it waits for a quiet machine, by default as long as the question says."""
         run.control.clear()
         wait = [] if wait_seconds is None else ["--wait-seconds", f"{wait_seconds:g}"]
-        self._log = run.directory / LOG_NAME
+        self._log = run.directory / "host.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
                 [*command, str(run.directory), *wait],

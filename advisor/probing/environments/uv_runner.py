@@ -37,9 +37,7 @@ UV_VARIABLES: dict[str, tuple[str, ...]] = {
 }
 #: Sections of pip's configuration that apply to `pip install`; later ones have precedence.
 SECTIONS = ("global", "install", ":env:")
-INDEX_STRATEGY = "UV_INDEX_STRATEGY"
 TORCH_BACKEND = "UV_TORCH_BACKEND"
-PIP_SECONDS = 60
 #: `python -m pip` without the current directory, also before Python 3.11.
 RUN_PIP = f"{WITHOUT_CURRENT_DIRECTORY}import runpy; runpy.run_module('pip', run_name='__main__')"
 
@@ -55,7 +53,7 @@ def read_pip_settings(environment: Mapping[str, str]) -> dict[str, str]:
                 command,
                 capture_output=True,
                 text=True,
-                timeout=PIP_SECONDS,
+                timeout=60,
                 check=True,
                 env=without_current_directory(without_python_paths(environment)),
             )
@@ -85,7 +83,7 @@ def uv_environment(inherited: Mapping[str, str], pip_settings: Mapping[str, str]
             environment[variables[0]] = separator.join(pip_settings[name].split())
             if name == "extra-index-url":
                 # pip takes the best version of all indexes.
-                environment.setdefault(INDEX_STRATEGY, "unsafe-best-match")
+                environment.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     return environment
 
 

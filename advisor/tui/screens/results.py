@@ -41,7 +41,6 @@ OF_AN_ARM = {"detail", "code", "verify"}
 #: Actions that go on with the run.
 OF_THE_RUN = {"measure_again", "verify", "retry", "resume", "leaders"}
 OF_ANOTHER_MACHINE = "possible for runs of this machine only; n asks a new question"
-EXPLORED = "With these weights: "
 #: The parts of the screen in the order of tab.
 PARTS = (ANSWER, RANKING, *PANES)
 
@@ -134,7 +133,7 @@ time between tokens, in milliseconds, at the first batch size."""
         question, device = answer.document.question, answer.document.device_name
         title = Text.assemble(("Results  ", "bold"), text.model_name(question.model.name, 30))
         self.set_title(title, describe_question(question, device, self.size.width))
-        lead = EXPLORED if self.is_explored else self.lead
+        lead = "With these weights: " if self.is_explored else self.lead
         self.query_one(AnswerPanel).show(render_answer_lines(answer, self.size.width, lead))
         columns, rows = ranking_table(answer.document)
         unfit = answer.document.has_unfit_problem
@@ -246,7 +245,6 @@ Markdown, CSV or JSON; the extension of the file selects the format."""
 
 TABS = ("Explanation", "Code", "Log")
 MAX_LOG_BYTES = 200_000
-NOT_STORED = "The files of this run are not stored here."
 
 
 class DetailScreen(AdvisorScreen):
@@ -313,7 +311,7 @@ recipe prints it. Log: the output of the stack."""
 
     def _log(self) -> list[str]:
         if self._run is None:
-            return [NOT_STORED]
+            return ["The files of this run are not stored here."]
         processes = len(self._run.state().processes.get(self._arm, ()))
         file = self._run.worker_log_path(self._arm, max(processes - 1, 0))
         try:

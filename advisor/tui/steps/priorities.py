@@ -10,7 +10,6 @@ from advisor.domain.constraints import CLASSIFIED, CRITERIA, Priorities
 from advisor.tui.steps.form import Choice, Field, Step
 from advisor.tui.widgets import Weights
 
-CUSTOM_PRESET = ("", "custom")
 TIER_CHOICES = [("", "any"), ("2", "B or better"), ("3", "A")]
 CLASS_CHOICES = [("", "any"), ("1", "C or better"), *TIER_CHOICES[1:]]
 REQUIRED = (*CRITERIA, CLASSIFIED)
@@ -21,7 +20,7 @@ class PrioritiesStep(Step):
         presets = self.app.catalogue.presets
         yield Static("What matters to you?  The three sum to 100 %.", classes="lead", markup=False)
         yield Weights(choose_priorities(self.run_options, self.app.catalogue))
-        names = [*((name, name) for name in presets.priorities), CUSTOM_PRESET]
+        names = [*((name, name) for name in presets.priorities), ("", "custom")]
         preset = self.run_options.preset or (
             "" if self.run_options.priority else presets.default_preset
         )

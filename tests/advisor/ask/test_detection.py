@@ -211,28 +211,6 @@ def test_the_instructions_of_a_processor_are_read(
     assert "other" not in detection.detect_cpu_flags(file)
 
 
-ANSWER = {
-    "executable": "/opt/python",
-    "version": "3.12.1",
-    "packages": {"torch": "2.12.0+cu130"},
-    "torch_cuda": "13.0",
-}
-
-
-class FakeRun:
-    """A fake `subprocess.run` that returns or raises the answer."""
-
-    def __init__(self, answer: bytes | Exception) -> None:
-        self._answer = answer
-        self.commands: list[list[str]] = []
-
-    def __call__(self, command: list[str], **_options: Any) -> subprocess.CompletedProcess[bytes]:
-        self.commands.append(command)
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return subprocess.CompletedProcess(command, 0, self._answer, b"")
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -246,9 +224,17 @@ class FakeRun:
         b"\xff",
     ],
 )
-def test_an_interpreter_without_a_valid_answer_is_an_error(answer: bytes | Exception) -> None:
+def test_an_interpreter_without_a_valid_answer_is_an_error(
+    answer: bytes | Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(command: list[str], **_options: Any) -> subprocess.CompletedProcess[bytes]:
+        if isinstance(answer, Exception):
+            raise answer
+        return subprocess.CompletedProcess(command, 0, answer, b"")
+
+    monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(InterpreterError) as problem:
-        detection.detect_interpreter("/opt/wrong", [], run=FakeRun(answer))
+        detection.detect_interpreter("/opt/wrong", [])
     assert "'/opt/wrong'" in problem.value.what
     assert "--python" in problem.value.next_step
     assert problem.value.exit_code == 3
