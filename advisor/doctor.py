@@ -78,7 +78,7 @@ def check_environments(catalogue: Catalogue, variables: Mapping[str, str]) -> li
     )
     for name, environment in created.items():
         directory = pathlib.Path(environment.python).parents[1]
-        fault = environment.fault or creation.check(directory, own[name], variables).fault
+        fault = environment.fault or creation.find_fault(directory, own[name], variables)
         checked = f"environment {name}"
         fix = f"p3-advisor env create {name}"
         findings.append(

@@ -128,7 +128,7 @@ def _is_working(
     if added := set(settings.added) - set(record.added):
         settings.report(f"{name}: created again, to add {', '.join(sorted(added))}")
         return False
-    fault = check(directory, environment, settings.inherited).fault
+    fault = find_fault(directory, environment, settings.inherited)
     settings.report(
         f"{name}: already created, and it works: {directory}"
         if fault is None
@@ -243,16 +243,15 @@ def inspect(
     return inspection
 
 
-def check(
+def find_fault(
     directory: pathlib.Path, environment: Environment, inherited: Mapping[str, str]
-) -> Inspection:
+) -> str | None:
     record = registry.read_record(directory)
     if record is None:
-        return Inspection(fault="its creation was not completed")
+        return "its creation was not completed"
     inspection = inspect(directory, environment, inherited)
     if inspection.fault is None and inspection.packages != record.packages:
         changed = {*inspection.packages.items()} ^ {*record.packages.items()}
         names = ", ".join(sorted({name for name, _ in changed}))
-        fault = f"packages were changed since its creation: {names}"
-        return msgspec.structs.replace(inspection, fault=fault[:MAX_FAULT_CHARS])
-    return inspection
+        return f"packages were changed since its creation: {names}"[:MAX_FAULT_CHARS]
+    return inspection.fault

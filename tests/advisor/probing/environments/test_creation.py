@@ -91,7 +91,7 @@ def test_a_created_environment_works_and_has_a_record(make_settings: MakeSetting
     record = builders.known(registry.read_record(directory))
     assert record.packages == {"tiny-stack": "1.0"}
     assert record.disk_bytes > 0
-    assert creation.check(directory, TINY, {}).fault is None
+    assert creation.find_fault(directory, TINY, {}) is None
     assert (directory.name, leftovers(directory.parent)) == (f"tiny-{record.digest}", [])
 
 
@@ -269,7 +269,7 @@ def test_a_foreign_import_path_does_not_reach_it(
         TINY,
         make_settings(variables={"PYTHONPATH": str(foreign), "PYTHONHOME": str(foreign)}),
     )
-    assert creation.check(directory, TINY, {"PYTHONPATH": str(foreign)}).fault is None
+    assert creation.find_fault(directory, TINY, {"PYTHONPATH": str(foreign)}) is None
 
 
 def change_a_package(directory: pathlib.Path, variables: dict[str, str]) -> None:
@@ -306,9 +306,9 @@ def test_a_broken_environment_is_found_and_repaired(
 ) -> None:
     directory = creation.create("tiny", TINY, make_settings())
     damage(directory, variables)
-    assert fault in str(creation.check(directory, TINY, {}).fault)
+    assert fault in str(creation.find_fault(directory, TINY, {}))
     assert creation.create("tiny", TINY, make_settings()) == directory
-    assert creation.check(directory, TINY, {}).fault is None
+    assert creation.find_fault(directory, TINY, {}) is None
 
 
 def test_offline_creation_lists_the_missing_packages(
@@ -356,7 +356,7 @@ def test_an_environment_in_use_is_not_removed(make_settings: MakeSettings) -> No
     directory = creation.create("tiny", TINY, make_settings())
     with process_in(directory), pytest.raises(EnvironmentInUseError):
         creation.remove("tiny", directory.parent, print)
-    assert creation.check(directory, TINY, {}).fault is None
+    assert creation.find_fault(directory, TINY, {}) is None
     assert creation.remove("tiny", directory.parent, print)
     assert not directory.exists()
     assert not creation.remove("tiny", directory.parent, print)
@@ -373,7 +373,7 @@ def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed
     directory = creation.create("tiny", TINY, make_settings(added=("tiny-scales",)))
     record = builders.known(registry.read_record(directory))
     assert (record.packages, record.added) == (both, ("tiny-layers", "tiny-scales"))
-    assert creation.check(directory, TINY, {}).fault is None
+    assert creation.find_fault(directory, TINY, {}) is None
 
     stamp = (directory / registry.RECORD_FILE).stat().st_mtime_ns
     creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
