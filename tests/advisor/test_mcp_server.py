@@ -42,9 +42,9 @@ import sys
 from advisor import mcp_server
 
 simulate = (
-    "import pathlib; from advisor.ask import rubric_files\n"
-    f"rubric_files.probes_directory = lambda: pathlib.Path({sys.argv[1]!r})\n"
-    f"rubric_files.rubric_directory = lambda: pathlib.Path({sys.argv[2]!r})\n"
+    "import pathlib; from advisor.ask import rubric_files\\n"
+    f"rubric_files.probes_directory = lambda: pathlib.Path({sys.argv[1]!r})\\n"
+    f"rubric_files.rubric_directory = lambda: pathlib.Path({sys.argv[2]!r})\\n"
 )
 python, flag, start, *rest = mcp_server.ADVISOR_COMMAND
 mcp_server.ADVISOR_COMMAND = (python, flag, start.replace("main()", simulate + "main()"), *rest)
