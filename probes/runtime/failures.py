@@ -56,7 +56,7 @@ class Refusal(NamedTuple):
 OTHER_WORKFLOWS = "measure workflows that do not export, such as torch-compile-inductor"
 REFUSALS = (
     Refusal(
-        re.compile("^GuardOnDataDependentSymNode"),
+        re.compile("^GuardOnDataDependentSymNode|^DataDependentOutputException"),
         "PyTorch cannot trace a branch or a size that depends on the values of a tensor{place}:"
         " {text}",
         "choose values with torch.where or torch.cond instead of if and while, and state the limits"
@@ -89,6 +89,11 @@ REFUSALS = (
         f"compute it with other operators, or {OTHER_WORKFLOWS}",
     ),
     Refusal(
+        re.compile("Exporting a ScriptModule is not supported"),
+        "torch.export does not take modules of torch.jit",
+        "return the module from before torch.jit.script or torch.jit.trace",
+    ),
+    Refusal(
         re.compile(r"(\S+PackedParamsBase)\b.*__obj_flatten__"),
         "torch.export does not take the quantised layers of torch.ao, whose weights are packed"
         " ({name})",
@@ -104,7 +109,7 @@ REFUSALS = (
     Refusal(
         re.compile(
             "functorch tensor|'Tensor' object has no attribute 'constant'"
-            "|fake tensor in the exported program"
+            "|fake tensor in the exported program|numpy.. is not supported for tensor subclasses"
         ),
         "PyTorch cannot trace a tensor that forward makes by a gradient, by torch.func or outside"
         " of PyTorch{place}: {text}",

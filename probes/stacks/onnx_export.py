@@ -12,32 +12,12 @@ import torch
 
 from probes.adapter import Request, UnsupportedError
 from probes.files import replace_when_complete
-from probes.stacks import pytorch, value_reads
+from probes.stacks import pytorch
 from probes.subjects.by_request import Model, TorchSubject
 from probes.subjects.exported import batch_range
 from probes.subjects.outputs import types_in
 
 FILE = "model.onnx"
-#: A file next to one that the older exporter has written. It has a user's lines before the export.
-TRACED = "traced"
-#: Layers with kernels that ONNX does not have, which they use while gradients are off.
-FAST_LAYERS = (
-    torch.nn.TransformerEncoder,
-    torch.nn.TransformerEncoderLayer,
-    torch.nn.MultiheadAttention,
-)
-NO_FAST_LAYERS = "torch.backends.mha.set_fastpath_enabled(False)  # ONNX lacks its kernels\n"
-#: What it raises for a model that it does not take; it has no exception of its own for that. The
-#: outcome has its text.
-TRACING_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
-#: Of a module that only the older exporter takes, which would keep what the example led to.
-READS_VALUES = (
-    "the ONNX exporter refuses the model with dynamo=True, and its code reads values of its inputs"
-    " ({}): a traced file would give wrong outputs for other values"
-)
-USE_TENSORS = "write the branch or the number with tensors, such as torch.where"
-#: Names of inputs for the older exporter.
-NAMES = 'names = [f"input_{number}" for number in range(len(example))]\n'
 #: Which dimensions are free: the first of each input, all that the code of the model does not fix,
 #: or none.
 Free: TypeAlias = Literal["batch", "every"] | None
@@ -84,20 +64,11 @@ def integration(request: Request, *, is_free: bool = False) -> tuple[str, str]:
     """
     if request.subject["kind"] == "onnx":
         return "", "model"
-    before, exported, more = "", "model, inputs", ""
-    # The exporter with `dynamo=True` refuses some models.
-    traced = next(pathlib.Path(request.scratch_directory).glob(f"*/{TRACED}"), None)
-    if traced is not None:
-        before = traced.read_text(encoding="utf-8")
-        if is_free:
-            before, exported = f"{before}{EXAMPLE_LINES}{NAMES}", "model, example"
-            more = ', input_names=names, dynamic_axes=dict.fromkeys(names, {0: "batch"})'
-        call = f'torch.onnx.export({exported}, "model.onnx", dynamo=False{more})'
-    else:
-        if is_free:
-            before = EXPORT_LINES
-            exported = "torch.export.export(model, example, dynamic_shapes=shapes, strict=False)"
-        call = f'torch.onnx.export({exported}, dynamo=True).save("model.onnx", external_data=True)'
+    before, exported = "", "model, inputs"
+    if is_free:
+        before = EXPORT_LINES
+        exported = "torch.export.export(model, example, dynamic_shapes=shapes, strict=False)"
+    call = f'torch.onnx.export({exported}, dynamo=True).save("model.onnx", external_data=True)'
     return f"{before}with torch.no_grad():\n    {call}\n", '"model.onnx"'
 
 
@@ -131,32 +102,24 @@ def _export(
             "measure a module that calls the model and returns its tensors only; sizes can be read"
             " from their shapes",
         )
-    problem: Exception | None = None
-    for file, free in files:
-        problem = _write(subject, arguments, file, free)
-        if problem is None:
-            return file
-    file, free = files[-1]
-    if problem is not None and (
-        free == "every" or not _trace(subject, arguments, file, free, problem)
-    ):
-        raise problem
-    return file
+    first, *second = files
+    try:
+        return _write(subject, arguments, *first)
+    except (UnsupportedError, *EXPORT_ERRORS):
+        if not second:
+            raise
+        traceback.print_exc()
+    return _write(subject, arguments, *second[0])
 
 
 def _write(
     subject: TorchSubject, arguments: tuple[torch.Tensor, ...], file: pathlib.Path, free: Free
-) -> Exception | None:
-    """Write the file, or return why the exporter refuses the module."""
-    try:
-        program = _program_of(subject, arguments, free)
-    except (UnsupportedError, *EXPORT_ERRORS) as problem:
-        traceback.print_exc()
-        return problem
+) -> pathlib.Path:
+    program = _program_of(subject, arguments, free)
     with replace_when_complete(file.parent) as directory:
         directory.mkdir(parents=True)
         program.save(directory / file.name, external_data=True)
-    return None
+    return file
 
 
 def _program_of(subject: TorchSubject, arguments: tuple[torch.Tensor, ...], free: Free) -> Any:
@@ -171,50 +134,6 @@ def _program_of(subject: TorchSubject, arguments: tuple[torch.Tensor, ...], free
     return torch.onnx.export(
         subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=shapes
     )
-
-
-def _trace(
-    subject: TorchSubject,
-    arguments: tuple[torch.Tensor, ...],
-    file: pathlib.Path,
-    free: Free,
-    refusal: Exception,
-) -> bool:
-    """Export with PyTorch's older exporter, which traces one call; return whether it takes it.
-
-    `refusal` is what the other exporter raised, which may name the line that it does not take.
-
-    Where the traced call depends on a free batch, outputs for another number of rows are wrong,
-    which the check of outputs finds. It would not find the branch that other values take, so
-    raise `UnsupportedError` for a module that reads the values of its inputs.
-    """
-    names = [f"input_{number}" for number in range(len(arguments))]
-    axes = {name: {0: "batch"} for name, each in zip(names, arguments, strict=True) if each.ndim}
-    more = {"input_names": names, "dynamic_axes": axes} if free else {}
-    copies = tuple((with_min_batch(each) if free else each).clone() for each in arguments)
-    is_fast = any(isinstance(each, FAST_LAYERS) for each in subject.module.modules())
-    was_enabled = torch.backends.mha.get_fastpath_enabled()
-    with replace_when_complete(file.parent) as directory:
-        directory.mkdir(parents=True)
-        try:
-            path = str(directory / file.name)
-            torch.backends.mha.set_fastpath_enabled(False)
-            with value_reads.watch(subject.module) as reads:
-                torch.onnx.export(subject.module, copies, path, dynamo=False, **more)
-        except TRACING_ERRORS:
-            traceback.print_exc()
-            return False
-        finally:
-            torch.backends.mha.set_fastpath_enabled(was_enabled)
-        if reads:
-            message = READS_VALUES.format(", ".join(sorted(reads)))
-            raise UnsupportedError(message, USE_TENSORS) from refusal
-        (directory / TRACED).write_text(NO_FAST_LAYERS if is_fast else "", encoding="utf-8")
-    return True
-
-
-def is_traced(file: pathlib.Path) -> bool:
-    return file.with_name(TRACED).exists()
 
 
 #: `torch.export` specialises sizes 0 and 1, so the example for a free batch size needs more rows.

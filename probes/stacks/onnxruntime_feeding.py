@@ -40,8 +40,6 @@ class SessionProgram:
     provider: str
     #: The model's file if its weights are quantised.
     quantised: pathlib.Path | None = None
-    #: Whether the older exporter has written the file, because the newer one refuses the model.
-    traced: bool = False
 
     def feed(self, inputs: list[Any]) -> Any:
         return named_arrays(self.session, inputs)

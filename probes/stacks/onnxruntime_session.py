@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
@@ -112,20 +111,19 @@ def shared_session(
 def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram:
     is_dynamic = request.options.get("dynamic")
     file = onnx_export.model_file(subject, inputs, request, "every" if is_dynamic else None)
-    traced, quantised = onnx_export.is_traced(file), None
+    quantised = None
     if weights := request.options.get("weights"):
         file = quantised = onnxruntime_quantisation.quantise(file, weights, request)
     session = (shared_session if is_dynamic else open_session)(file, [(CPU, {})], request)
     kind = ArrayBinding if request.options["feeding"] == IO_BINDING else SessionProgram
-    return kind(session, CPU, quantised, traced)
+    return kind(session, CPU, quantised)
 
 
 def build_on_gpu(
     subject: Model, inputs: list[Any], request: Request, *, providers: Providers
 ) -> SessionProgram:
     file = onnx_export.model_file(subject, inputs, request, "batch")
-    program = gpu_program(shared_session(file, providers, request), providers[0][0], request)
-    return dataclasses.replace(program, traced=onnx_export.is_traced(file))
+    return gpu_program(shared_session(file, providers, request), providers[0][0], request)
 
 
 def gpu_program(session: ort.InferenceSession, provider: str, request: Request) -> SessionProgram:
@@ -146,10 +144,7 @@ def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # no
         return onnxruntime_quantisation.engagement(program.quantised, operators)
     nodes, taken = sum(placed.values()), placed[program.provider]
     share = taken / nodes if nodes else 0.0
-    proof = f"{taken} of {nodes} nodes are placed on {program.provider}"
-    if program.traced:
-        proof += "; exported with dynamo=False, because dynamo=True refuses the model"
-    return Engagement(share, proof)
+    return Engagement(share, f"{taken} of {nodes} nodes are placed on {program.provider}")
 
 
 def racing_operators(program: SessionProgram) -> list[str]:

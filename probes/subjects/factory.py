@@ -42,7 +42,9 @@ def create(request: Request) -> LoadedModel:
     returned = check_returned(made, target)
     adjusted = {TRAINING_MODE: "switched off by model.eval()"} if returned[0].training else {}
     if isinstance(returned[0], torch.jit.ScriptModule):
-        adjusted["torch.jit.script"] = "kept; torch.compile takes only the module before it"
+        adjusted["torch.jit.script"] = (
+            "kept; torch.compile and torch.export take only the module before it"
+        )
     module, examples = flatten(adjustments.uncompile(returned[0], adjusted), *returned[1:])
     if not examples:
         raise ModelError(f"{target!r} returned example inputs without a tensor", CONTRACT)
