@@ -89,7 +89,8 @@ REFUSALS = (
         f"compute it with other operators, or {OTHER_WORKFLOWS}",
     ),
     Refusal(
-        re.compile("Exporting a ScriptModule is not supported"),
+        # The second one is about `forward` of a traced module, whose parameters Python cannot list.
+        re.compile("Exporting a ScriptModule is not supported|no signature found for builtin"),
         "torch.export does not take modules of torch.jit",
         "return the module from before torch.jit.script or torch.jit.trace",
     ),
