@@ -240,6 +240,10 @@ class NothingViableError(UserError, exit_code=1):
     """Nothing was measured, or every measured arm fails a constraint."""
 
 
+class ConstraintUndecidedError(UserError, exit_code=4):
+    """No arm meets the constraints for certain; an error or a missing figure may hide one."""
+
+
 class MachineUnfitError(UserError, exit_code=4):
     """The machine was too busy or too unsteady for the measurements to decide."""
 

@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from advisor.domain.constraints import UNITS, Constraint
+
 if TYPE_CHECKING:
     from advisor.domain.measurement import CallSeconds, Interval
 
@@ -112,6 +114,14 @@ def describe_range(speedup: Interval) -> str:
 def describe_speedup(speedup: Interval, *, unfit: bool) -> str:
     is_range = speedup.is_range(unfit=unfit)
     return describe_range(speedup) if is_range else format_interval(speedup)
+
+
+def describe_spread(constraint: Constraint, spread: tuple[float, float]) -> str:
+    """Return within which bounds the figure of a constraint lies, in its unit."""
+    unit = constraint.shown_unit(spread[1])
+    size, name = (UNITS[unit], f" {unit}") if unit else (1, "x")
+    between = " to ".join(format_number(end / size, digits=3) for end in spread)
+    return f"{constraint.criterion} is {between}{name}"
 
 
 #: Up to so many seconds a duration is written in seconds.

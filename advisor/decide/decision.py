@@ -264,8 +264,8 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     """Return the score that each arm that timed out or was not reached has with its largest lead.
 
     Where an arm of its workflow was measured, only one for which no time was left counts, with what
-    it gained at most over that one. An arm that no kept run on such a device has measured may lead
-    by the factor of the rubric.
+    it gained at most over that one. Any other may exceed its largest lead in the kept runs, or the
+    fastest arm if it has none, by the factor of the rubric: few models were measured in them.
     """
     results = answer.results
     known = {entry.workflow for entry in results.measurements}
@@ -273,7 +273,7 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
     earlier = catalogue.earlier_runs.get(answer.question.device, {})
     leads = {arm: each.largest_lead for arm, each in earlier.items() if each.largest_lead}
-    unknown = catalogue.rubric.decision.outstanding_gain
+    margin = catalogue.rubric.decision.outstanding_gain
 
     found = {}
     for arm in answer.unmeasured:
@@ -283,7 +283,7 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
         if arm.option is None or arm.arm in too_slow or not (is_late or (is_new and has_failed)):
             continue
         limited = None if is_new else unmeasured.potential_of(arm, answer, catalogue)
-        most = fastest * leads.get(arm.arm, unknown)
+        most = fastest * leads.get(arm.arm, 1.0) * margin
         found[arm.arm] = limited or unmeasured.potential_at(most, arm, answer, catalogue)
     return {arm: each.score for arm, each in found.items() if each is not None}
 

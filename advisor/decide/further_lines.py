@@ -10,7 +10,6 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.catalogue import OtherPrecision
-from advisor.domain.constraints import UNITS
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import COLD, Variant
 from advisor.domain.model import TransformersModel, has_random_weights
@@ -18,6 +17,7 @@ from advisor.domain.results import ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm
 from advisor.text_format import (
     describe_speedup,
+    describe_spread,
     format_count,
     format_interval,
     format_mebibytes,
@@ -128,15 +128,11 @@ def describe_changed_states(facts: AdvisedAnswer) -> list[str]:
 
 def describe_constraints(facts: AdvisedAnswer) -> list[str]:
     """Return which constraints the advised arm meets by a figure whose spread crosses the bound."""
-    found = []
-    for each in facts.answer.question.constraints:
-        if spread := each.crossed_by(facts.measured):
-            unit = each.shown_unit(spread[1])
-            size, name = (UNITS[unit], f" {unit}") if unit else (1, "x")
-            between = " to ".join(format_number(end / size, digits=3) for end in spread)
-            found.append(
-                f"{each.criterion} is {between}{name}, and the limit {each.bound} lies within"
-            )
+    found = [
+        f"{describe_spread(each, spread)}, and the limit {each.bound} lies within"
+        for each in facts.answer.question.constraints
+        if (spread := each.crossed_by(facts.measured))
+    ]
     return [f"It may miss what is required: {'; '.join(found)}."] if found else []
 
 

@@ -45,6 +45,7 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
+from advisor.errors import ConstraintUndecidedError, MachineUnfitError
 from advisor.text_format import (
     describe_range,
     format_apart,
@@ -60,6 +61,8 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
 }
 #: A loss of less than this share of speed, or of these points of score, counts as nothing.
 NOTHING = 0.005
+#: Problems of figures that do not decide.
+UNDECIDED = {MachineUnfitError.name, ConstraintUndecidedError.name}
 #: From this certainty on, other things keep an answer from being clear.
 CERTAIN = 0.95
 #: Arms that are outstanding, further ones are counted, and workflows that failed.
@@ -71,8 +74,9 @@ MOST_OUTSTANDING = 2
 def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, ...]:
     facts = AdvisedAnswer.of(answer)
     if facts is None:
-        reason = answer.problem.what if answer.problem else "nothing was decided"
-        missing = "No answer" if answer.has_unfit_problem else "No recommendation"
+        problem = answer.problem
+        reason = problem.what if problem else "nothing was decided"
+        missing = "No answer" if problem and problem.name in UNDECIDED else "No recommendation"
         return (HeadlineLine(part="answer", text=f"{missing}: {reason}"),)
     precisions = catalogue.improvements.precision
     parts: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.serving import SECONDS_PER_HOUR
-from advisor.decide.unmeasured import machine_unfit, nothing_viable
+from advisor.decide.unmeasured import machine_unfit, may_meet_constraints, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
@@ -41,16 +41,22 @@ def recommend(
 
     `outstanding` has the highest possible score of each arm that may still be measured.
 
-    Raise `NothingViableError` when nothing was measured or every arm fails a constraint, and
+    Raise `NothingViableError` when nothing was measured or every arm fails a constraint,
+    `ConstraintUndecidedError` when one of them may meet it, and
     `MachineUnfitError` when the decision is open because the machine was not fit to measure on.
     With `while_running` the latter is raised only for a busy machine: if equal workers differ, more
     rounds and processes may still settle the decision.
     """
     question, results, scored = answer.question, answer.results, answer.scores
     viable = [arm for arm in scored if not arm.failures]
-    if not viable:
-        raise nothing_viable(scored, question.constraints, answer.measurements)
+    measurements = answer.measurements
     is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
+    if not viable:
+        may_meet = [arm for arm in scored if may_meet_constraints(arm, measurements[arm.arm])]
+        if may_meet and is_unfit:
+            budget = further_budget(answer, catalogue)
+            raise machine_unfit(results, budget, *_leaders(may_meet[0], may_meet, measurements))
+        raise nothing_viable(answer, outstanding or ())
     winner, found = certainty.assess(
         viable,
         scored,
@@ -61,7 +67,6 @@ def recommend(
         fit=not is_unfit,
         outstanding=outstanding,
     )
-    measurements = answer.measurements
     next_budget = choose_next_budget(
         catalogue.presets.budgets.values(),
         question.budget,
@@ -69,9 +74,7 @@ def recommend(
         needed=found.needed_repetitions,
     )
     if found.word == "OPEN" and is_unfit:
-        fastest = max(viable, key=lambda arm: (arm.speedup, -arm.rank))
-        leaders = (RankedArm(arm, measurements[arm.arm]) for arm in (winner, fastest))
-        raise machine_unfit(results, next_budget, *leaders)
+        raise machine_unfit(results, next_budget, *_leaders(winner, viable, measurements))
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
@@ -114,6 +117,14 @@ def recommend(
             )
         ),
     )
+
+
+def _leaders(
+    best: ScoredArm, arms: Sequence[ScoredArm], measurements: Mapping[str, Measurement]
+) -> Iterator[RankedArm]:
+    """Yield the best arm by score and the fastest one."""
+    for arm in (best, max(arms, key=lambda arm: (arm.speedup, -arm.rank))):
+        yield RankedArm(arm, measurements[arm.arm])
 
 
 def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) -> ScoredArm | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from packaging.specifiers import SpecifierSet
@@ -24,12 +24,19 @@ from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
 from advisor.domain.workflow import KnownFault, Workflow
-from advisor.errors import MachineUnfitError, NothingViableError
-from advisor.text_format import describe_range, format_share, join_names
+from advisor.errors import (
+    ConstraintUndecidedError,
+    MachineUnfitError,
+    NothingViableError,
+    UserError,
+)
+from advisor.text_format import describe_range, describe_spread, format_share, join_names
 from probes.wire.outcome import Failure, SkipCause
 
 #: Why an arm was skipped that could have been measured.
 NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}
+#: Arms that may meet a constraint that no arm meets for certain.
+MOST_NAMED = 3
 ANOTHER_NAME = "or the package that provides this module under another name"
 
 
@@ -231,15 +238,27 @@ def potential_at(
     return Potential(speedup, score, sibling, gain)
 
 
-def nothing_viable(
-    scored: Sequence[ScoredArm],
-    constraints: Sequence[Constraint],
-    measured: Mapping[str, Measurement],
-) -> NothingViableError:
+def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
+    """Return why no arm is advised; one of `outstanding` may meet the constraints."""
+    scored, measured = answer.scores, answer.measurements
+    constraints = answer.question.constraints
     if not scored:
         return NothingViableError(
             "nothing was measured, so there is nothing to recommend",
             "run p3-advisor show --json for the reason of each workflow",
+        )
+    asked = ", ".join(constraint.text for constraint in constraints)
+    late = [arm for arm in answer.unmeasured if arm.arm in outstanding]
+    may_meet = [spread for arm in scored for spread in _crossed(arm, measured[arm.arm])]
+    if late:
+        titles = [arm.title for arm in late[:MOST_NAMED]]
+        may_meet.append(f"not measured: {join_names(titles)}")
+    if may_meet:
+        longer = "measure longer with --budget, on a machine that does nothing else"
+        return ConstraintUndecidedError(
+            f"the figures do not show whether a workflow meets --require {asked}: "
+            f"{'; '.join(may_meet[-MOST_NAMED:])}",
+            next((arm.fix for arm in late if arm.fix), longer),
         )
     effects = sensitivity.constraint_effects(scored, constraints, None)
     ways = [
@@ -247,12 +266,26 @@ def nothing_viable(
         for effect in effects
         if effect.without
     ]
-    asked = ", ".join(constraint.text for constraint in constraints)
     nearest = ", ".join(_nearest(constraint, scored, measured) for constraint in constraints)
     return NothingViableError(
         f"no workflow meets --require {asked}; nearest: {nearest}",
         "; ".join(["relax or remove a constraint of --require", *ways]),
     )
+
+
+def may_meet_constraints(arm: ScoredArm, measured: Measurement) -> bool:
+    """Return whether each constraint that the arm fails lies within the error of its figure."""
+    return bool(_crossed(arm, measured))
+
+
+def _crossed(arm: ScoredArm, measured: Measurement) -> list[str]:
+    found = []
+    for failed in arm.failures:
+        spread = failed.constraint.crossed_by(measured)
+        if spread is None:
+            return []
+        found.append(f"{describe_spread(failed.constraint, spread)} ({arm.title})")
+    return found
 
 
 def _nearest(

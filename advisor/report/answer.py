@@ -199,10 +199,11 @@ def measure_on(answer: Answer) -> list[str]:
     """
     found = answer.recommendation.decision if answer.recommendation else None
     is_open = found is not None and found.word == "OPEN"
-    # More processes alone do not make up for arms that were not measured.
-    may_be_clear = found is not None and found.needed_repetitions and not found.outstanding
+    may_be_clear = found is not None and found.needed_repetitions
     is_here = answer.finished and not (answer.imported or answer.provenance or answer.rerun_command)
-    if not is_here or answer.question.serves:
+    # More processes alone do not make up for arms that were not measured.
+    is_enough = found is None or not found.outstanding
+    if not (is_here and is_enough) or answer.question.serves:
         return []
     may_settle = answer.measured_on < MOST_FURTHER and answer.resumable is not False
     if not (may_settle and (is_open or may_be_clear or unfit_notice(answer))):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import builders
+import built_answers
 import built_measurements
 import msgspec
 import pytest
@@ -32,6 +33,7 @@ from advisor.domain.measurement import (
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
 from advisor.domain.results import Results, ScoredArm, StoppedBuild
 from advisor.domain.workflow import Environment, Workflow
+from advisor.errors import NothingViableError
 from probes.wire.shape import Shape
 
 QUIET, NOISY = 0.004, 0.3
@@ -458,7 +460,11 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
     )
     known = builders.catalogue(*map(builders.workflow, ("one", "two", "three")))
     arms = scoring.score_arms(results, question, known)
-    problem = nothing_viable(arms, question.constraints, results.by_arm)
+    answer = msgspec.structs.replace(
+        built_answers.answer(), question=question, results=results, scores=arms, unmeasured=()
+    )
+    problem = nothing_viable(answer, ())
+    assert isinstance(problem, NothingViableError)
     expect("nothing-viable", [problem.what, problem.next_step])
 
 

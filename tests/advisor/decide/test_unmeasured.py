@@ -24,6 +24,7 @@ from advisor.domain.run_events import Finished, Resumed
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
+from advisor.errors import ConstraintUndecidedError, MachineUnfitError, NothingViableError
 from advisor.report.answer import measure_on
 from probes.wire.outcome import Failure, Outcome, SkipCause
 
@@ -264,6 +265,8 @@ def test_a_workflow_without_time_is_named_even_if_it_could_not_lead(
 
 
 def test_a_resume_is_named_until_it_fails_or_has_settled_nothing_twice() -> None:
+    late = answer(unmeasured(LATE, "skipped", skip_cause="out-of-time"))
+    assert not measure_on(built_answers.with_results(late, noise_floor=0.6))
     found = answer(unmeasured(LATE, "crashed"))
     unfit = built_answers.with_results(found, noise_floor=0.6)
     for changes, is_named in (({"measured_on": 1}, True), ({"measured_on": 2}, False)):
@@ -271,10 +274,10 @@ def test_a_resume_is_named_until_it_fails_or_has_settled_nothing_twice() -> None
     assert not measure_on(msgspec.structs.replace(unfit, resumable=False))
     stopped, further = Resumed(), (Finished(), Resumed())
     state = fold(builders.events(stopped, stopped, *further, stopped, *further))
-    assert state.measured_on == 2
+    assert state.measured_on == 3
 
 
-@pytest.mark.parametrize(("lead", "counts"), [(0.8, False), (None, True)])
+@pytest.mark.parametrize(("lead", "counts"), [(0.5, False), (1.0, True), (None, True)])
 def test_an_arm_counts_unless_kept_runs_show_that_it_does_not_lead(
     lead: float | None, counts: bool
 ) -> None:
@@ -283,6 +286,30 @@ def test_an_arm_counts_unless_kept_runs_show_that_it_does_not_lead(
     known = msgspec.structs.replace(HEAD.catalogue, earlier_runs={"cpu": seen})
     outstanding = built_answers.advised(decide_again(so_far, known)).decision.outstanding
     assert outstanding == ((LATE,) if counts else ())
+
+
+@pytest.mark.parametrize(
+    ("bound", "left", "noise", "name"),
+    [
+        (2.01, "crashed", 0.01, ConstraintUndecidedError.name),
+        (2.01, "crashed", 0.6, MachineUnfitError.name),
+        (2.5, "timed-out", 0.01, ConstraintUndecidedError.name),
+        (2.5, "timed-out", 0.6, ConstraintUndecidedError.name),
+        (2.5, "crashed", 0.01, NothingViableError.name),
+    ],
+    ids=["within the error", "unfit", "not measured", "not measured, unfit", "none meets it"],
+)
+def test_a_constraint_that_an_arm_may_meet_is_not_refused(
+    bound: float, left: Status, noise: float, name: str
+) -> None:
+    needed = Constraint(criterion="speedup", at_least=bound)
+    noisy = built_answers.with_results(answer(unmeasured(LATE, left), needed), noise_floor=noise)
+    found = decide_again(noisy, HEAD.catalogue)
+    problem = builders.known(found.problem)
+    assert problem.name == name
+    is_undecided = name != NothingViableError.name
+    assert (problem.exit_code == MachineUnfitError.exit_code) == is_undecided
+    assert built_answers.headline(found, "answer")[0].startswith("No answer") == is_undecided
 
 
 def test_an_arm_whose_declared_facts_fail_a_constraint_does_not_count() -> None:
