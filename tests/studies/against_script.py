@@ -1,6 +1,6 @@
 """Does the answer come before that of a script? Compare wall time and winner of both.
 
-    python tests/studies/against_script.py gpt2 minilm --dtype bfloat16 --batch-sizes 1,16
+    python tests/studies/against_script.py swin_t gpt2 --dtype bfloat16 --batch-sizes 1,16
 
 For each model of `script_models.py`, a plain script builds and times eager PyTorch and each arm one
 after the other: this is what a user would write. Then `p3-advisor` answers the same question with

@@ -8,6 +8,22 @@ from torch import nn
 Example = tuple[nn.Module, tuple[torch.Tensor, ...]]
 
 
+def _image() -> torch.Tensor:
+    return torch.randn(1, 3, 224, 224)
+
+
+def swin_t() -> Example:
+    from torchvision.models import swin_t as create  # noqa: PLC0415 - not every model needs it
+
+    return create(weights=None).eval(), (_image(),)
+
+
+def resnet18() -> Example:
+    from torchvision.models import resnet18 as create  # noqa: PLC0415 - as above
+
+    return create(weights=None).eval(), (_image(),)
+
+
 class Logits(nn.Module):
     """Returns one tensor of a model of transformers."""
 
@@ -23,7 +39,7 @@ class Logits(nn.Module):
 
 def gpt2() -> Example:
     """GPT-2 with a prompt of 256 tokens and without a cache."""
-    from transformers import GPT2Config, GPT2LMHeadModel  # noqa: PLC0415 - not every model needs it
+    from transformers import GPT2Config, GPT2LMHeadModel  # noqa: PLC0415 - as above
 
     network = GPT2LMHeadModel(GPT2Config(use_cache=False)).eval()
     return Logits(network, "logits"), (torch.randint(0, 50257, (1, 256)),)
@@ -64,7 +80,7 @@ class ConvMixer(nn.Module):
 
 
 def convmixer() -> Example:
-    return ConvMixer().eval(), (torch.randn(1, 3, 224, 224),)
+    return ConvMixer().eval(), (_image(),)
 
 
 class Ranking(nn.Module):
@@ -95,3 +111,20 @@ class Ranking(nn.Module):
 
 def ranking() -> Example:
     return Ranking().eval(), (torch.randn(1, 13), torch.randint(0, 10_000, (1, 26)))
+
+
+class Recurrent(nn.Module):
+    """A tagger: two bidirectional layers over 64 steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells = nn.LSTM(128, 256, num_layers=2, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(512, 16)
+
+    def forward(self, steps: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.head(self.cells(steps)[0])
+        return result
+
+
+def lstm() -> Example:
+    return Recurrent().eval(), (torch.randn(1, 64, 128),)
