@@ -24,7 +24,6 @@ from advisor.domain.run_state import RunState
 from advisor.execute import build_limits, racing, remaining
 from advisor.execute.race_pause import missing_shapes
 from advisor.execute.run_in_progress import RunInProgress
-from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import NextBuild
 from advisor.probing.worker_failures import skipped_by_user
 from probes.wire.outcome import Failure
@@ -211,14 +210,14 @@ class BuildQueue:
                 and session.headroom.fits_another_worker(running)
             )
         self._runs_alone = needs_all
-        is_first = not self.started and not has_new_arm(session, state)
+        is_first = not self.started and not has_new_arm(self.progress)
         return is_first or session.headroom.fits_another_worker()
 
 
-def has_new_arm(session: WorkerSession, state: RunState) -> bool:
+def has_new_arm(progress: RunInProgress) -> bool:
     """Return whether an arm that has not raced is built."""
-    known = raced_arms(state) | controls(state)
-    return any(arm.id not in known for arm in racing.warmed_up_arms(session, state))
+    known = raced_arms(progress.state) | controls(progress.state)
+    return not known.issuperset(racing.built_arms(progress))
 
 
 def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Failure]:

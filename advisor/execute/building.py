@@ -261,7 +261,7 @@ def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[Run
     for arm in arms:
         if arm != baseline and is_over(progress):
             return
-        if has_new_arm(session, progress.state) and not session.headroom.fits_another_worker():
+        if has_new_arm(progress) and not session.headroom.fits_another_worker():
             return
         limit = build_limits.limit_or_skip(progress, arm)
         if isinstance(limit, Failure):

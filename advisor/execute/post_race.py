@@ -9,12 +9,10 @@ from collections.abc import Iterator
 
 from advisor.decide.race import results_by_shape
 from advisor.decide.rounds import arms_by_speed
-from advisor.domain.question import Question
 from advisor.domain.run_events import RunEvent
 from advisor.execute import racing, remaining
 from advisor.execute.repetitions import excluded_by_declaration, import_ahead, leaders_of
 from advisor.execute.run_in_progress import RunInProgress
-from advisor.probing.session import WorkerSession
 
 #: Order in which the two fastest arms are sustained: an even drift affects both alike.
 ABBA = (0, 1, 1, 0)
@@ -35,7 +33,7 @@ def measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
     arms = [arm.id for arm in chosen if session.is_running(arm.id) and arm.duplicate_of is None]
     yield from sustain_fastest(progress)
     for arm in arms:
-        yield from profile(session, arm, question)
+        yield from profile(progress, arm)
     import_ahead(progress)
     yield from _try_shapes_of_leaders(progress)
 
@@ -72,32 +70,32 @@ def free_memory(progress: RunInProgress) -> Iterator[RunEvent]:
     The leaders of several shapes are stopped too, except for the first, while memory is short
     or an arm that waits has run out of memory while they were resident.
     """
-    session, question = progress.session, progress.question
+    question = progress.question
     waiting = remaining.waiting_arms(progress.state, question)
     kept = remaining.retained(progress.state, question) | waiting
-    for arm in [
-        arm.id for arm in racing.warmed_up_arms(session, progress.state) if arm.id not in kept
-    ]:
-        yield from profile_and_stop(session, arm, question)
+    for arm in racing.built_arms(progress):
+        if arm not in kept:
+            yield from profile_and_stop(progress, arm)
     for arm in reversed(remaining.leaders_to_keep(progress.state, question)[1:]):
         has_crowded_out = waiting & remaining.oom_beside_others(progress.state)
-        if has_crowded_out or not session.headroom.fits_another_worker():
-            yield from profile_and_stop(session, arm, question)
+        if has_crowded_out or not progress.session.headroom.fits_another_worker():
+            yield from profile_and_stop(progress, arm)
 
 
-def profile_and_stop(session: WorkerSession, arm: str, question: Question) -> Iterator[RunEvent]:
-    yield from profile(session, arm, question)
-    yield from session.stop({arm})
+def profile_and_stop(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
+    yield from profile(progress, arm)
+    yield from progress.session.stop({arm})
 
 
-def profile(session: WorkerSession, arm: str, question: Question) -> Iterator[RunEvent]:
+def profile(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
     """Profile an arm; then, if the budget asks for it, try shapes that were not built.
 
     The worker ends after these shapes.
     """
+    session = progress.session
     if session.is_running(arm):
         yield from session.send_and_wait(arm, "diagnose")
-    if question.budget.new_shapes and session.is_running(arm):
+    if progress.question.budget.new_shapes and session.is_running(arm):
         yield from session.try_new_shapes(arm)
 
 

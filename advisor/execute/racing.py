@@ -16,7 +16,6 @@ from typing import NamedTuple
 from advisor.decide.race import LOOKS, Race, replay_race
 from advisor.decide.rounds import failed_arms, log_median_seconds, raced_arms
 from advisor.domain.catalogue import VisitQualityLimits
-from advisor.domain.plan import Arm
 from advisor.domain.run_events import (
     ConditionsRecorded,
     RaceClosed,
@@ -127,7 +126,7 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunE
     """Share the measuring time that is left among the shapes; stop when the baseline has ended."""
     question = progress.question
     counts = DiscardCounts(progress.header.catalogue.presets.guard)
-    built = _built_arms(progress)
+    built = {*built_arms(progress)}
     open_shapes = [
         shape
         for shape in question.shapes
@@ -138,8 +137,7 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunE
     end = min(progress.clock() + measuring_seconds * share, progress.races_end)
     for index, shape in enumerate(open_shapes):
         is_open = shape in progress.state.opened and shape not in progress.state.closed
-        built = _built_arms(progress)
-        planned = tuple(arm.id for arm in progress.state.plan.arms if arm.id in built)
+        planned = tuple(built_arms(progress))
         arms = progress.state.opened[shape] if is_open else planned
         if progress.state.plan.baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
@@ -152,25 +150,23 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunE
         ends = RaceEnds(now + max(end - now, 0.0) / (len(open_shapes) - index), last)
         race = replay_race(progress.state, shape, question)
         all_arms = {arm.id for arm in progress.state.plan.arms}
-        waiting = all_arms - failed_arms(progress.state) - built
+        waiting = all_arms - failed_arms(progress.state) - {*planned}
         # Arms that are not built yet will race together with those that are.
         is_early = bool(waiting) and progress.session.headroom.fits_another_worker()
         may_end = ends_at_first_look if is_early else StopRule(has_answer).may_end
         yield from _run_rounds(progress, race, shape, counts, ends, may_end)
 
 
-def warmed_up_arms(session: WorkerSession, state: RunState) -> list[Arm]:
+def built_arms(progress: RunInProgress) -> list[str]:
+    """Return the arms that can race, in build order."""
+    session, state = progress.session, progress.state
     return [
-        arm
+        arm.id
         for arm in state.plan.arms
         if session.is_running(arm.id)
         and session.is_warmed_up(arm.id)
         and state.varying_sibling(arm.id) is None
     ]
-
-
-def _built_arms(progress: RunInProgress) -> set[str]:
-    return {arm.id for arm in warmed_up_arms(progress.session, progress.state)}
 
 
 def _arms_raced_at(state: RunState, shape: Shape) -> set[str]:
@@ -183,7 +179,7 @@ def _share_of_measuring_time(progress: RunInProgress) -> float:
     It is the group's unraced arms over these, the arms that wait and the arms that have raced. The
     last group gets all of it if every arm is still resident: the earlier races ended early then.
     """
-    state, built = progress.state, _built_arms(progress)
+    state, built = progress.state, {*built_arms(progress)}
     raced, failed = raced_arms(state), failed_arms(state)
     unraced = {
         arm for shape in progress.question.shapes for arm in built - _arms_raced_at(state, shape)
