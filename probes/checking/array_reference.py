@@ -37,9 +37,6 @@ MOST_ROUNDING = 0.15
 #: Of an output of another shape.
 OTHER_SHAPE = Deviation(rmse=math.inf)
 
-#: See `probes.adapter.Subject.find_ties`.
-FindTies = Callable[[list[Any], list[Any]], list[Any] | None]
-
 
 def create_reference(
     name: str,
@@ -48,14 +45,14 @@ def create_reference(
     inputs: list[list[Any]],
     class_counts: Collection[int] = (),
     findings: Findings = NOTHING_FOUND,
-    find_ties: FindTies = lambda _inputs, _outputs: None,
+    find_ties: Callable[[list[Any], list[Any]], list[Any] | None] = lambda _inputs, _outputs: None,
 ) -> Reference:
     """Return the reference called `name` with the errors of eager PyTorch.
 
     `exact` are the reference's outputs and `produced` eager PyTorch's, both by input set and output
     as numpy arrays of any shape and dtype. The last dimension of an output is classes if its size
-    is in `class_counts`. Raise `ModelError` where there is no output, or one has NaN, infinity or
-    nothing but mask values.
+    is in `class_counts`. `find_ties` is that of a `probes.adapter.Subject`. Raise `ModelError`
+    where there is no output, or one has NaN, infinity or nothing but mask values.
     """
     outputs = []
     samples = []

@@ -31,8 +31,6 @@ MAX_LATE_SHARE = 0.05
 MAX_FIRST_TOKEN_CALLS = 3
 #: Faults of outputs that cannot be compared with each other.
 UNREPEATABLE = {"shape", "not-finite"}
-#: Kinds of models that are not cast.
-FIXED_PRECISION = {"exported", "onnx"}
 
 
 @dataclasses.dataclass
@@ -98,7 +96,7 @@ def refuse_unsupported_dtype(subject: Subject, request: protocol.Request) -> Non
     )
     fix = (
         f"export the model in {supported[0]}"
-        if request.subject["kind"] in FIXED_PRECISION
+        if request.subject["kind"] in {"exported", "onnx"}  # which are not cast
         else f"measure the model in another precision: --dtype {supported[0]}"
     )
     raise FailureError(Failure("unsupported", "open", reason, fix))

@@ -23,8 +23,6 @@ from probes.subjects.checkpoint import EngineSubject
 IMPORT_PATHS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX")
 #: The weights are rounded on the CPU: other arms may be building on the GPU. All files are local.
 VARIABLES = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
-#: Lowest compute capability with products of float8.
-FLOAT8_CAPABILITY = (8, 9)
 #: Weights of a row that share one scale; in other schemes it is the whole row.
 GROUP_SIZES = {"W4A16": 128}
 #: The layer before the logits stays as it is.
@@ -44,7 +42,7 @@ def quantised_folder(subject: EngineSubject, request: Request) -> pathlib.Path:
         import torch  # noqa: PLC0415
 
         major, minor = torch.cuda.get_device_capability()
-        if (major, minor) < FLOAT8_CAPABILITY:
+        if (major, minor) < (8, 9):
             message = f"float8 needs compute capability 8.9, and this GPU has {major}.{minor}"
             raise UnsupportedError(message)
     folder = pathlib.Path(request.scratch_directory) / f"checkpoint-{scheme.lower()}"

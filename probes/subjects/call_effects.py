@@ -22,9 +22,6 @@ from probes.subjects.row_parts import is_near
 
 #: Number of states that a reason names.
 MAX_NAMED = 3
-#: Outputs of equal calls that are not equal differ by less than this share of their RMS, times the
-#: root of the precision's unit, because sums are added in another order.
-NOISE = 1.0
 #: A state may take some calls to show; they end after so many seconds.
 LATER_CALLS, LATER_SECONDS = 40, 1.0
 #: Pairs of calls with other random numbers, if they take no longer.
@@ -191,9 +188,10 @@ def _differing(one: list[Any], other: list[Any], *, is_exact: bool) -> set[int]:
 
 
 def _is_noise(one: Any, other: Any) -> bool:
+    """Return whether sums in another order account for the difference."""
     if one.shape != other.shape or one.dtype.kind != "f":
         return False
-    return is_near(one, other, NOISE * np.sqrt(np.finfo(one.dtype).eps))
+    return is_near(one, other, np.sqrt(np.finfo(one.dtype).eps))
 
 
 def _are_equal(one: list[Any], other: list[Any]) -> bool:

@@ -80,22 +80,14 @@ def create(request: Request) -> LoadedModel:
 
 
 def block(subject: dict[str, Any]) -> nn.Module:
-    hidden, intermediate = subject["hidden"], subject["intermediate"]
-    match subject["block"]:
-        case "matmul":
-            return linear(hidden, intermediate)
-        case "matmul-relu":
-            return nn.Sequential(linear(hidden, intermediate), nn.ReLU())
-        case "ffn":
-            return FeedForward(hidden, intermediate)
-        case "ffn-multilayer":
-            return nn.Sequential(
-                *(FeedForward(hidden, intermediate) for _ in range(subject["layers"]))
-            )
-        case _:
-            return nn.Sequential(
-                *(
-                    EncoderBlock(hidden, intermediate, subject["heads"])
-                    for _ in range(subject["layers"])
-                )
-            )
+    hidden, intermediate, kind = subject["hidden"], subject["intermediate"], subject["block"]
+    if kind == "matmul":
+        return linear(hidden, intermediate)
+    if kind == "matmul-relu":
+        return nn.Sequential(linear(hidden, intermediate), nn.ReLU())
+    if kind == "ffn":
+        return FeedForward(hidden, intermediate)
+    layers = range(subject["layers"])
+    if kind == "ffn-multilayer":
+        return nn.Sequential(*(FeedForward(hidden, intermediate) for _ in layers))
+    return nn.Sequential(*(EncoderBlock(hidden, intermediate, subject["heads"]) for _ in layers))

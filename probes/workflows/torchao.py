@@ -33,8 +33,6 @@ PACKING = "tile_packed_to_4d"
 #: How torchao refuses a device, a precision or a shape; it has no exception of its own for that.
 #: They are caught around `quantize_` alone, and the outcome has their text, so a defect shows.
 REFUSALS = (AssertionError, NotImplementedError, ValueError)
-#: Names of the profiler regions that Dynamo and Inductor open around a call into compiled code.
-COMPILED_REGIONS = (pytorch.COMPILED_REGION, pytorch.GRAPH_REGION)
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
@@ -59,7 +57,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
 def engagement(program: Any, device_inputs: Any) -> Engagement:
     outside, regions = pytorch.count_operators_outside(
-        lambda: program(device_inputs), COMPILED_REGIONS
+        lambda: program(device_inputs), (pytorch.COMPILED_REGION, pytorch.GRAPH_REGION)
     )
     ran = f"{dynamo.count(regions, 'compiled region')} ran"
     if isinstance(program, TorchProgram):
