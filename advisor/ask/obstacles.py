@@ -116,19 +116,12 @@ def advise_more_gpus(question: Question, gpu: Gpu) -> str | None:
     weights, memory_bytes = weight_bytes(question), gpu.memory_bytes * question.devices_per_model
     if weights is None or weights <= memory_bytes or question.task == "forward":
         return None
-    count = gpus_needed(weights, gpu)
+    # Engines split attention heads evenly, and most models have a power of two of them.
+    count = 2 ** math.ceil(math.log2(weights / gpu.memory_bytes))
     return (
         f"{count} of these GPUs hold the weights: --task serve --gpus-per-model {count} measures "
         "the servers that split the model"
     )
-
-
-def gpus_needed(weights: float, gpu: Gpu) -> int:
-    """Return the least power of two of GPUs whose memory together holds `weights` bytes.
-
-    Engines split attention heads evenly, and most models have a power of two of them.
-    """
-    return int(2 ** math.ceil(math.log2(max(weights / gpu.memory_bytes, 1.0))))
 
 
 def weight_bytes(question: Question) -> int | None:

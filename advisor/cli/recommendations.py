@@ -31,8 +31,7 @@ from advisor.errors import NoTerminalError
 from advisor.store.store import LATEST
 
 if TYPE_CHECKING:
-    from advisor.domain.answer import Answer
-    from advisor.domain.run_state import Header, RunState
+    from advisor.domain.run_state import Header
 
 AsEvents = Annotated[
     bool,
@@ -214,7 +213,11 @@ def upgrade(
 
     stored, context = open_store().find(run), make_context()
     before = decide(stored)
-    arms = _arms_of_interpreter(before, stored.state())
+    arms = tuple(
+        str(arm.name)
+        for arm in stored.state().plan.arms
+        if arm.id in before.measurements and not (arm.python or arm.duplicate_of)
+    )
     draft = drafts.propose_again(stored.header(), arms, context, python=python)
     again = drafts.create(draft, context)
     print_status(f"run {again.directory.name}, with {draft.question.python}")
@@ -223,15 +226,6 @@ def upgrade(
     comparison = compare_answers(before, decide(again), LARGEST_CHANGE)
     render = functools.partial(comparison_text.render, width=table_width())
     print_document(comparison, choose_output_format(json=json), render)
-
-
-def _arms_of_interpreter(answer: Answer, state: RunState) -> tuple[str, ...]:
-    """Return the measured arms without an environment of their own, for `--workflows`."""
-    return tuple(
-        str(arm.name)
-        for arm in state.plan.arms
-        if arm.id in answer.measurements and not (arm.python or arm.duplicate_of)
-    )
 
 
 @app.command(hidden=True)

@@ -257,7 +257,6 @@ def test_a_language_model_that_does_not_fit_is_told_how_many_gpus_hold_it() -> N
     """7e10 weights in float16 have 130 GiB: 8 cards of 24 GiB hold them, and 4 do not."""
     model = TransformersModel(name="big", weights="random", parameters=int(7e10))
     asked = builders.question(**{**ASKED, "model": model, "task": "serve"})
-    assert obstacles.gpus_needed(2 * 7e10, CARD) == 8
     advice = builders.known(obstacles.advise_more_gpus(asked, CARD))
     assert "--gpus-per-model 8" in advice
     split = msgspec.structs.replace(asked, further_gpus=tuple(map(str, range(7))))
