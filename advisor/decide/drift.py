@@ -25,7 +25,7 @@ from advisor.decide.rounds import log_median_seconds, visits_by_round
 from advisor.domain.measurement import CallSeconds, Interval, Measurement, UndisturbedSpeedup
 from advisor.domain.results import SustainedCheck
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import BlockTimed
+from probes.wire.events import STALL_RATIO, STALL_SECONDS, BlockTimed
 from probes.wire.shape import Shape
 
 
@@ -126,10 +126,7 @@ def _joules_per_call(process: ProcessState) -> float | None:
 #: Rounds that each side of a change must have; fewer show no spread.
 MIN_ROUNDS = 3
 #: Probability of a false alarm in a series without a change, over all possible places.
-FALSE_ALARM_PROBABILITY = 0.001
-#: A call stalls when it takes at least this many times the typical seconds and at least this long:
-#: the stack compiled or captured something in it.
-STALL_RATIO, STALL_SECONDS = 10.0, 0.25
+FALSE_SHIFT_PROBABILITY = 0.001
 
 
 def find_shift(differences: Sequence[float], margin: float) -> float:
@@ -142,7 +139,7 @@ def find_shift(differences: Sequence[float], margin: float) -> float:
     splits = range(MIN_ROUNDS, len(differences) - MIN_ROUNDS + 1)
     if not splits:
         return 0.0
-    limit = t_quantile(1 - FALSE_ALARM_PROBABILITY / 2 / len(splits), len(differences) - 2)
+    limit = t_quantile(1 - FALSE_SHIFT_PROBABILITY / 2 / len(splits), len(differences) - 2)
     split = max(splits, key=lambda split: _t_statistic(differences[:split], differences[split:]))
     before, after = differences[:split], differences[split:]
     shift = statistics.fmean(after) - statistics.fmean(before)

@@ -256,7 +256,7 @@ def variance_of_mean(rounds: Sequence[float]) -> float:
 #: Fewer pairs do not show a relation.
 MIN_PAIRS = 6
 #: Probability of finding a relation where there is none, two-sided.
-FALSE_ALARM_PROBABILITY = 0.01
+FALSE_RELATION_PROBABILITY = 0.01
 
 
 def adjust(values: Sequence[float], covariate: Sequence[float]) -> tuple[float, ...]:
@@ -272,7 +272,7 @@ def adjust(values: Sequence[float], covariate: Sequence[float]) -> tuple[float, 
     pairs = list(zip(values, covariate, strict=True))
     residual = sum((value - start - slope * each) ** 2 for value, each in pairs)
     spread = statistics.pvariance(covariate) * count
-    limit = t_quantile(1 - FALSE_ALARM_PROBABILITY / 2, count - 2)
+    limit = t_quantile(1 - FALSE_RELATION_PROBABILITY / 2, count - 2)
     if slope <= limit * math.sqrt(residual / (count - 2) / spread):
         return tuple(values)
     return tuple(value - slope * each for value, each in pairs)

@@ -24,15 +24,12 @@ from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
 from probes.measuring.device_work import run_queue_seconds
 from probes.protocol import Request
-from probes.wire.events import NewShapeOutcome, NewShapeResult
+from probes.wire.events import STALL_RATIO, STALL_SECONDS, NewShapeOutcome, NewShapeResult
 from probes.wire.shape import Shape
 
 #: The fastest of several steady calls counts, so that a burst of load does not show: at most this
 #: many, and after the minimum no further ones once they have taken this long.
 MOST_STEADY_CALLS, FEWEST_STEADY_CALLS, STEADY_CALL_SECONDS = 30, 3, 0.25
-#: A first call is a stall if it takes this many times as long as the steady ones, and at least this
-#: long: a user would notice it.
-STALL_RATIO, STALL_SECONDS = 10.0, 0.25
 #: No further size is tried after this long: an arm that rebuilds for half a minute for each size
 #: has shown its behaviour.
 MAX_SECONDS = 30.0

@@ -16,6 +16,9 @@ from probes.wire.shape import Amount, Count, Duration, Rate, Shape, Size
 
 #: Unit of throughput.
 Unit = Literal["samples", "tokens"]
+#: A call stalls when it takes this many times the typical seconds and at least this long, so that a
+#: user notices it: the stack compiled or captured something in it.
+STALL_RATIO, STALL_SECONDS = 10.0, 0.25
 #: `eager`: no longer compiled; `skipped`: there was no time to try it.
 NewShapeOutcome = Literal["served", "stalled", "eager", "wrong", "refused", "skipped"]
 
