@@ -40,7 +40,7 @@ from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
 from advisor.errors import (
     ModelRefusedError,
-    SizeError,
+    OptionValueError,
     UserError,
     choose_among,
 )
@@ -276,7 +276,7 @@ def make_options(
 ) -> RunOptions:
     """Return the options of a run; `options` has those that no other argument sets.
 
-    Raise `TypeError` for an unknown option and `SizeError` for a wrong value.
+    Raise `TypeError` for an unknown option and `OptionValueError` for a wrong value.
     """
     known = {*RunOptions.__struct_fields__} - {"model", "priority", "preset"}
     unknown = [name for name in options if name not in known]
@@ -298,7 +298,7 @@ def make_options(
     try:
         return msgspec.convert({"model": model, **fields}, RunOptions)
     except msgspec.ValidationError as problem:
-        raise SizeError(
+        raise OptionValueError(
             f"an option has a wrong value: {problem}", "see p3-advisor recommend --help"
         ) from problem
 

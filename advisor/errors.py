@@ -105,11 +105,15 @@ class UnknownPresetError(UserError):
 
 
 class PriorityError(UserError):
-    """The priorities are not three weights that sum to 100, or a constraint is invalid."""
+    """The weights of the criteria are invalid, or given twice."""
 
 
-class SizeError(UserError):
-    """A batch size, length, budget or other number is out of range."""
+class ConstraintError(UserError):
+    """What --require names is no constraint, or the task does not measure it."""
+
+
+class OptionValueError(UserError):
+    """The value of an option is out of range, or not written as it has to be."""
 
 
 class WeightFormatError(UserError):

@@ -24,8 +24,8 @@ from advisor.domain.model import (
 )
 from advisor.errors import (
     ModelRefusedError,
+    OptionValueError,
     PickledWeightsError,
-    SizeError,
     UnknownModelError,
     choose_among,
 )
@@ -132,7 +132,7 @@ def _parse_synthetic(text: str, models: Models) -> SyntheticModel:
     try:
         return msgspec.convert(fields, SyntheticModel)
     except msgspec.ValidationError as problem:
-        raise SizeError(
+        raise OptionValueError(
             f"the sizes of {text!r} are out of range: {problem}", "use smaller sizes"
         ) from problem
 

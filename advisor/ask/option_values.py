@@ -30,9 +30,10 @@ from advisor.domain.constraints import (
 )
 from advisor.domain.question import Task, WeightFormat
 from advisor.errors import (
+    ConstraintError,
     OptionFileError,
+    OptionValueError,
     PriorityError,
-    SizeError,
     UnknownPresetError,
     UnknownWorkflowError,
     WeightFormatError,
@@ -43,10 +44,12 @@ EXACT = "exact"
 
 
 def parse_share(option: str, text: str, example: str = "5% or 0.05") -> float:
-    """Return a share of at most 1, written as a number or a percentage; raise `SizeError`."""
+    """Return a share of at most 1, a number or a percentage; raise `OptionValueError`."""
     found = _figure(text.strip(), "share")
     if found is None or found[0] > 1:
-        raise SizeError(f"{option} {text!r} is not a share of at most 100 %", f"write {example}")
+        raise OptionValueError(
+            f"{option} {text!r} is not a share of at most 100 %", f"write {example}"
+        )
     return found[0]
 
 
@@ -59,7 +62,7 @@ def parse_tolerance(text: str) -> float | None:
 
 
 def parse_build_times(text: str, catalogue: Catalogue) -> dict[str, float]:
-    """Return the limits in seconds by workflow; raise `UnknownWorkflowError` or `SizeError`."""
+    """Return limits in seconds by workflow; raise `UnknownWorkflowError`, `OptionValueError`."""
     known = [workflow.id for workflow in catalogue.workflows]
     limits = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -68,7 +71,7 @@ def parse_build_times(text: str, catalogue: Catalogue) -> dict[str, float]:
             raise UnknownWorkflowError(f"unknown workflow {name!r}", choose_among(name, known))
         if name in limits or not separator:
             message = f"--max-build-times {text!r} is not one time for each workflow"
-            raise SizeError(message, f"write it like {name}=30min")
+            raise OptionValueError(message, f"write it like {name}=30min")
         limits[name] = parse_duration("--max-build-times", duration)
     return limits
 
@@ -139,12 +142,12 @@ def parse_constraints(text: str) -> tuple[Constraint, ...]:
 
 
 def check_constraints(constraints: Sequence[Constraint], task: Task) -> None:
-    """Raise `PriorityError` for a figure that the task does not measure."""
+    """Raise `ConstraintError` for a figure that the task does not measure."""
     for constraint in constraints:
         figure = FIGURES.get(constraint.criterion)
         if figure is not None and figure.of_text and task != "generate":
             of_text = (name for name, each in FIGURES.items() if each.of_text)
-            raise PriorityError(
+            raise ConstraintError(
                 f"the task {task} does not measure {constraint.criterion}, which --require limits",
                 f"{' and '.join(of_text)} need --task generate, or --task serve with its own"
                 " limits --ttft and --itl",
@@ -152,12 +155,14 @@ def check_constraints(constraints: Sequence[Constraint], task: Task) -> None:
 
 
 def parse_duration(option: str, text: str) -> float:
-    """Return the seconds of a duration such as `90s` or `5min`; raise `SizeError`."""
+    """Return the seconds of a duration such as `90s` or `5min`; raise `OptionValueError`."""
     found = _figure(text.strip(), "seconds")
     if found is None and (likely := _likely_times(option, text.strip())):
-        raise SizeError(f"{option} {text!r} has no unit", f"write {likely}")
+        raise OptionValueError(f"{option} {text!r} has no unit", f"write {likely}")
     if found is None:
-        raise SizeError(f"{option} {text!r} is not a duration", "write it like 90s, 5min or 1h")
+        raise OptionValueError(
+            f"{option} {text!r} is not a duration", "write it like 90s, 5min or 1h"
+        )
     return found[0]
 
 
@@ -207,14 +212,14 @@ def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None
     return (number, unit) if math.isfinite(number) and is_limit else None
 
 
-def _refuse(part: str) -> PriorityError:
+def _refuse(part: str) -> ConstraintError:
     names = [*CRITERIA, *FIGURES]
     match = PATTERN.fullmatch(part)
     name = full_name(match[1]) if match is not None else ""
     is_time = name in FIGURES and FIGURES[name].dimension == "seconds"
     if match is not None and is_time and (likely := _likely_times(name, match[3])):
-        return PriorityError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
-    return PriorityError(
+        return ConstraintError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
+    return ConstraintError(
         f"{part.strip()!r} in --require is not a constraint",
         choose_among(match[1], names)
         if match is not None and name not in names

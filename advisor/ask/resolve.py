@@ -41,7 +41,7 @@ from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, 
 from advisor.domain.plan import ArmName
 from advisor.domain.question import LARGEST_BATCH, Budget, Dtype, Question
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
-from advisor.errors import SizeError, UnknownWorkflowError, choose_among
+from advisor.errors import OptionValueError, UnknownWorkflowError, choose_among
 
 #: Prompts whose texts are compared before a server is put under load; they are sent at once.
 CHECKED_PROMPTS = (4,)
@@ -172,10 +172,10 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
         return budgets[name]
     try:
         seconds = parse_duration("--budget", name)
-    except SizeError as problem:
+    except OptionValueError as problem:
         if name[:1].isdigit():
             raise
-        raise SizeError(
+        raise OptionValueError(
             f"--budget {name!r} is neither a known name nor a duration",
             f"{choose_among(name, budgets)} A duration is written 120s or 5min",
         ) from problem
@@ -244,5 +244,5 @@ def worker_interpreter(run_options: RunOptions) -> str:
 
 def _positive(name: str, number: float, expected: str) -> float:
     if not (math.isfinite(number) and number > 0):
-        raise SizeError(f"{name} {number:g} is not a positive number", f"use {expected}")
+        raise OptionValueError(f"{name} {number:g} is not a positive number", f"use {expected}")
     return number

@@ -16,7 +16,7 @@ from advisor.domain.plan import ArmName
 from advisor.domain.question import Lengths, LoadQuestion, RequestLengths, Task
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import Workflow
-from advisor.errors import SizeError, TaskError
+from advisor.errors import OptionValueError, TaskError
 
 #: Suffixes of the transformers classes that generate text.
 GENERATING_SUFFIXES = ("ForCausalLM", "LMHeadModel")
@@ -110,7 +110,7 @@ OPTIONS = ("ttft", "itl", "lengths", "rate", "percentile")
 def parse_load(
     run_options: RunOptions, task: str, model: Model, catalogue: Catalogue
 ) -> LoadQuestion | None:
-    """Raise `TaskError` for options that do not fit the task and `SizeError` for wrong values."""
+    """Raise `TaskError` for options that do not fit the task, else `OptionValueError`."""
     given = [name for name in OPTIONS if getattr(run_options, name)]
     if task != SERVE:
         if given:
@@ -132,7 +132,7 @@ def parse_load(
         )
     percentile = run_options.percentile or DEFAULT_PERCENTILE
     if percentile < LEAST_PERCENTILE:
-        raise SizeError(
+        raise OptionValueError(
             f"--percentile {percentile:g} is out of range",
             f"use a number from {LEAST_PERCENTILE:g} to below 100, such as 95",
         )
@@ -162,20 +162,20 @@ def parse_request_lengths(text: str, rules: ServingRules) -> tuple[str, tuple[Re
             msgspec.json.decode(line, type=RequestLengths) for line in lines if line.strip()
         )
     except (OSError, ValueError) as problem:
-        raise SizeError(
+        raise OptionValueError(
             f"--lengths {name!r} is neither a known mix nor a file of lengths: {problem}", advice
         ) from problem
     if not lengths:
-        raise SizeError(f"--lengths {name!r} has no lines", advice)
+        raise OptionValueError(f"--lengths {name!r} has no lines", advice)
     return pathlib.Path(name).name, lengths
 
 
 def _check_length(load: LoadQuestion, model: Model) -> None:
-    """Raise `SizeError` for requests that are longer than the model's positions, where known."""
+    """Raise `OptionValueError` for requests longer than the model's positions, where known."""
     config = model.config if isinstance(model, TransformersModel) else None
     most = (config or {}).get("max_position_embeddings") or (config or {}).get("n_positions")
     if isinstance(most, int) and load.most_tokens > most:
-        raise SizeError(
+        raise OptionValueError(
             f"requests of up to {load.most_tokens} tokens do not fit the {most} positions of "
             f"{model.name}",
             "choose shorter ones with --lengths",
@@ -190,7 +190,7 @@ def choose_lengths(run_options: RunOptions, model: Model, task: Task) -> tuple[L
     """Return every pair of an input and an output length, the shortest first.
 
     Lengths that the mix does not name have no share; without a mix all have the same. Raise
-    `SizeError`.
+    `OptionValueError`.
     """
     inputs = parse_counts("--input-tokens", run_options.input_tokens)
     outputs = parse_counts("--output-tokens", run_options.output_tokens)
@@ -198,7 +198,7 @@ def choose_lengths(run_options: RunOptions, model: Model, task: Task) -> tuple[L
     if len(pairs) > 1:
         _check_several(model, task, outputs)
     elif run_options.length_mix:
-        raise SizeError(
+        raise OptionValueError(
             "--length-mix needs several lengths",
             "add them, such as --input-tokens 32,512,2048, or leave out --length-mix",
         )
@@ -213,11 +213,11 @@ def choose_lengths(run_options: RunOptions, model: Model, task: Task) -> tuple[L
 
 
 def parse_counts(option: str, text: str, most: int = MOST_TOKENS) -> tuple[int, ...]:
-    """Return numbers of tokens, or others, in ascending order, each once; raise `SizeError`."""
+    """Return numbers of tokens, or others, ascending, each once; raise `OptionValueError`."""
     try:
         counts = sorted({int(part) for part in text.split(",")})
     except ValueError as problem:
-        raise SizeError(
+        raise OptionValueError(
             f"{option} {text!r} is not a list of whole numbers",
             "write it like 16, or 1,16,64 for several",
         ) from problem
@@ -227,28 +227,28 @@ def parse_counts(option: str, text: str, most: int = MOST_TOKENS) -> tuple[int, 
 
 
 def check_range(name: str, number: int, low: int, high: int) -> int:
-    """Return the number; raise `SizeError` if it is not within the bounds."""
+    """Return the number; raise `OptionValueError` if it is not within the bounds."""
     if not low <= number <= high:
-        raise SizeError(
+        raise OptionValueError(
             f"{name} {number} is out of range", f"use a whole number from {low} to {high}"
         )
     return number
 
 
 def _check_several(model: Model, task: Task, outputs: Sequence[int]) -> None:
-    """Raise `SizeError` where the figures do not depend on the lengths."""
+    """Raise `OptionValueError` where the figures do not depend on the lengths."""
     if task == SERVE:
-        raise SizeError(
+        raise OptionValueError(
             "a server is measured with one mix of request lengths",
             "leave out the lists, and choose the mix with --lengths",
         )
     if isinstance(model, (FactoryModel, ExportedModel)):
-        raise SizeError(
+        raise OptionValueError(
             f"{model.name!r} has inputs of its own, whose length is fixed",
             "give one length, or measure a Hugging Face or synthetic model",
         )
     if task == "forward" and len(outputs) > 1:
-        raise SizeError(
+        raise OptionValueError(
             "a forward pass generates no text, so output lengths change nothing",
             "list --input-tokens only, or use --task generate with a causal language model",
         )
@@ -272,14 +272,14 @@ def _parse_mix(text: str, pairs: Sequence[Lengths]) -> list[float]:
         name, _, number = (each.strip() for each in part.partition(":"))
         share = _parse_share(part, number)
         if name not in by_name:
-            raise SizeError(
+            raise OptionValueError(
                 f"--length-mix names {name!r}, which is not measured", f"use {', '.join(by_name)}"
             )
         if shares.keys() & {*by_name[name]}:
-            raise SizeError(f"--length-mix names {name!r} twice", "name each length once")
+            raise OptionValueError(f"--length-mix names {name!r} twice", "name each length once")
         shares |= dict.fromkeys(by_name[name], share / len(by_name[name]))
     if not any(shares.values()):
-        raise SizeError("the shares of --length-mix are all 0", MIX_EXAMPLE)
+        raise OptionValueError("the shares of --length-mix are all 0", MIX_EXAMPLE)
     return [shares.get(pair, 0.0) for pair in pairs]
 
 
@@ -289,7 +289,7 @@ def _parse_share(part: str, number: str) -> float:
     except ValueError:
         share = -1.0
     if not (math.isfinite(share) and share >= 0):
-        raise SizeError(
+        raise OptionValueError(
             f"--length-mix has {part!r}, which is not a length with its share", MIX_EXAMPLE
         )
     return share

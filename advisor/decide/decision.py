@@ -46,7 +46,7 @@ def decide(
 
     `with_times` adds the seconds of every call that counts. Priorities, constraints, a rubric and
     runs on other platforms replace those of the run. Raise `RunFileError` if the stored events
-    contradict each other or the header, and `PriorityError` for constraints on figures that the
+    contradict each other or the header, and `ConstraintError` for constraints on figures that the
     run's task does not measure.
     """
     is_active, header, state = run.is_active(), run.header(), run.state()
@@ -209,7 +209,7 @@ def decide_again(
     """Return the answer with the scores and the advice that its results give now.
 
     What is declared about the workflows comes from `catalogue`. Fast enough to run while a weight
-    is being dragged on a screen. Raise `PriorityError` for constraints on figures that the run's
+    is being dragged on a screen. Raise `ConstraintError` for constraints on figures that the run's
     task does not measure, and `ExportFileError` for an answer without measurements, or of workflows
     that are not known.
     """

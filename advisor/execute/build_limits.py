@@ -16,7 +16,7 @@ from advisor.decide.rounds import controls, is_valid, more_time
 from advisor.domain.plan import Arm, ArmName
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
-from advisor.errors import RunFileError, SizeError
+from advisor.errors import OptionValueError, RunFileError
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store
@@ -82,7 +82,7 @@ def seconds_left(progress: RunInProgress) -> float:
 
 
 def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:
-    """Raise `SizeError` if no second arm is expected to be built, as far as that is known."""
+    """Raise `OptionValueError` if no second arm is expected to be built, as far as known."""
     question, limits = header.question, header.catalogue.presets.builds
     baseline, *others = (arm for arm in arms if arm.duplicate_of is None)
     builds = [arm.expected_build_seconds for arm in others]
@@ -92,7 +92,7 @@ def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:
         return
     least = (limits.start_seconds + first + min(known)) / question.budget.race_share
     if question.seconds < least:
-        raise SizeError(
+        raise OptionValueError(
             f"--budget {question.budget.name} is too short: starting, building and checking two"
             f" workflows is expected to take {least:.0f} s or more",
             f"use --budget {write_duration(SUFFICIENT * least)}",

@@ -90,7 +90,7 @@ def create(draft: DraftRun, context: Context) -> Run:
     """Store a draft as a new run, with what stored runs measured on other platforms.
 
     Raise `NoStackError` for a draft in which no workflow that was asked for can run, and
-    `SizeError` for a budget that cannot reach an answer.
+    `OptionValueError` for a budget that cannot reach an answer.
     """
     planning.refuse_without_rival(draft.question, draft.plan)
     created = context.now()

@@ -36,7 +36,7 @@ def test_an_error_has_its_own_name_and_a_meaning(kind: type[UserError]) -> None:
     ("kind", "code"),
     [
         (errors.NothingViableError, 1),
-        (errors.SizeError, 2),
+        (errors.OptionValueError, 2),
         (errors.UnknownModelError, 2),
         (errors.NoStackError, 3),
         (errors.NotWritableError, 3),

@@ -33,7 +33,7 @@ from advisor.ask.rubric_files import read_glossary
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.constraints import PILLARS
-from advisor.errors import SettingsError, SizeError, UserError
+from advisor.errors import OptionValueError, SettingsError, UserError
 from advisor.report.answer_files import read_answer
 from advisor.report.ranking import ranking_columns
 from advisor.store.runs import Run
@@ -252,7 +252,7 @@ def test_a_background_task_supersedes_earlier_tasks_of_its_kind() -> None:
         called.set()
 
     def fail() -> int:
-        raise SizeError("no", "yes")
+        raise OptionValueError("no", "yes")
 
     background = BackgroundTasks(call_in_app, delivered.append)
     background.start("rank", lambda: gate.wait(10) and "old", delivered.append)

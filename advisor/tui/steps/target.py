@@ -35,7 +35,13 @@ from advisor.ask.task import (
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype, Task
-from advisor.errors import InterpreterError, MigEnabledError, SizeError, UnknownGpuError, UserError
+from advisor.errors import (
+    InterpreterError,
+    MigEnabledError,
+    OptionValueError,
+    UnknownGpuError,
+    UserError,
+)
 from advisor.text_format import GIBIBYTE
 from advisor.tui import text
 from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
@@ -91,12 +97,12 @@ def first_text(run_options: RunOptions, name: str) -> str:
 def entered_value(name: str, typed: str) -> object:
     """Return a text as the value of its option, the default for an empty one.
 
-    Raise `SizeError` for a number that is not within the bounds of the option.
+    Raise `OptionValueError` for a number that is not within the bounds of the option.
     """
     try:
         given = msgspec.convert({name: typed} if typed else {}, RunOptions, strict=False)
     except msgspec.ValidationError as problem:
-        raise SizeError(
+        raise OptionValueError(
             f"--{name.replace('_', '-')} {typed!r} is no number in its range",
             "use a number, such as 2",
         ) from problem

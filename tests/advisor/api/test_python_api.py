@@ -187,7 +187,7 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
 def test_a_wrong_option_is_refused() -> None:
     with pytest.raises(TypeError, match=r"did you mean batch_sizes\?"):
         make_options("demo", None, {"batch_size": 1})
-    with pytest.raises(errors.SizeError):
+    with pytest.raises(errors.OptionValueError):
         make_options("demo", None, {"rate": -1})
 
 
@@ -205,7 +205,7 @@ def test_the_import_is_cheap_and_loads_no_stack() -> None:
 @pytest.mark.usefixtures("simulated")
 @pytest.mark.parametrize("batch_sizes", [0, (0,), "0", True])
 def test_a_batch_size_out_of_range_is_refused(batch_sizes: int | str | tuple[int]) -> None:
-    with pytest.raises(errors.SizeError) as problem:
+    with pytest.raises(errors.OptionValueError) as problem:
         advisor.prepare("demo", gpu="cpu", batch_sizes=batch_sizes)
     assert "--batch-sizes" in problem.value.what
 

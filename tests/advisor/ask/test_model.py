@@ -24,8 +24,8 @@ from advisor.domain.model import (
 from advisor.errors import (
     ModelRefusedError,
     OptionFileError,
+    OptionValueError,
     PickledWeightsError,
-    SizeError,
     UnknownModelError,
     UserError,
 )
@@ -261,9 +261,9 @@ def test_a_factory_may_be_imported_or_assigned(
         ("synthetic/encoder", UnknownModelError, "not a synthetic model"),
         ("synthetic/ffn@", UnknownModelError, "not a synthetic model"),
         ("synthetic/ffn@-8x8", UnknownModelError, "not a valid size"),
-        ("synthetic/ffn@0x8", SizeError, "out of range"),
-        ("synthetic/ffn-multilayer@8x8x0", SizeError, "out of range"),
-        ("synthetic/ffn@131073x8", SizeError, "out of range"),
+        ("synthetic/ffn@0x8", OptionValueError, "out of range"),
+        ("synthetic/ffn-multilayer@8x8x0", OptionValueError, "out of range"),
+        ("synthetic/ffn@131073x8", OptionValueError, "out of range"),
         (f"synthetic/ffn@{'9' * 5000}x8", UnknownModelError, "not a valid size"),
         ("gone.onnx", UnknownModelError, "file 'gone.onnx' does not exist"),
         ("gone.py:build", UnknownModelError, "file 'gone.py' does not exist"),

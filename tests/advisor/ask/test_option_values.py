@@ -34,9 +34,10 @@ from advisor.domain.constraints import CRITERIA, EXAMPLES, FIGURES, PILLARS, Con
 from advisor.domain.machine import Machine
 from advisor.domain.question import WeightFormat
 from advisor.errors import (
+    ConstraintError,
     OptionFileError,
+    OptionValueError,
     PriorityError,
-    SizeError,
     UnknownWorkflowError,
     UserError,
     WeightFormatError,
@@ -140,7 +141,7 @@ def test_letters_and_figures_are_combined_in_their_order() -> None:
     ],
 )
 def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
-    with pytest.raises(PriorityError) as problem:
+    with pytest.raises(ConstraintError) as problem:
         parse_constraints(f"performance>=C,{text}")
     assert repr(text) in problem.value.what
     assert all(name in problem.value.next_step for name in (*CRITERIA, *FIGURES))
@@ -157,7 +158,7 @@ def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
     ],
 )
 def test_a_misspelt_constraint_gets_the_nearest(text: str, step: str) -> None:
-    with pytest.raises(PriorityError) as problem:
+    with pytest.raises(ConstraintError) as problem:
         parse_constraints(text)
     assert problem.value.next_step == step
 
@@ -190,7 +191,7 @@ fragments = st.lists(
     ],
 )
 def test_what_is_no_duration_is_an_error(text: str, step: str) -> None:
-    with pytest.raises(SizeError) as problem:
+    with pytest.raises(OptionValueError) as problem:
         parse_duration("--wait-for-quiet", text)
     assert problem.value.next_step == step
 
@@ -363,8 +364,8 @@ def test_values_are_parsed(parse: Callable[[str], object], text: str, value: obj
     ("parse", "error", "texts"),
     [
         (parse_limits, UnknownWorkflowError, ["nonsense=5min"]),
-        (parse_limits, SizeError, ["iree", "iree=", "iree=-5min", "iree=1h,iree=2h"]),
-        (parse_tolerance, SizeError, ["-1", "2", "150%", "close", "nan", "1e-3x", "%"]),
+        (parse_limits, OptionValueError, ["iree", "iree=", "iree=-5min", "iree=1h,iree=2h"]),
+        (parse_tolerance, OptionValueError, ["-1", "2", "150%", "close", "nan", "1e-3x", "%"]),
         (parse_formats, WeightFormatError, ["int2", "int8,q4", "none"]),
         (
             functools.partial(parse_function, "--metric"),

@@ -20,7 +20,7 @@ from advisor.ask.run_options import RunOptions
 from advisor.ask.task import choose_lengths, parse_load, suggest_task
 from advisor.domain.model import ExportedModel, Model, TransformersModel
 from advisor.domain.question import Lengths, Question, Task
-from advisor.errors import SizeError, TaskError, UserError
+from advisor.errors import OptionValueError, TaskError, UserError
 from probes.wire.shape import Shape
 
 SHIPPED = builders.shipped_catalogue()
@@ -160,10 +160,10 @@ def test_lengths_can_come_from_a_file(tmp_path: pathlib.Path) -> None:
         (RunOptions(percentile=99.0), "forward", TaskError),
         (RunOptions(rate=5.0), "generate", TaskError),
         (serve(sandbox=True), "serve", TaskError),
-        (serve(percentile=20.0), "serve", SizeError),
-        (serve(ttft="soon"), "serve", SizeError),
-        (serve(lengths="no-such-mix"), "serve", SizeError),
-        (serve(lengths="/dev/null"), "serve", SizeError),
+        (serve(percentile=20.0), "serve", OptionValueError),
+        (serve(ttft="soon"), "serve", OptionValueError),
+        (serve(lengths="no-such-mix"), "serve", OptionValueError),
+        (serve(lengths="/dev/null"), "serve", OptionValueError),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -185,14 +185,14 @@ def test_what_does_not_fit_is_refused(
 def test_lengths_that_no_request_has_are_refused(tmp_path: pathlib.Path, line: str) -> None:
     file = tmp_path / "lengths.jsonl"
     file.write_text(f"{line}\n")
-    with pytest.raises(SizeError):
+    with pytest.raises(OptionValueError):
         parse_load(serve(lengths=str(file)), "serve", MODEL, KNOWN)
 
 
 def test_requests_longer_than_the_models_positions_are_refused(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "lengths.jsonl"
     file.write_text('{"input_tokens": 2048, "output_tokens": 2}\n')
-    with pytest.raises(SizeError, match="2048 positions"):
+    with pytest.raises(OptionValueError, match="2048 positions"):
         parse_load(serve(lengths=str(file)), "serve", MODEL, KNOWN)
 
 
@@ -286,7 +286,7 @@ def test_scaling_a_mix_changes_nothing(weights: list[int], factor: int) -> None:
 )
 def test_invalid_lengths_and_mixes_are_user_errors(texts: tuple[str, ...]) -> None:
     problem = builders.known(builders.error_of(lambda: choose(*texts)))
-    assert (problem.name, problem.exit_code) == ("size", 2)
+    assert (problem.name, problem.exit_code) == ("option-value", 2)
     assert problem.next_step
 
 
@@ -296,7 +296,7 @@ def test_several_lengths_are_refused_where_figures_do_not_depend_on_them() -> No
         builders.error_of(lambda: choose("8,16", "4", model=ExportedModel(name="model.pt2"))),
         builders.error_of(lambda: choose("8", "4,16", task="forward")),
     ):
-        assert builders.known(refused).name == "size"
+        assert builders.known(refused).name == "option-value"
 
 
 ROWS = 3

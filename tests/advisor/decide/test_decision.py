@@ -23,7 +23,7 @@ from advisor.domain.constraints import FIGURES, START, Constraint, Priorities
 from advisor.domain.measurement import COLD, Start
 from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import Header, RunState
-from advisor.errors import ExportFileError, PriorityError
+from advisor.errors import ConstraintError, ExportFileError
 from advisor.report import page, text_report
 from advisor.report.parts import tables
 from advisor.store.runs import Run
@@ -231,9 +231,9 @@ def test_a_constraint_that_the_task_does_not_measure_is_refused(home: pathlib.Pa
     required = (Constraint(criterion="ttft", at_most=0.2),)
     stored = recorded_runs.make_run(Store(home), finished=True)
     answer = read_back(decide(stored))
-    with pytest.raises(PriorityError, match="ttft"):
+    with pytest.raises(ConstraintError, match="ttft"):
         decide(stored, constraints=required)
-    with pytest.raises(PriorityError, match="ttft"):
+    with pytest.raises(ConstraintError, match="ttft"):
         decide_again(answer, stored.header().catalogue, constraints=required)
 
 

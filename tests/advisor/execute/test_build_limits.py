@@ -23,7 +23,7 @@ from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, RunState
-from advisor.errors import SizeError
+from advisor.errors import OptionValueError
 from advisor.execute import build_limits
 from advisor.execute.build_limits import with_expected_builds
 from advisor.probing.worker_process import BuildLimit
@@ -249,7 +249,7 @@ def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
     unknown = builders.arm("unknown")
     build_limits.refuse_short_budget([*arms, unknown], head)
     if is_refused:
-        with pytest.raises(SizeError) as problem:
+        with pytest.raises(OptionValueError) as problem:
             build_limits.refuse_short_budget(arms, head)
         named = problem.value.next_step.rpartition(" ")[2]
         question = builders.question(budget=choose_budget(named, catalogue))
