@@ -28,7 +28,7 @@ from advisor.domain.constraints import (
     Priorities,
     Unit,
 )
-from advisor.domain.question import Task, WeightFormat
+from advisor.domain.question import WeightFormat
 from advisor.errors import (
     ConstraintError,
     OptionFileError,
@@ -139,19 +139,6 @@ NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
 
 def parse_constraints(text: str) -> tuple[Constraint, ...]:
     return tuple(_parse(part) for part in text.split(",") if part.strip())
-
-
-def check_constraints(constraints: Sequence[Constraint], task: Task) -> None:
-    """Raise `ConstraintError` for a figure that the task does not measure."""
-    for constraint in constraints:
-        figure = FIGURES.get(constraint.criterion)
-        if figure is not None and figure.of_text and task != "generate":
-            of_text = (name for name, each in FIGURES.items() if each.of_text)
-            raise ConstraintError(
-                f"the task {task} does not measure {constraint.criterion}, which --require limits",
-                f"{' and '.join(of_text)} need --task generate, or --task serve with its own"
-                " limits --ttft and --itl",
-            )
 
 
 def parse_duration(option: str, text: str) -> float:

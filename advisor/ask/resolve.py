@@ -13,7 +13,6 @@ from advisor.ask.devices import choose_further_gpus, choose_gpu
 from advisor.ask.model import family_name, parse_model
 from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.option_values import (
-    check_constraints,
     choose_priorities,
     choose_weight_formats,
     parse_build_times,
@@ -35,7 +34,7 @@ from advisor.ask.task import (
     parse_load,
 )
 from advisor.domain.catalogue import Catalogue, Models
-from advisor.domain.constraints import START
+from advisor.domain.constraints import START, check_constraints
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel
 from advisor.domain.plan import ArmName

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from advisor.ask.option_values import check_constraints
 from advisor.ask.rubric_files import read_rubric
 from advisor.decide import performance_portability, scoring, trained_loss, unmeasured
 from advisor.decide.headline import write_headline
@@ -22,7 +21,7 @@ from advisor.decide.serving import add_servers
 from advisor.decide.summary import summarise
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import START, Constraint, Priorities
+from advisor.domain.constraints import START, Constraint, Priorities, check_constraints
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Cell, TimedVisit
 from advisor.domain.question import Question

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from advisor.domain.measurement import Measurement
+from advisor.errors import ConstraintError
 
 PILLARS = ("performance", "productivity", "portability")
 FURTHER_CRITERIA = ("input_flexibility", "architecture_support")
@@ -272,6 +273,19 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def text(self) -> str:
         """The constraint as the user writes it: `portability>=B`."""
         return f"{self.criterion}{self.bound}"
+
+
+def check_constraints(constraints: Iterable[Constraint], task: str) -> None:
+    """Raise `ConstraintError` for a figure that the task does not measure."""
+    for constraint in constraints:
+        figure = FIGURES.get(constraint.criterion)
+        if figure is not None and figure.of_text and task != "generate":
+            of_text = (name for name, each in FIGURES.items() if each.of_text)
+            raise ConstraintError(
+                f"the task {task} does not measure {constraint.criterion}, which --require limits",
+                f"{' and '.join(of_text)} need --task generate, or --task serve with its own"
+                " limits --ttft and --itl",
+            )
 
 
 class FailedConstraint(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from advisor.ask.devices import NoGpuReason, find_no_gpu_reason
 from advisor.ask.option_values import (
     FORMATS,
-    check_constraints,
     choose_priorities,
     choose_weight_formats,
     parse_build_times,
@@ -30,7 +29,14 @@ from advisor.ask.option_values import (
     parse_tolerance,
 )
 from advisor.ask.run_options import RunOptions, command_of
-from advisor.domain.constraints import CRITERIA, EXAMPLES, FIGURES, PILLARS, Constraint
+from advisor.domain.constraints import (
+    CRITERIA,
+    EXAMPLES,
+    FIGURES,
+    PILLARS,
+    Constraint,
+    check_constraints,
+)
 from advisor.domain.machine import Machine
 from advisor.domain.question import WeightFormat
 from advisor.errors import (
