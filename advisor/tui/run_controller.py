@@ -6,7 +6,7 @@ import asyncio
 import shlex
 from typing import TYPE_CHECKING
 
-from advisor.decide.decision import decide
+from advisor.decide.decision import decide, evaluate
 from advisor.domain.answer import Answer
 from advisor.errors import UserError
 from advisor.execute import execution
@@ -158,7 +158,7 @@ class RunController:
         session = self.session
 
         def decide() -> tuple[Answer, bool]:
-            is_own, document = not session.is_replay, session.decide()
+            is_own, document = not session.is_replay, evaluate(session.header, session.state)
             return document, is_own and execution.drop_refused(session.run, self._app.context)
 
         def show(decided: tuple[Answer, bool]) -> None:

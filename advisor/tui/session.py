@@ -146,9 +146,6 @@ class RunSession:
         self.provisional = answer
         self.leader = choose_leader(answer, self.leader.arm if self.leader else "")
 
-    def decide(self) -> Answer:
-        return evaluate(self.header, self.state)
-
 
 def choose_leader(answer: Answer, before: str) -> RankedArm | None:
     """Return the arm to show as the answer so far: `before` while it is about as good as the best.

@@ -35,6 +35,7 @@ from advisor.domain.answer import Problem
 from advisor.execute import execution
 from advisor.report import recipe_text
 from advisor.store.store import Store
+from advisor.tui import run_controller
 from advisor.tui.actions import render_answer
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
@@ -150,7 +151,7 @@ async def test_after_a_refused_model_the_question_is_asked_again_with_the_reason
     monkeypatch.setattr(execution, "drop_refused", lambda *_: True)
     refused = Problem(name="model-refused", what="no model", next_step="mend it", exit_code=2)
     answer = without_advice(built_answers.answer(), refused)
-    monkeypatch.setattr(RunSession, "decide", lambda _: answer)
+    monkeypatch.setattr(run_controller, "evaluate", lambda *_: answer)
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         app.run_controller.show(RunSession(make_run(context.store, finished=False)))
