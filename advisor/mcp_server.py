@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from advisor.system import ADVISOR_COMMAND
+from advisor.system import ADVISOR_COMMAND, without_current_directory
 
 SKILL = pathlib.Path(__file__).with_name("SKILL.md")
 #: Exit codes of commands that have printed a result: done, or a result that asks for attention.
@@ -32,15 +33,15 @@ MOST_WAIT_SECONDS = 45.0
 STOP_SECONDS = 20.0
 PROGRESS_LINES = 8
 
-Run = Annotated[str, Field(description="a run's id, or latest")]
-Weights = Annotated[
+RunArgument = Annotated[str, Field(description="a run's id, or latest")]
+WeightsArgument = Annotated[
     str,
     Field(
         description="weights of the three Ps, such as performance=60,productivity=25,"
         "portability=15, or a preset such as serving"
     ),
 ]
-Workflow = Annotated[str, Field(description="a workflow or arm; default: the recommended one")]
+ArmArgument = Annotated[str, Field(description="a workflow or arm; default: the recommended one")]
 
 
 @dataclasses.dataclass
@@ -64,6 +65,7 @@ class RecommendProcess:
         with self._events.open("wb") as events, self._log.open("wb") as log:
             self.process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
                 [*ADVISOR_COMMAND, "recommend", "--jsonl", *arguments],
+                env=without_current_directory(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=events,
                 stderr=log,
@@ -116,8 +118,8 @@ class RecommendProcess:
 
 async def read(*arguments: str) -> str:
     """Return what a command prints; raise `ToolError` with its message if it has no result."""
-    command = [*ADVISOR_COMMAND, *arguments]
-    done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
+    command, variables = [*ADVISOR_COMMAND, *arguments], without_current_directory(os.environ)
+    done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL, env=variables)
     if done.returncode not in RESULTS or not done.stdout:
         raise ToolError(done.stderr.decode(errors="replace"))
     return done.stdout.decode(errors="replace")
@@ -163,7 +165,7 @@ def _add_measuring_tools(
                 "or .pt2 file, a name of Hugging Face, or demo"
             ),
         ],
-        priorities: Weights = "",
+        priorities: WeightsArgument = "",
         options: Annotated[
             dict[str, str | bool] | None,
             Field(
@@ -207,27 +209,27 @@ def _add_measuring_tools(
 
 def _add_reading_tools(server: MCPServer) -> None:
     @server.tool()
-    async def answer(run: Run = "latest") -> str:
+    async def answer(run: RunArgument = "latest") -> str:
         """Show what a stored run recommends, how sure it is, and the figures behind it."""
         return await read("show", "--", run)
 
     @server.tool()
-    async def decide(priorities: Weights, run: Run = "latest") -> str:
+    async def decide(priorities: WeightsArgument, run: RunArgument = "latest") -> str:
         """Score a stored run again with other weights; measures nothing."""
         return await read("decide", *given(weights(priorities)), "--", run)
 
     @server.tool()
-    async def explain(run: Run = "latest", workflow: Workflow = "") -> str:
+    async def explain(run: RunArgument = "latest", workflow: ArmArgument = "") -> str:
         """Explain the score of a workflow: each figure, its rule and its source."""
         return await read("explain", "--", run, *([workflow] if workflow else []))
 
     @server.tool()
-    async def recipe(run: Run = "latest", workflow: Workflow = "") -> str:
+    async def recipe(run: RunArgument = "latest", workflow: ArmArgument = "") -> str:
         """Return the code of a workflow as it was measured, ready to paste."""
         return await read("recipe", *given({"workflow": workflow}), "--", run)
 
     @server.tool()
-    async def verify(run: Run = "latest", workflow: Workflow = "") -> str:
+    async def verify(run: RunArgument = "latest", workflow: ArmArgument = "") -> str:
         """Run the code of `recipe`, check its outputs, and time it next to the baseline's."""
         return await read("verify", *given({"workflow": workflow}), "--", run)
 

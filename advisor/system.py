@@ -97,7 +97,8 @@ sys.path.insert(0, sys.argv.pop(1))
 from advisor.cli.command_line import main
 main()
 """
-#: Command that starts this program, with the directory of this installation first in the path.
+#: Starts this program in a process of its own, with the directory of this installation first in the
+#: path; its environment is `without_current_directory`.
 ADVISOR_COMMAND = (
     sys.executable,
     "-c",

@@ -21,7 +21,7 @@ from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
-from advisor.system import ADVISOR_COMMAND
+from advisor.system import ADVISOR_COMMAND, without_current_directory
 from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter
 from advisor.tui.launch import (
@@ -289,7 +289,7 @@ class AdvisorApp(App[int]):
             command = subprocess.run(  # noqa: S603 - an argument list, no shell
                 [*ADVISOR_COMMAND, *arguments],
                 stdin=subprocess.DEVNULL,
-                env=self.context.environment,
+                env=without_current_directory(self.context.environment),
                 check=False,
             )
             with contextlib.suppress(EOFError):
