@@ -123,7 +123,7 @@ class BuildQueue:
     progress: RunInProgress
     waiting: list[Arm]
     #: Number of builds that run at the same time, and the arms whose builds run already.
-    shares: int
+    builds_at_once: int
     building: list[str]
     #: Whether builds start before the first calls of the baseline show its memory.
     starts_at_once: bool = False
@@ -192,7 +192,7 @@ class BuildQueue:
         known = [each for each in seconds if each is not None]
         if len(known) < len(seconds):
             return None
-        return round(max(*known, sum(known) / self.shares), 1)
+        return round(max(*known, sum(known) / self.builds_at_once), 1)
 
     def _may_start(self, arm: Arm, running: int) -> bool:
         """Return whether memory and the builds that run allow the build of this arm.

@@ -60,7 +60,7 @@ class BusySession(IdleSession):
 
 def queue_of(
     arms: Sequence[Arm],
-    shares: int,
+    builds_at_once: int,
     *,
     starts_at_once: bool = False,
     session: Any = None,
@@ -70,7 +70,7 @@ def queue_of(
     session = session or IdleSession()
     question = builders.question(**asked)
     progress = simulation.progress_of(session, recorder, question, lambda _: pytest.fail("unused"))
-    return BuildQueue(progress, list(arms), shares, [], starts_at_once=starts_at_once)
+    return BuildQueue(progress, list(arms), builds_at_once, [], starts_at_once=starts_at_once)
 
 
 def chosen(queue: BuildQueue, running: int) -> str | None:
@@ -82,7 +82,7 @@ def chosen(queue: BuildQueue, running: int) -> str | None:
 def test_builds_wait_for_the_memory_of_the_baseline_or_start_at_once(
     *, starts_at_once: bool
 ) -> None:
-    queue = queue_of([expecting("other", 10.0)], shares=3, starts_at_once=starts_at_once)
+    queue = queue_of([expecting("other", 10.0)], builds_at_once=3, starts_at_once=starts_at_once)
     queue.progress.recorder.record(WorkerSpawned(arm=BASELINE, process=0))
     assert chosen(queue, 0) == ("other" if starts_at_once else None)
 
@@ -90,7 +90,7 @@ def test_builds_wait_for_the_memory_of_the_baseline_or_start_at_once(
 def test_no_other_arm_is_built_while_one_that_builds_alone_is() -> None:
     engine = msgspec.structs.replace(expecting("engine", 50.0), builds_alone=True)
     other = expecting("other", 10.0)
-    queue = queue_of([other, engine, expecting("last", 5.0)], shares=3)
+    queue = queue_of([other, engine, expecting("last", 5.0)], builds_at_once=3)
     assert chosen(queue, 0) == "other"
     assert chosen(queue, 1) is None
     assert chosen(queue, 0) == "engine"
@@ -123,7 +123,7 @@ def test_what_brought_most_for_its_seconds_is_built_first() -> None:
 
 
 def test_a_build_that_cannot_end_in_time_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], shares=2)
+    queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], builds_at_once=2)
     monkeypatch.setattr(build_limits, "seconds_left", lambda _: 20.0)
     assert chosen(queue, 0) == "short"
     ((arm, failure),) = queue.skipped
@@ -131,7 +131,7 @@ def test_a_build_that_cannot_end_in_time_is_not_started(monkeypatch: pytest.Monk
 
 
 def test_an_arm_that_the_user_skips_does_not_wait_for_its_build() -> None:
-    queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], shares=2)
+    queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], builds_at_once=2)
     queue.progress = dataclasses.replace(queue.progress, to_skip={"long"})
     assert queue.leave_to_user()
     assert not queue.leave_to_user()
@@ -142,7 +142,7 @@ def test_an_arm_that_the_user_skips_does_not_wait_for_its_build() -> None:
 
 def test_the_expected_time_is_that_of_all_builds_side_by_side() -> None:
     arms = [expecting("long", 30.0), expecting("one", 10.0), expecting("two", 8.0)]
-    queue = queue_of(arms, shares=2)
+    queue = queue_of(arms, builds_at_once=2)
     found = [queue.choose(0) for _ in arms]
     assert [each.expected_seconds_left for each in found if each] == [30.0, 10.0, 8.0]
 
