@@ -56,7 +56,7 @@ class Contest:
 
     def lost_scores(self, scale: float = 1.0, exact: str | None = None) -> Array:
         """Return how far each candidate is below the best in each draw, `(draws, candidates)`."""
-        import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
+        import numpy as np
 
         logs, shares = self.log_speedups(self.candidates, scale, exact), self.priorities.shares()
         fixed_part, moving_part = np.zeros(len(self.candidates)), np.zeros(logs.shape)
@@ -135,7 +135,7 @@ class Contest:
         weight, where another fact than the speed-up limits its grade, and where no rival can be so
         much faster: then more than speed is lost.
         """
-        import numpy as np  # noqa: PLC0415 - as above
+        import numpy as np
 
         weight, rules = self.priorities.shares()[PERFORMANCE], self.rubric.criteria
         rule = next((each for one in rules for each in one.grades if each.fact == SPEEDUP), None)
@@ -281,7 +281,7 @@ def _share_and_quantile(own: Collection[Array], rule: DecisionRule) -> tuple[flo
 
 
 def _quantile(values: Array, share: float) -> float:
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     return float(np.quantile(values, share))
 

@@ -306,7 +306,7 @@ def least_share(visits: Sequence[Sequence[float]], waited: float, threads: int) 
 
 def fastest_call_error(visits: Sequence[Sequence[float]]) -> float:
     """Return the standard error of the logarithm of `fastest_call`, by resampling the visits."""
-    import numpy as np  # noqa: PLC0415 - slow to import, and only a busy machine needs it
+    import numpy as np
 
     lengths = np.array([len(each) for each in visits])
     calls = np.concatenate([np.array(each) for each in visits])

@@ -87,7 +87,7 @@ def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Go
     used = [block for block in blocks if block.total > 0]
     if not any(block.meets(share) for block in used):
         return None
-    import numpy as np  # noqa: PLC0415 - slow to import, and most commands measure no load
+    import numpy as np
 
     curves = make_curves(used, share)
     met, missed = _counts(used)
@@ -107,7 +107,7 @@ def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Go
 
 def _counts(blocks: Sequence[LoadBlock]) -> tuple[Array, Array]:
     """Return the requests that met and that missed the limits, both `(blocks,) float64`."""
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     met = np.array([block.met for block in blocks], dtype=float)
     return met, np.array([block.missed for block in blocks], dtype=float)
@@ -120,7 +120,7 @@ def _fit(curves: MissedCurves, met: Array, missed: Array, group: float) -> _Fit:
     many more, so the median of the estimate would be too high. A third of a group is added to all
     blocks together, in proportion to their information: the median is then near the truth.
     """
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     deviance, most = curves.deviance(met, missed), MOST_DEVIANCE * group
     bounded = np.minimum(deviance, most)
@@ -144,7 +144,7 @@ def _resample(
     `met` and `missed` are requests, `(blocks,)`. Draws come from NumPy's `RandomState`, whose
     streams are frozen.
     """
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     stream, count = np.random.RandomState(seed % 2**32), len(met)
     times = stream.multinomial(count, np.full(count, 1 / count), size=DRAWS)
@@ -168,7 +168,7 @@ def compare_processes(
     Both have the slope of all blocks. Misses come in groups, as long as a queue lasts; by how much
     their number varies more than that of independent requests is estimated from both processes.
     """
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     logs, information, residuals, counted = [], [], 0.0, 0.0
     for blocks in (first, second):
@@ -190,7 +190,7 @@ def _log_goodput_at_slope(
     blocks: Sequence[LoadBlock], share: float, slope: float, among: Sequence[LoadBlock]
 ) -> float:
     """Return the logarithm of the goodput of these blocks, on the grid of `among`."""
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     curves = make_curves(blocks, share, among)
     cells = curves.cells_of_slope(slope)

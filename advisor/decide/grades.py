@@ -44,7 +44,7 @@ def grade_of(rule: GradeRule, value: FactValue) -> float:
 
 def grades_at(rule: GradeRule, places: Array) -> Array:
     """Return the grades at places, which are logarithms where the rule interpolates in them."""
-    import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
+    import numpy as np
 
     scale = math.log if rule.between == "log" else float
     knots = np.array([scale(figure) for figure, _ in rule.knots])
@@ -58,7 +58,7 @@ def interpolate(
     places: Array, xs: Array, ys: Array, *, below: Outside = "extend", above: Outside = "extend"
 ) -> Array:
     """Interpolate linearly; beyond the points a slope continues, or the last value does."""
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     slopes = np.diff(ys) / np.diff(xs)
     found: Array = np.interp(places, xs, ys)

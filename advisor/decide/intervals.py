@@ -118,7 +118,7 @@ def effective_share(values: Sequence[float]) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def t_quantile(probability: float, degrees_of_freedom: float) -> float:
-    from scipy.special import stdtrit  # noqa: PLC0415 - slow to import, and most commands never race
+    from scipy.special import stdtrit
 
     return float(stdtrit(degrees_of_freedom, probability))
 
@@ -129,7 +129,7 @@ def detectable_shift(critical: float, power: float, degrees_of_freedom: float) -
     It does so with the probability `power`. The standard error is estimated with these degrees of
     freedom, so the statistic has the noncentral t distribution.
     """
-    from scipy.special import nctdtrinc  # noqa: PLC0415 - slow to import
+    from scipy.special import nctdtrinc
 
     return float(nctdtrinc(degrees_of_freedom, 1 - power, critical))
 

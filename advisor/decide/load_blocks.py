@@ -96,7 +96,7 @@ class MissedCurves:
 
     def cells_of_slope(self, slope: float) -> slice:
         """Return the cells with the slope of the grid that is nearest to `slope`."""
-        import numpy as np  # noqa: PLC0415 - slow to import, and most commands measure no load
+        import numpy as np
 
         nearest = int(np.argmin(np.abs(np.log(self.slopes) - math.log(slope))))
         return slice(nearest, None, SLOPE_POINTS)
@@ -107,7 +107,7 @@ class MissedCurves:
 
     def deviance(self, met: Array, missed: Array) -> Array:
         """Return `(blocks, cells)`: half the deviance of each block, for requests `(blocks,)`."""
-        import numpy as np  # noqa: PLC0415 - as above
+        import numpy as np
 
         shares = np.clip(missed / (met + missed), LEAST_SHARE, 1 - LEAST_SHARE)
         greatest = met * np.log1p(-shares) + missed * np.log(shares)
@@ -119,7 +119,7 @@ def make_curves(
     blocks: Sequence[LoadBlock], share: float, among: Sequence[LoadBlock] = ()
 ) -> MissedCurves:
     """Return the curves at the rates of `blocks`, on the grid of the blocks `among`."""
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     tried = [block.rate for block in among or blocks]
     lowest, highest = math.log(min(tried) / BELOW), math.log(max(tried) * ABOVE)
@@ -133,7 +133,7 @@ def make_curves(
 
 def missed_share(distances: Array, slopes: Array, share: float) -> Array:
     """Return the shares at logarithms of the rate over the goodput, where they are `1 - share`."""
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     log_odds = math.log((1 - share) / share) + slopes * distances
     return np.clip(1 / (1 + np.exp(-log_odds)), LEAST_SHARE, 1 - LEAST_SHARE)
@@ -144,7 +144,7 @@ def nearness(log_rates: Array, log_goodput: float) -> Array:
 
     The missed share of a queue is not a logistic curve over all rates.
     """
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     return np.exp(-(((log_rates - log_goodput) / NEAR_DEVIATION) ** 2) / 2)
 

@@ -77,7 +77,7 @@ def draw_log_speedups(
     weight does not change them. Those of an arm do not depend on which other arms there are, but
     for the part of the error that they share.
     """
-    import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
+    import numpy as np
 
     logs, weights = np.array(errors.logs), np.array(errors.weights)
     shapes = logs.shape[1]
@@ -108,7 +108,7 @@ def draw_log_speedups(
 
 def _normals(seed: int, arm: str, columns: int) -> Array:
     """Return the normal deviates of an arm, `(draws, columns)`."""
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     stream = np.random.RandomState(zlib.crc32(f"{seed}/{arm}".encode()))
     return stream.standard_normal((DRAW_COUNT, columns))

@@ -82,7 +82,7 @@ def meets(text: TextLoss, limits: LossLimits) -> bool:
 
 def summarise_text(scores: TextScores, rule: LossRule, seed: int) -> TextLoss:
     """Return the figures in excess of eager PyTorch's, with bounds from resampled sequences."""
-    import numpy as np  # noqa: PLC0415 - most commands do not need it
+    import numpy as np
 
     divergence, same_top, loss = (
         np.subtract(getattr(scores, name), getattr(scores, f"{name}_eager"))

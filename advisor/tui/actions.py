@@ -251,7 +251,7 @@ EXTENSIONS = (".html", ".md", ".csv", ".json")
 
 
 def render_answer(answer: RunAnswer, extension: str) -> str:
-    from advisor.report import answer_files, recipe_text  # noqa: PLC0415 - import slowly
+    from advisor.report import answer_files, recipe_text
 
     recipe = recipe_text.render_recommended(answer.document, answer.run)
     name = extension.removeprefix(".")

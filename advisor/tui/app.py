@@ -104,7 +104,7 @@ class AdvisorApp(App[int]):
     @property
     def run_controller(self) -> RunController:
         if self._run_controller is None:
-            from advisor.tui import run_controller  # noqa: PLC0415 - see the class
+            from advisor.tui import run_controller
 
             self._run_controller = run_controller.RunController(self, self._start_host)
         return self._run_controller
@@ -156,9 +156,9 @@ class AdvisorApp(App[int]):
         self.background.start("machine", self._detect_machine, self._show_machine)
 
     def _detect_machine(self) -> Machine:
-        from advisor.ask import detection, obstacles  # noqa: PLC0415 - see the class
-        from advisor.ask.resolve import worker_interpreter  # noqa: PLC0415 - see the class
-        from advisor.tui import run_controller  # noqa: F401, PLC0415 - preloaded for the next key
+        from advisor.ask import detection, obstacles
+        from advisor.ask.resolve import worker_interpreter
+        from advisor.tui import run_controller  # noqa: F401 - preloaded for the next key
 
         packages = obstacles.required_packages(self.catalogue)
         return detection.detect(worker_interpreter(self.run_options), packages)
@@ -195,7 +195,7 @@ class AdvisorApp(App[int]):
     def setup_screen(self) -> SetupScreen:
         """The questions; they keep what is entered while other screens are shown."""
         if self._setup_screen is None:
-            from advisor.tui.screens.setup import SetupScreen  # noqa: PLC0415 - see the class
+            from advisor.tui.screens.setup import SetupScreen
 
             self._setup_screen = SetupScreen()
             self.install_screen(self._setup_screen, "setup")
@@ -215,19 +215,19 @@ class AdvisorApp(App[int]):
         self.setup_screen.restart()
 
     def action_history(self) -> None:
-        from advisor.tui.screens.history import HistoryScreen  # noqa: PLC0415 - see the class
+        from advisor.tui.screens.history import HistoryScreen
 
         if not isinstance(self.screen, HistoryScreen):
             self.push_screen(HistoryScreen())
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        from advisor.tui import dialogs  # noqa: PLC0415 - rarely used
+        from advisor.tui import dialogs
 
         yield from super().get_system_commands(screen)
         yield from dialogs.available_commands(self)
 
     def action_command_palette(self) -> None:
-        from advisor.tui.dialogs import Palette  # noqa: PLC0415 - rarely used
+        from advisor.tui.dialogs import Palette
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
@@ -236,7 +236,7 @@ class AdvisorApp(App[int]):
 
     def action_start_now(self, question: str = "Start this run?") -> None:
         """Start a run; the `question` is empty if the screen shows its plan already."""
-        from advisor.tui import actions  # noqa: PLC0415 - see the class
+        from advisor.tui import actions
 
         actions.start_from_options(self, question)
 
@@ -271,7 +271,7 @@ class AdvisorApp(App[int]):
         arguments: Sequence[str],
         on_success: Callable[[], object] = lambda: None,
     ) -> None:
-        from advisor.tui.dialogs import command_dialog  # noqa: PLC0415 - rarely used
+        from advisor.tui.dialogs import command_dialog
 
         def run() -> None:
             if self.run_in_terminal(arguments) == 0:
@@ -328,7 +328,7 @@ class AdvisorApp(App[int]):
 
     def _fatal_error(self) -> None:
         """Write a crash report; Textual's own traceback would print the values of variables."""
-        from advisor.tui.launch import write_crash_report  # noqa: PLC0415 - rarely used
+        from advisor.tui.launch import write_crash_report
 
         if self._exception is not None and self.defect is None:
             self.defect = write_crash_report(self._exception, self.context)

@@ -31,7 +31,7 @@ def run_app(options: LaunchOptions, context: Context) -> tuple[int, str]:
     Raise the `UserError` of a recording or theme that cannot be used, and a `DefectError` after a
     crash.
     """
-    from advisor.tui.app import AdvisorApp  # noqa: PLC0415 - the app uses the rest of this module
+    from advisor.tui.app import AdvisorApp  # the app uses the rest of this module
 
     if options.replay:
         recording = context.store.find(options.replay)

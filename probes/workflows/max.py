@@ -17,7 +17,7 @@ synchronise = checkpoint.synchronise
 
 
 def versions() -> dict[str, str]:
-    import max.driver  # noqa: PLC0415
+    import max.driver
 
     return {"max": metadata.version("max"), "accelerators": str(max.driver.accelerator_count())}
 
@@ -34,7 +34,7 @@ def settings(request: Request) -> dict[str, str]:
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Open the model once for all shapes, which compiles it and captures device graphs."""
     if subject.engine is None:
-        from max.pipelines import AutoModel  # noqa: PLC0415
+        from max.pipelines import AutoModel
 
         check_support(subject)
         subject.engine = AutoModel(str(subject.folder), **engine_arguments(subject))
@@ -42,7 +42,7 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
 
 
 def check_support(subject: EngineSubject) -> None:
-    from max.pipelines.lib import PIPELINE_REGISTRY  # noqa: PLC0415
+    from max.pipelines.lib import PIPELINE_REGISTRY
 
     name = subject.info.architecture
     architecture = PIPELINE_REGISTRY.retrieve_architecture(name)
@@ -67,7 +67,7 @@ def engine_arguments(subject: EngineSubject) -> dict[str, Any]:
         "trust_remote_code": request.trust_remote_code,
     }
     if request.device == "cuda":
-        from max.driver import Accelerator  # noqa: PLC0415
+        from max.driver import Accelerator
 
         free = Accelerator().stats["free_memory"]
         arguments |= {"devices": "gpu:0", "device_graph_capture": True}

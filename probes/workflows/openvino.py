@@ -76,7 +76,7 @@ _dynamic_models: dict[str, Any] = {}
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """`subject` is a `CausalLm` for text, else a `TorchSubject` or an `OnnxSubject`."""
     if request.task == GENERATE:
-        from probes.stacks import openvino_generation  # noqa: PLC0415 - imports transformers, which takes seconds
+        from probes.stacks import openvino_generation
 
         return openvino_generation.build(subject, inputs, request)
     if shared := _dynamic_models.get(request.arm):
@@ -118,7 +118,7 @@ def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any
 def integration(request: Request) -> str:
     hint = openvino_model.PRECISION_HINTS.get(request.dtype, "f32")
     if request.task == GENERATE:
-        from probes.stacks import openvino_generation  # noqa: PLC0415 - as above
+        from probes.stacks import openvino_generation
 
         return openvino_generation.integration(request, hint)
     is_file = request.subject["kind"] == "onnx"

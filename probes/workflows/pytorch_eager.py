@@ -27,7 +27,7 @@ def open_subject(request: Request) -> Any:
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """`subject` is a `CausalLm` for text, else a `TorchSubject`."""
     if request.task == GENERATE:
-        from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds
+        from probes.subjects.transformers_generate import TextGeneration
 
         return TextGeneration(subject.model, request)
     program = pytorch.laid_out(TorchProgram(subject, subject.module), request)

@@ -23,8 +23,8 @@ RESERVED_POSITIONS = 8
 
 
 def versions() -> dict[str, str]:
-    import sglang  # noqa: PLC0415
-    import torch  # noqa: PLC0415
+    import sglang
+    import torch
 
     return {"sglang": sglang.__version__, "torch": torch.__version__}
 
@@ -39,8 +39,8 @@ def settings(request: Request) -> dict[str, str]:
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Start the engine once for all shapes, which loads the model and captures graphs."""
     if subject.engine is None:
-        import sglang  # noqa: PLC0415
-        from sglang.srt.models.registry import ModelRegistry  # noqa: PLC0415
+        import sglang
+        from sglang.srt.models.registry import ModelRegistry
 
         require_architecture(subject, ModelRegistry.get_supported_archs(), "SGLang")
         subject.engine = sglang.Engine(model_path=str(subject.folder), **engine_arguments(subject))
@@ -48,7 +48,7 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
 
 
 def engine_arguments(subject: EngineSubject) -> dict[str, Any]:
-    import torch  # noqa: PLC0415
+    import torch
 
     request, (free, _) = subject.request, torch.cuda.mem_get_info()
     return {

@@ -18,8 +18,8 @@ UNSUPPORTED_PHRASE = "Unknown architecture"
 
 
 def versions() -> dict[str, str]:
-    import tensorrt_llm  # noqa: PLC0415
-    import torch  # noqa: PLC0415
+    import tensorrt_llm
+    import torch
 
     return {"tensorrt-llm": tensorrt_llm.__version__, "torch": torch.__version__}
 
@@ -36,8 +36,8 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
 
 
 def start_engine(subject: EngineSubject, request: Request) -> Any:
-    import tensorrt_llm  # noqa: PLC0415
-    from tensorrt_llm.llmapi import CudaGraphConfig, KvCacheConfig  # noqa: PLC0415
+    import tensorrt_llm
+    from tensorrt_llm.llmapi import CudaGraphConfig, KvCacheConfig
 
     length = request.input_tokens + request.output_tokens
     cache = KvCacheConfig(enable_block_reuse=False, max_tokens=cache_tokens(request))
@@ -71,7 +71,7 @@ class EngineGeneration(EngineProgram):
     """It has no `score`, so only its tokens are checked."""
 
     def __init__(self, subject: EngineSubject, request: Request) -> None:
-        import tensorrt_llm  # noqa: PLC0415
+        import tensorrt_llm
 
         super().__init__(subject, request)
         self._sampling_params = tensorrt_llm.SamplingParams

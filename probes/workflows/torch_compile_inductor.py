@@ -35,7 +35,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     is a `CausalLm` for text, else a `TorchSubject`.
     """
     if request.task == GENERATE:
-        from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds
+        from probes.subjects.transformers_generate import TextGeneration
 
         subject.model.compile(dynamic=request.options.get("dynamic"))
         return TextGeneration(subject.model, request)

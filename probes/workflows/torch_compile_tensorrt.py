@@ -46,9 +46,9 @@ def build_generate(
     `torch.compile(model)`, as in the paper, passes `generate` on to the original model, which would
     never call the compiled one.
     """
-    import transformers  # noqa: PLC0415 - takes seconds to import
+    import transformers
 
-    from probes.subjects import transformers_generate  # noqa: PLC0415 - as above
+    from probes.subjects import transformers_generate
 
     if request.options.get("cache") == "static":
         # transformers passes on all fields, and `torch.compile` takes either a mode or options.
@@ -66,7 +66,7 @@ def build_generate(
 def engagement(program: Any, device_inputs: Any) -> Engagement:
     if isinstance(program, TorchProgram):
         return torch_tensorrt_engines.engagement(program, device_inputs)
-    from probes.subjects import transformers_generate  # noqa: PLC0415 - imports transformers, which takes seconds
+    from probes.subjects import transformers_generate
 
     eager = transformers_generate.TextGeneration(
         # The copy of a model that is compiled in place is not compiled.

@@ -42,9 +42,9 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     `subject` is a `CausalLm` for text, else a `TorchSubject`.
     """
     if request.task == GENERATE:
-        import transformers  # noqa: PLC0415 - takes seconds, and modules do not need it
+        import transformers
 
-        from probes.subjects import transformers_generate  # noqa: PLC0415 - as above
+        from probes.subjects import transformers_generate
 
         quantise(subject.model, request)
         compile_config = transformers.CompileConfig(dynamic=False)
@@ -149,7 +149,7 @@ def integration(request: Request) -> str:
     imports = f"from torchao.quantization import {names}"
     quantise = f"quantize_(model, {expression(request)})"
     if request.task == GENERATE:
-        from probes.stacks import decode_step  # noqa: PLC0415 - imports transformers
+        from probes.stacks import decode_step
 
         return decode_step.fixed_cache_lines(request, imports=[imports], preparation=[quantise])
     return f"""\

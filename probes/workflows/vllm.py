@@ -55,8 +55,8 @@ CPU_CACHE_GIBIBYTES = "4"
 def versions() -> dict[str, str]:
     indices = devices_by_index(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
     os.environ.update({**DEFAULT_VARIABLES, **os.environ, **VARIABLES, **indices})
-    import torch  # noqa: PLC0415 - after the variables that decide how it is imported
-    import vllm  # noqa: PLC0415
+    import torch  # after the variables that decide how it is imported
+    import vllm
 
     return {"vllm": vllm.__version__, "torch": torch.__version__}
 
@@ -90,7 +90,7 @@ _started: dict[str, dict[str, Any]] = {"arguments": {}, "variables": {}}
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Start the engine once for all shapes, which loads, compiles and captures graphs."""
     if subject.engine is None:
-        import vllm  # noqa: PLC0415
+        import vllm
 
         require_architecture(subject, vllm.ModelRegistry.get_supported_archs(), "vLLM")
         folder = (
@@ -138,7 +138,7 @@ def engine_variables(subject: EngineSubject) -> dict[str, str]:
 
 def memory_share(subject: EngineSubject) -> float:
     """Return the share of the GPU's memory for the engine, which is nearly 1 by default."""
-    import torch  # noqa: PLC0415
+    import torch
 
     return subject.engine_memory_share(torch.cuda.get_device_properties(0).total_memory)
 
@@ -147,7 +147,7 @@ class EngineGeneration(EngineProgram):
     """Generates with vLLM's offline engine."""
 
     def __init__(self, subject: EngineSubject, request: Request) -> None:
-        import vllm  # noqa: PLC0415
+        import vllm
 
         super().__init__(subject, request)
         self._sampling_params = vllm.SamplingParams
@@ -231,7 +231,7 @@ def packed_weight(layer: Any) -> tuple[Any, int] | None:
     kernel = getattr(getattr(layer, "scheme", None), "kernel", None)
     if getattr(kernel, "dnnl_handler", None) is None:
         return None
-    import torch  # noqa: PLC0415
+    import torch
 
     return torch.empty(0, dtype=torch.int8), elements
 

@@ -111,6 +111,6 @@ class AdvisorScreen(Screen[None]):
         self.app.pop_screen()
 
     def action_help(self) -> None:
-        from advisor.tui.dialogs import HelpDialog  # noqa: PLC0415 - only when asked for
+        from advisor.tui.dialogs import HelpDialog
 
         self.app.push_screen(HelpDialog(self))

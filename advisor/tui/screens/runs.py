@@ -116,7 +116,7 @@ class RunsScreen(AdvisorScreen):
             store = self.app.context.store
 
             def read() -> dict[str, AnswerSummary]:
-                from advisor.report import answer_files  # noqa: PLC0415 - speeds up the start
+                from advisor.report import answer_files
 
                 return answer_files.read_summaries(store, unknown[:MOST_RUNS])
 

@@ -142,7 +142,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         self.run_worker(self._go_to(index), group="steps", exclusive=True)
 
     async def _go_to(self, index: int) -> None:
-        from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - speeds up the start
+        from advisor.tui.steps.plan import PlanStep
 
         switcher = self.query_one(ContentSwitcher)
         if not self.query(f"#step-{index}"):
