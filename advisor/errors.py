@@ -116,10 +116,6 @@ class OptionValueError(UserError):
     """The value of an option is out of range, or not written as it has to be."""
 
 
-class WeightFormatError(UserError):
-    """No such format of quantised weights."""
-
-
 class OptionFileError(UserError):
     """A file that --data, --metric or --inputs names cannot be used."""
 

@@ -36,7 +36,6 @@ from advisor.errors import (
     PriorityError,
     UnknownPresetError,
     UnknownWorkflowError,
-    WeightFormatError,
     choose_among,
 )
 
@@ -83,14 +82,14 @@ FORMATS: tuple[WeightFormat, ...] = get_args(WeightFormat)
 def choose_weight_formats(text: str, constraints: Sequence[Constraint]) -> tuple[WeightFormat, ...]:
     """Return the formats of `--quantised`, or all where a constraint names a class of accuracy.
 
-    Such a constraint, `accuracy>=B`, accepts a loss. Raise `WeightFormatError` for another name.
+    Such a constraint, `accuracy>=B`, accepts a loss. Raise `OptionValueError` for another name.
     """
     if not text and any(constraint.asks_for_class for constraint in constraints):
         return FORMATS
     names = {part.strip().lower() for part in text.split(",")} - {""}
     unknown = names - {*FORMATS, ANY}
     if unknown:
-        raise WeightFormatError(
+        raise OptionValueError(
             f"--quantised {text!r}: unknown format {min(unknown)!r}",
             choose_among(min(unknown), [*FORMATS, ANY]),
         )
