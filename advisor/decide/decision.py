@@ -49,14 +49,13 @@ def decide(
     run's task does not measure.
     """
     is_active, header, state = run.is_active(), run.header(), run.state()
-    check_constraints(constraints or (), header.question.task)
+    question = with_preferences(header.question, priorities, constraints)
     if platforms:
         others = load_platforms(platforms, header)
         state = msgspec.structs.replace(state, platforms=others)
     catalogue = header.catalogue
     if rubric is not None:
         catalogue = msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
-    question = with_preferences(header.question, priorities, constraints)
     header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
     try:
         answer = evaluate(header, state)
@@ -92,6 +91,7 @@ def _add_times(results: Results, state: RunState) -> Results:
 def with_preferences(
     question: Question, priorities: Priorities | None, constraints: tuple[Constraint, ...] | None
 ) -> Question:
+    check_constraints(constraints or (), question.task)
     return msgspec.structs.replace(
         question,
         priorities=question.priorities if priorities is None else priorities,
@@ -212,11 +212,10 @@ def decide_again(
     task does not measure, and `ExportFileError` for an answer without measurements, or of workflows
     that are not known.
     """
-    check_constraints(constraints or (), answer.question.task)
+    question = with_preferences(answer.question, priorities, constraints)
     if answer.problem is not None and not answer.results.measurements:
         return answer  # nothing can be decided, and the problem says why
     _check_figures(answer, catalogue)
-    question = with_preferences(answer.question, priorities, constraints)
     known = catalogue.for_question(question)
     again = msgspec.structs.replace(answer, question=question, rubric=known.rubric.name)
     again = _advise(again, known)
