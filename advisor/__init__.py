@@ -33,8 +33,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from advisor import api  # noqa: PLC0415 - loads the pipeline, which few importers need
 
     return getattr(api, name)

@@ -281,8 +281,7 @@ def make_options(
     known = {*RunOptions.__struct_fields__} - {"model", "priority", "preset"}
     unknown = [name for name in options if name not in known]
     if unknown:
-        message = f"unknown option {unknown[0]!r}: {choose_among(unknown[0], sorted(known))}"
-        raise TypeError(message)
+        raise TypeError(f"unknown option {unknown[0]!r}: {choose_among(unknown[0], sorted(known))}")
     fields = {name: _as_text(value) for name, value in options.items()}
     if "dtype" in fields:
         fields["dtype"] = SPELLINGS.get(str(fields["dtype"]), fields["dtype"])

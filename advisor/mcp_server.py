@@ -194,8 +194,7 @@ def _add_measuring_tools(
     async def follow(wait_seconds: float = 30.0) -> Progress:
         """Wait up to 45 s for the run that was started last; call it until it has ended."""
         if not measurements:
-            message = "no run was started here: start one with measure"
-            raise ToolError(message)
+            raise ToolError("no run was started here: start one with measure")
         await measurements[-1].wait(wait_seconds)
         return await measurements[-1].progress()
 

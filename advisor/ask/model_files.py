@@ -124,8 +124,7 @@ def _fields(data: mmap.mmap, message: MessageField) -> Iterator[MessageField]:
             value, position = _varint(data, position)
         end = position + (value if wire_type == DELIMITED else FIXED_LENGTHS.get(wire_type, 0))
         if end > message.end or wire_type not in {VARINT, DELIMITED, *FIXED_LENGTHS}:
-            reason = f"no field of a message at byte {position}"
-            raise ValueError(reason)
+            raise ValueError(f"no field of a message at byte {position}")
         yield MessageField(key >> 3, value, position, end)
         position = end
 
@@ -138,8 +137,7 @@ def _varint(data: mmap.mmap, position: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:  # noqa: PLR2004 - the last byte of a number has no highest bit
             return number, position + place + 1
-    reason = f"no number at byte {position}"
-    raise ValueError(reason)
+    raise ValueError(f"no number at byte {position}")
 
 
 #: A safetensors file begins with the length of its header, which the format limits.
@@ -180,8 +178,7 @@ def _count_in_file(file: pathlib.Path) -> int:
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(LENGTH_BYTES), "little")
         if length > MAX_HEADER_BYTES:
-            message = f"the header of {file} has {length} bytes"
-            raise ValueError(message)
+            raise ValueError(f"the header of {file} has {length} bytes")
         header = msgspec.json.decode(stream.read(length))
     return sum(
         math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__"

@@ -231,8 +231,7 @@ def _refuse_unknown(raw: Any, found: object, place: str) -> None:  # noqa: ANN40
     if isinstance(found, msgspec.Struct):
         for name in raw.keys() - {found.__struct_config__.tag_field}:
             if name not in found.__struct_fields__:
-                message = f"unknown field `{name}` - at `{place}`"
-                raise ValueError(message)
+                raise ValueError(f"unknown field `{name}` - at `{place}`")
             _refuse_unknown(raw[name], getattr(found, name), f"{place}.{name}")
     elif isinstance(found, dict):
         for name, value in zip(raw, found.values(), strict=True):

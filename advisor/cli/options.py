@@ -88,8 +88,7 @@ def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
     def parse(text: str) -> str:
         name = SPELLINGS.get(text.lower(), text.lower())
         if name not in choices:
-            message = f"{text!r}: {choose_among(text, choices)}"
-            raise typer.BadParameter(message)
+            raise typer.BadParameter(f"{text!r}: {choose_among(text, choices)}")
         return name
 
     return {

@@ -123,16 +123,14 @@ def _plan_after(plan: Plan, run_event: Planned | ArmsAdded) -> Plan:
     if isinstance(run_event, Planned):
         return run_event.plan
     if not plan.arms:
-        message = "arms are added to a run without a plan"
-        raise ValueError(message)
+        raise ValueError("arms are added to a run without a plan")
     return msgspec.structs.replace(plan, arms=(*plan.arms, *run_event.added))
 
 
 def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
     shape = run_event.shape
     if state.plan.baseline.id not in run_event.arms:
-        message = f"the baseline is not among the arms of the race at {shape.description}"
-        raise ValueError(message)
+        raise ValueError(f"the baseline is not among the arms of the race at {shape.description}")
     raced = [
         process
         for processes in state.processes.values()

@@ -96,8 +96,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if len({arm.id for arm in self.arms}) != len(self.arms):
-            message = "an arm is named twice"
-            raise ValueError(message)
+            raise ValueError("an arm is named twice")
 
     @property
     def baseline(self) -> Arm:

@@ -54,22 +54,17 @@ class GradeRule(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if bool(self.knots) == bool(self.values):
-            message = f"the grade of {self.fact} needs either knots or values"
-            raise ValueError(message)
+            raise ValueError(f"the grade of {self.fact} needs either knots or values")
         figures = [figure for figure, _ in self.knots]
         grades = [grade for _, grade in self.knots]
         if any(one >= two for one, two in itertools.pairwise(figures)):
-            message = f"the knots of {self.fact} must have rising figures"
-            raise ValueError(message)
+            raise ValueError(f"the knots of {self.fact} must have rising figures")
         if sorted(grades) not in (grades, grades[::-1]):
-            message = f"the knots of {self.fact} are not monotone"
-            raise ValueError(message)
+            raise ValueError(f"the knots of {self.fact} are not monotone")
         if self.between == "log" and self.knots and (figures[0] <= 0 or len(figures) == 1):
-            message = f"the knots of {self.fact} need two figures above 0"
-            raise ValueError(message)
+            raise ValueError(f"the knots of {self.fact} need two figures above 0")
         if self.between == "linear" and len(figures) == 1:
-            message = f"the knots of {self.fact} need two figures"
-            raise ValueError(message)
+            raise ValueError(f"the knots of {self.fact} need two figures")
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):

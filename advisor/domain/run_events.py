@@ -214,8 +214,7 @@ class RaceOpened(_RunEvent, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if len(set(self.arms)) != len(self.arms):
-            message = "an arm is named twice"
-            raise ValueError(message)
+            raise ValueError("an arm is named twice")
 
 
 #: Why a race ended: an answer stands or the rounds are used up, the measuring time is used up, or

@@ -46,8 +46,7 @@ def decode_event(kind: type, fields: object) -> Event:
         raise NotImplementedError
     tag = fields.get("event") if isinstance(fields, dict) else None
     if not isinstance(tag, str) or tag not in EVENTS_BY_TAG:
-        message = f"unknown event {tag!r}"
-        raise ValueError(message)
+        raise ValueError(f"unknown event {tag!r}")
     return msgspec.convert(fields, EVENTS_BY_TAG[tag], str_keys=True)
 
 
@@ -59,8 +58,7 @@ def check_bounds(value: object) -> None:
             if isinstance(each, msgspec.Struct) or dataclasses.is_dataclass(each):
                 check_bounds(each)
             elif bounds and each is not None and not bounds.low <= each <= bounds.high:
-                message = f"{name} is not from {bounds.low:g} to {bounds.high:g}"
-                raise ValueError(message)
+                raise ValueError(f"{name} is not from {bounds.low:g} to {bounds.high:g}")
 
 
 @functools.cache

@@ -25,8 +25,7 @@ class CitedFact(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.basis != "stated" and not self.because.strip():
-            message = f"a fact whose basis is {self.basis!r} needs a sentence in `because`"
-            raise ValueError(message)
+            raise ValueError(f"a fact whose basis is {self.basis!r} needs a sentence in `because`")
 
 
 class DeclaredFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -169,8 +169,7 @@ class LoadGenerator:
             message = f"it exited with status {status}; its log says: "
             raise GeneratorError(message + log_reason(directory))
         if status is None:
-            message = f"it did not end within {limit:.0f} s"
-            raise GeneratorError(message)
+            raise GeneratorError(f"it did not end within {limit:.0f} s")
 
 
 def generator_variables(

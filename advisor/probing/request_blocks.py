@@ -102,8 +102,7 @@ def read_records(file: pathlib.Path) -> list[Record]:
     except FileNotFoundError:
         return []
     except msgspec.MsgspecError as problem:
-        message = f"its records cannot be read: {problem}"
-        raise GeneratorError(message) from problem
+        raise GeneratorError(f"its records cannot be read: {problem}") from problem
 
 
 def assign_records(

@@ -40,8 +40,7 @@ class SequentialProgram(TextProgram):
     """A program whose prompts run one after the other."""
 
     def first_token(self, device_inputs: str) -> None:
-        message = f"{device_inputs} run one after the other"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{device_inputs} run one after the other")
 
 
 @pytest.fixture(scope="module")

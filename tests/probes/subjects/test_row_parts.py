@@ -30,8 +30,7 @@ class SmallMemory:
     def __call__(self, inputs: list[Any]) -> list[Any]:
         self.rows.append(len(inputs[0]))
         if len(inputs[0]) > self.most_rows:
-            message = "no memory for so many rows"
-            raise torch.OutOfMemoryError(message)
+            raise torch.OutOfMemoryError("no memory for so many rows")
         return [inputs[0] + inputs[1]]
 
 

@@ -23,8 +23,7 @@ class Generator:
     def __init__(self, _model: object, parameters: types.SimpleNamespace) -> None:
         self.count = parameters.options["batch_size"]
         if not 1 <= self.count <= MAX_PROMPTS:
-            message = f"batch_size ({self.count}) must be in [1, {MAX_PROMPTS}]"
-            raise RuntimeError(message)
+            raise RuntimeError(f"batch_size ({self.count}) must be in [1, {MAX_PROMPTS}]")
         self.sizes.append(self.count)
         self.forced: Any = None
 

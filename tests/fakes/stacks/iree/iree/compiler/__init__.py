@@ -15,8 +15,7 @@ class CompilerToolError(Exception):
 def compile_file(file, *, input_type, target_backends, extra_args):
     (target,) = target_backends
     if not KNOWN[target] & set(extra_args):
-        message = f"{file}: error: missing GPU target in #hal.executable.target"
-        raise CompilerToolError(message)
+        raise CompilerToolError(f"{file}: error: missing GPU target in #hal.executable.target")
     made = {
         "target": target,
         "flags": extra_args,
