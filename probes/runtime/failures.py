@@ -29,6 +29,8 @@ DISK_FULL = os.strerror(errno.ENOSPC)
 MAX_REASON_LENGTH = 500
 #: Length of a reason that is followed by its cause.
 MAX_OUTER_LENGTH = 150
+#: Characters of a message in which a refusal is looked for.
+MOST_SEARCHED = 2000
 #: How PyTorch says that it has no kernel for a precision.
 MISSING_KERNEL = "not implemented for"
 #: How CUDA reports an index that is out of range; no later call of the process succeeds.
@@ -82,6 +84,14 @@ REFUSALS = (
         re.compile(r"No ONNX function found for <OpOverload\(op='([^']+)'"),
         "ONNX has no operator for {name}, which the model calls",
         f"compute it with other operators of PyTorch, or {OTHER_WORKFLOWS}",
+    ),
+    Refusal(
+        re.compile(
+            r"no fake impl registered for <(?:CustomOpDef\(([^)]+)\)|OpOverload\(op='([^']+)')"
+        ),
+        "PyTorch cannot trace the custom operator {name}, which has no fake implementation",
+        "register one with torch.library.register_fake in the model's file: it returns an empty"
+        " tensor of the operator's shape and dtype",
     ),
     Refusal(
         re.compile(r"^UnsupportedOperatorException: (\S+)"),
@@ -197,8 +207,10 @@ def blame_model(
 def refused_export(problem: BaseException, phase: Phase) -> Failure | None:
     cause = _first_cause(problem)
     text = _type_and_reason(cause)
+    # Dynamo explains its errors below their first line.
+    message = f"{type(cause).__name__}: {TERMINAL_COLOURS.sub('', str(cause))[:MOST_SEARCHED]}"
     for each in REFUSALS:
-        if found := each.pattern.search(text):
+        if found := each.pattern.search(message):
             name = next(filter(None, found.groups()), "")
             short, place = name.rpartition(".")[2], _place_of(cause)
             reason, fix = (

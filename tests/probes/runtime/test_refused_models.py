@@ -86,6 +86,15 @@ def decomposed(model, x):
     return torch.linalg.svd(x)[1]
 
 
+@torch.library.custom_op("nets::swish", mutates_args=())
+def swish(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.sigmoid(x)
+
+
+def custom(model, x):
+    return swish(model.linear(x))
+
+
 def build(name):
     lengths = (torch.tensor([5, 3]),) if name == "packed" else ()
     if name == "traced":
@@ -109,6 +118,7 @@ def build(name):
         ("equal", "nets.py:", "torch.where"),
         ("arrays", "outside of PyTorch", "operators of PyTorch"),
         ("traced", "modules of torch.jit", "before torch.jit.script"),
+        ("custom", "nets::swish", "register_fake"),
         ("decomposed", "aten._linalg_svd", "other operators"),
     ],
 )
@@ -126,3 +136,11 @@ def test_the_reason_says_what_the_model_does(
     assert found.status == "unsupported"
     assert mentions in found.reason
     assert step in (found.fix or "")
+
+
+def test_torch_compile_names_an_operator_that_it_cannot_trace(tmp_path: pathlib.Path) -> None:
+    code = f"{MODELS}\n\ndef made():\n    return build('custom')\n"
+    subject = by_request.open_torch_subject(Factories(code).request("made", tmp_path))
+    with pytest.raises(RuntimeError) as raised:
+        torch.compile(subject.module)(*subject.inputs(2, 0))
+    assert "nets::swish" in failures.classify(raised.value, "build").reason
