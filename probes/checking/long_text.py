@@ -20,7 +20,6 @@ from probes.checking.text_reference import TokenLogprobs, measure_divergence, to
 from probes.protocol import Request
 from probes.wire.checks import TextScores
 
-FILE = "long-text.npz"
 #: Likeliest tokens of the reference that are kept at each position.
 KEPT_TOKENS = 256
 
@@ -169,7 +168,7 @@ def score_program(program: Any, text: LongText, request: Request) -> TextScores 
 
 
 def file_of(request: Request) -> pathlib.Path:
-    return pathlib.Path(request.shared_directory) / FILE
+    return pathlib.Path(request.shared_directory) / "long-text.npz"
 
 
 def load(request: Request) -> LongText:

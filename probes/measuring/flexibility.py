@@ -203,8 +203,6 @@ def _time_call(cell: ProgramCell, device_inputs: Any) -> tuple[float, Any]:
     return perf_counter() - start, output
 
 
-#: Directory with the reference of the new length.
-DIRECTORY = "new-length"
 #: Compilers specialise a length of 1, so it is not a typical new one.
 SHORTEST = 2
 
@@ -223,5 +221,5 @@ def at_new_length(request: Request) -> Request:
         input_tokens=new_input_tokens(shortest.input_tokens),
         lengths=[],
         input_sets=1,
-        shared_directory=str(pathlib.Path(request.shared_directory) / DIRECTORY),
+        shared_directory=str(pathlib.Path(request.shared_directory) / "new-length"),
     )

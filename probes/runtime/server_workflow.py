@@ -39,8 +39,6 @@ from probes.wire import events
 from probes.wire.events import Engagement
 
 HOST = "127.0.0.1"
-#: Answered once the model is loaded.
-READY_PATH = "/health"
 #: Seconds between two questions to a server that starts, and for the answer to one of them.
 POLL_SECONDS, ANSWER_SECONDS = 0.2, 5.0
 #: How much of the log is read for a reason, and how much of its last line is quoted.
@@ -237,7 +235,7 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes], seconds: float)
             message = f"the server ended with status {process.returncode} before it answered"
             raise ServerEndedError(message + log_tail())
         try:
-            with urllib.request.urlopen(f"{url}{READY_PATH}", timeout=ANSWER_SECONDS):  # noqa: S310 - a fixed scheme and host
+            with urllib.request.urlopen(f"{url}/health", timeout=ANSWER_SECONDS):  # noqa: S310 - a fixed scheme and host
                 return
         except (OSError, http.client.HTTPException):
             time.sleep(POLL_SECONDS)

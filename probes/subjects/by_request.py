@@ -31,7 +31,6 @@ __all__ = ["Model", "TorchSubject", "open_subject", "open_torch_subject"]
 
 #: What a forward pass is measured of.
 Model: TypeAlias = "TorchSubject | OnnxSubject"
-WEIGHTS_FILE = "weights.pt"
 #: Weights of this size are drawn in less than half a second. The operators that PyTorch imports for
 #: tensors without values take more than one.
 MAX_DRAWN_BYTES = 64 << 20
@@ -76,7 +75,7 @@ _created: list[LoadedModel] = []
 def open_torch_subject(request: Request) -> TorchSubject:
     """Open the request's model with the weights that the reference worker has saved."""
     kind = request.subject["kind"]
-    weights = pathlib.Path(request.shared_directory) / WEIGHTS_FILE
+    weights = pathlib.Path(request.shared_directory) / "weights.pt"
     # Random weights that are replaced at once are not drawn: billions of them take minutes. Models
     # of other kinds have buffers that are not among the shared weights.
     is_drawn = (
