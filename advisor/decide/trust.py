@@ -162,13 +162,12 @@ def _find_noise_beside(
 
 def _find_unsteadiness(results: Results) -> list[str]:
     is_unknown, stalled = results.noise_floor is None, results.visits.stalled_calls
-    reasons = ["the noise floor is not known"] if is_unknown else []
-    reasons += find_disturbances(results)
+    disturbances = find_disturbances(results)
+    reasons = [*(["the noise floor is not known"] if is_unknown else []), *disturbances]
     if stalled:
-        reasons.append(
-            f"{stalled} timed calls took far longer than usual, "
-            "probably because the stack compiled in them"
-        )
+        # On a busy machine they waited.
+        cause = "" if disturbances else ", probably because the stack compiled in them"
+        reasons.append(f"{stalled} timed calls took far longer than usual{cause}")
     contradicted = [
         entry.arm
         for entry in results.measurements

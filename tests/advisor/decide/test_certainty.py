@@ -325,6 +325,12 @@ def test_one_missing_kind_of_evidence_costs_the_best_grade(changes: dict[str, An
     assert len(reasons) == 1
 
 
+@pytest.mark.parametrize(("unfit", "compiled"), [(0, True), (60, False)])
+def test_slow_calls_of_a_busy_machine_have_no_guessed_cause(unfit: int, *, compiled: bool) -> None:
+    visits = VisitCounts(made=100, discarded=0, unfit=unfit, stalled_calls=1)
+    assert ("the stack compiled" in "".join(grade(good(visits=visits))[1])) == compiled
+
+
 @pytest.mark.parametrize(
     ("arms", "duplicates", "least"), [(2, 1, "A"), (1, 2, "A"), (1, 1, "B"), (2, 0, "B")]
 )
