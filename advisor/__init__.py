@@ -21,14 +21,7 @@ if TYPE_CHECKING:
     from advisor.api import Session, load, prepare, recommend
     from advisor.report.notebook import Report
 
-__all__ = [
-    "Report",
-    "Session",
-    "__version__",
-    "load",
-    "prepare",
-    "recommend",
-]
+__all__ = ["Report", "Session", "__version__", "load", "prepare", "recommend"]
 
 
 def __getattr__(name: str) -> object:

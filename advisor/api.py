@@ -38,12 +38,7 @@ from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
-from advisor.errors import (
-    ModelRefusedError,
-    OptionValueError,
-    UserError,
-    choose_among,
-)
+from advisor.errors import ModelRefusedError, OptionValueError, UserError, choose_among
 from advisor.execute.drafts import create, propose, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, progress_lines

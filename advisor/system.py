@@ -99,12 +99,7 @@ main()
 """
 #: Starts this program in a process of its own, with the directory of this installation first in the
 #: path; its environment is `without_current_directory`.
-ADVISOR_COMMAND = (
-    sys.executable,
-    "-c",
-    _START,
-    str(pathlib.Path(__file__).parents[1]),
-)
+ADVISOR_COMMAND = (sys.executable, "-c", _START, str(pathlib.Path(__file__).parents[1]))
 
 
 def without_current_directory(environment: Mapping[str, str]) -> dict[str, str]:

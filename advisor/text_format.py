@@ -52,9 +52,7 @@ def shorten_text(text: str, most: int) -> str:
 
 
 def format_number(
-    value: float | None,
-    decimals: int | None = None,
-    digits: int = SIGNIFICANT_DIGITS,
+    value: float | None, decimals: int | None = None, digits: int = SIGNIFICANT_DIGITS
 ) -> str:
     """Format a number with thousands separators and without an exponent.
 

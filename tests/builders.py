@@ -241,16 +241,8 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
     shapes = sorted({visit.shape for visit in made})
     state = ProcessState(
         phase="measure",
-        imported=Imported(
-            versions={"torch": "2.12.0"},
-            settings={"threads": "4"},
-        ),
-        opened=Opened(
-            parameters=256,
-            parameter_bytes=1024,
-            unit="samples",
-            units_per_sample=1,
-        ),
+        imported=Imported(versions={"torch": "2.12.0"}, settings={"threads": "4"}),
+        opened=Opened(parameters=256, parameter_bytes=1024, unit="samples", units_per_sample=1),
         built={
             shape: Built(shape=shape, build_seconds=2.0, first_call_seconds=1.0) for shape in shapes
         },

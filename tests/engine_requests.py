@@ -33,8 +33,7 @@ def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> Non
     np.save(folder / "table.npy", table)
     (folder / "engine.json").write_text(json.dumps({"fault": fault}))
     checkpoint.write_info(
-        folder,
-        checkpoint.CheckpointInfo(architecture, "bfloat16", 1000, 2000, {}, VOCABULARY, 64),
+        folder, checkpoint.CheckpointInfo(architecture, "bfloat16", 1000, 2000, {}, VOCABULARY, 64)
     )
     for size in SIZES:
         prompts = [

@@ -37,12 +37,7 @@ SECONDS = {
     "exported": 0.0039,
 }
 ROUNDS = 6
-OPENED = Opened(
-    parameters=500,
-    parameter_bytes=1000,
-    unit="tokens",
-    units_per_sample=32,
-)
+OPENED = Opened(parameters=500, parameter_bytes=1000, unit="tokens", units_per_sample=32)
 WORKLOAD = Workload(
     shape=Shape(1), flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256 << 10
 )

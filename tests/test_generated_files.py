@@ -68,10 +68,7 @@ def test_two_environments_that_name_each_other_conflict_once() -> None:
 
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDERS = ("advisor", "probes", "rubric", "tests", "docs")
-FILES = [
-    *ROOT.glob("*.*"),
-    *(place for folder in FOLDERS for place in (ROOT / folder).rglob("*")),
-]
+FILES = [*ROOT.glob("*.*"), *(place for folder in FOLDERS for place in (ROOT / folder).rglob("*"))]
 PLACES = {f"/{place.relative_to(ROOT)}" for place in FILES}
 CODE = "\n".join(
     file.read_text(encoding="utf-8")

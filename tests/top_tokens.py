@@ -6,12 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probes.checking.text_reference import (
-    KEPT_TOKENS,
-    ReferenceRun,
-    TokenLogprobs,
-    top_token_ids,
-)
+from probes.checking.text_reference import KEPT_TOKENS, ReferenceRun, TokenLogprobs, top_token_ids
 
 
 def normalised(values: Any) -> Any:

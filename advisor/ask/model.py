@@ -255,8 +255,7 @@ def _read_config(text: str, directory: pathlib.Path) -> dict[str, Any]:
         config = msgspec.json.decode((directory / "config.json").read_bytes())
     except OSError as problem:
         raise UnknownModelError(
-            f"directory {text!r} has no readable config.json",
-            "use a transformers model directory",
+            f"directory {text!r} has no readable config.json", "use a transformers model directory"
         ) from problem
     except (msgspec.DecodeError, RecursionError) as problem:
         raise ModelRefusedError(

@@ -14,14 +14,7 @@ from advisor.ask.obstacles import (
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel, input_format_of
-from advisor.domain.plan import (
-    BASELINE,
-    SERVING_BASELINE,
-    Arm,
-    ArmName,
-    Excluded,
-    Plan,
-)
+from advisor.domain.plan import BASELINE, SERVING_BASELINE, Arm, ArmName, Excluded, Plan
 from advisor.domain.question import DeviceKind, Question
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
 from advisor.errors import NoStackError

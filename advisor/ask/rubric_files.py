@@ -153,12 +153,7 @@ def read_shipped() -> Catalogue:
 
 
 #: Facts that follow from a workflow's entry or from a measurement, not from a declaration.
-DERIVED_FACTS = {
-    "speedup",
-    "build_seconds",
-    "own_environment",
-    "performance_portability",
-}
+DERIVED_FACTS = {"speedup", "build_seconds", "own_environment", "performance_portability"}
 #: Declared fields that no rule may use.
 EXCLUDED_FIELDS = {"licence", "looked_up"}
 

@@ -72,7 +72,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         bool,
         _model(
             "confine the workers: no network, and no file written outside the run; "
-            "for models that are not trusted",
+            "for models that are not trusted"
         ),
     ] = False
     max_open_seconds: Annotated[
@@ -88,14 +88,14 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         _measured(
             "forward: one pass over the inputs; generate: text from a causal "
             "language model, token by token; serve: requests to a server of each engine, with "
-            "limits on their latency; auto: generate for a causal language model",
+            "limits on their latency; auto: generate for a causal language model"
         ),
     ] = "auto"
     dtype: Annotated[
         Literal["auto", "float32", "float16", "bfloat16"],
         _measured(
             "dtype of weights and inputs; auto: the model's own for .pt2, .onnx and "
-            "factories, else float32 on the CPU and the catalogue's dtype or bfloat16 on a GPU",
+            "factories, else float32 on the CPU and the catalogue's dtype or bfloat16 on a GPU"
         ),
     ] = "auto"
     batch_sizes: Annotated[
@@ -111,20 +111,18 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str,
         _measured(
             "tokens of each input; several, such as 32,512,2048, are measured in one "
-            "run, with an answer for their mix",
+            "run, with an answer for their mix"
         ),
     ] = "32"
     output_tokens: Annotated[
         str,
-        _measured(
-            "tokens generated for each input; several are measured with every input length",
-        ),
+        _measured("tokens generated for each input; several are measured with every input length"),
     ] = "32"
     length_mix: Annotated[
         str,
         _measured(
             "with several lengths: the share of each in percent, such as "
-            "32:70,512:20,2048:10, or 32/16:70 with the output; default: equal shares",
+            "32:70,512:20,2048:10, or 32/16:70 with the output; default: equal shares"
         ),
     ] = ""
     workflows: Annotated[
@@ -138,22 +136,17 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = ""
     python: Annotated[
         str,
-        _measured(
-            "interpreter that has the stacks; default: the one that runs p3-advisor",
-            "PATH",
-        ),
+        _measured("interpreter that has the stacks; default: the one that runs p3-advisor", "PATH"),
     ] = ""
     seed: Annotated[int, _measured("seed of weights, inputs and the order of visits", ge=0)] = 0
     gpu: Annotated[
         str,
         _device(
-            "index, UUID or name of the GPU, or cpu; default: the first GPU, else cpu",
-            "DEVICE",
+            "index, UUID or name of the GPU, or cpu; default: the first GPU, else cpu", "DEVICE"
         ),
     ] = ""
     price_per_hour: Annotated[
-        float,
-        _device("price of one device per hour, for the cost of serving; 0 means none", ge=0),
+        float, _device("price of one device per hour, for the cost of serving; 0 means none", ge=0)
     ] = 0.0
     priority: Annotated[
         str,
@@ -189,10 +182,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             ge=0,
         ),
     ] = 0
-    rubric: Annotated[
-        str,
-        _wish("a file that replaces the shipped criteria.toml", "FILE"),
-    ] = ""
+    rubric: Annotated[str, _wish("a file that replaces the shipped criteria.toml", "FILE")] = ""
     accuracy: Annotated[
         str,
         _accuracy(
@@ -230,10 +220,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = ""
     ttft: Annotated[
         str,
-        _load(
-            "with --task serve: limit of the time to the first token, such as 500ms",
-            "DURATION",
-        ),
+        _load("with --task serve: limit of the time to the first token, such as 500ms", "DURATION"),
     ] = ""
     itl: Annotated[
         str,
@@ -292,14 +279,13 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         bool,
         _time(
             "also start the leaders in new processes with empty caches, by every way that their"
-            " stacks offer, until the first reply; takes minutes more",
+            " stacks offer, until the first reply; takes minutes more"
         ),
     ] = False
     all_arms: Annotated[
         bool,
         _time(
-            "measure every arm, however long its build takes; default: the run ends "
-            "with its budget",
+            "measure every arm, however long its build takes; default: the run ends with its budget"
         ),
     ] = False
     wait_for_quiet: Annotated[

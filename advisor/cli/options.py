@@ -22,8 +22,7 @@ RunName = Annotated[
 ]
 #: For commands that need more of a run than its document has.
 StoredRunName = Annotated[
-    str,
-    typer.Argument(help="a run's id or its beginning, latest, or the path of a run (with a /)"),
+    str, typer.Argument(help="a run's id or its beginning, latest, or the path of a run (with a /)")
 ]
 WorkflowName = Annotated[
     str,

@@ -101,11 +101,7 @@ def emphasise(text: str) -> str:
 
 
 def print_text(
-    text: object = "",
-    *,
-    err: bool = False,
-    nl: bool = True,
-    mark: Callable[[str], str] = str,
+    text: object = "", *, err: bool = False, nl: bool = True, mark: Callable[[str], str] = str
 ) -> None:
     """Print text or JSON with its control characters escaped.
 

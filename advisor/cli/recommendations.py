@@ -123,12 +123,7 @@ def ask(
 
 @app.command(cls=GroupedCommand, rich_help_panel="Measure")
 @takes_run_options
-def recommend(
-    run_options: RunOptions,
-    *,
-    json: AsJson = False,
-    jsonl: AsEvents = False,
-) -> None:
+def recommend(run_options: RunOptions, *, json: AsJson = False, jsonl: AsEvents = False) -> None:
     """Measure and score the workflows, and recommend one."""
     from advisor.domain.answer import Answer
     from advisor.execute.drafts import create, propose_or_answer

@@ -40,8 +40,7 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command(rich_help_panel="Results")
 def report(
     runs: Annotated[
-        list[str] | None,
-        typer.Argument(help="a run, or one run for each device; default: latest"),
+        list[str] | None, typer.Argument(help="a run, or one run for each device; default: latest")
     ] = None,
     *,
     formats: Annotated[
@@ -131,11 +130,7 @@ def compare(
     def render_text(comparison: Comparison) -> str:
         return comparison_text.render(comparison, table_width(output))
 
-    renderers = {
-        "text": render_text,
-        "md": comparison_text.render_markdown,
-        "json": encode,
-    }
+    renderers = {"text": render_text, "md": comparison_text.render_markdown, "json": encode}
     chosen = choose("format", formats or choose_output_format(json=json), renderers)
     if json and chosen != "json":
         raise FormatError(
@@ -228,8 +223,7 @@ def verify(
         float, typer.Option(help="seconds of timing of each snippet", min=0.1, max=600)
     ] = 3.0,
     tolerance: Annotated[
-        str,
-        typer.Option(metavar="SHARE", help="tolerance beyond the measured interval"),
+        str, typer.Option(metavar="SHARE", help="tolerance beyond the measured interval")
     ] = "5%",
     json: AsJson = False,
 ) -> None:

@@ -17,12 +17,7 @@ from typing import TextIO
 
 from advisor.context import Context
 from advisor.domain.plan import arm_directory_name
-from advisor.domain.run_events import (
-    LoggedEvent,
-    WorkerEnded,
-    WorkerReported,
-    WorkerSpawned,
-)
+from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported, WorkerSpawned
 from advisor.execute.execution import execute
 from advisor.probing.processes import skip
 from advisor.store.control import RunControl

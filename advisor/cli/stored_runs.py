@@ -123,10 +123,7 @@ def explain(
 
 
 @app.command(rich_help_panel="Stored runs")
-def history(
-    *,
-    json: AsJson = False,
-) -> None:
+def history(*, json: AsJson = False) -> None:
     """List the stored runs with their answers, newest first."""
     from advisor.report.answer_files import with_answers
     from advisor.report.formatting import plain_table

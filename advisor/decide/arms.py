@@ -31,11 +31,7 @@ from advisor.decide.drift import (
     typical_seconds,
 )
 from advisor.decide.intervals import Estimate, mean_of_samples, nearest_rank, typical_interval
-from advisor.decide.rounds import (
-    counted_visits,
-    last_ready_process,
-    visits_by_round,
-)
+from advisor.decide.rounds import counted_visits, last_ready_process, visits_by_round
 from advisor.domain.measurement import (
     CallDiagnosis,
     CallPercentiles,
@@ -190,12 +186,7 @@ def _percentiles(seconds: Sequence[float]) -> CallPercentiles:
 
 
 def _diagnose(
-    state: RunState,
-    arm: Arm,
-    process: ProcessState,
-    cell: Cell,
-    peaks: Peaks | None,
-    dtype: str,
+    state: RunState, arm: Arm, process: ProcessState, cell: Cell, peaks: Peaks | None, dtype: str
 ) -> CallDiagnosis:
     shape = cell.shape
     timed = [visit for _, visit in counted_visits(state, arm.id, shape)]

@@ -295,10 +295,7 @@ def _word(share: float, high: float, rule: DecisionRule) -> DecisionWord:
 
 
 def _processes(
-    results: Results,
-    candidates: Sequence[ScoredArm],
-    shares: dict[str, float],
-    rule: DecisionRule,
+    results: Results, candidates: Sequence[ScoredArm], shares: dict[str, float], rule: DecisionRule
 ) -> int:
     """Return the fewest processes in which an arm that may lead was timed; 0 if none was.
 

@@ -301,7 +301,6 @@ def _early_end(state: RunState, question: Question) -> UserError | None:
     """Return the reason why a run measured no arm; None if it is not known."""
     if "out-of-time" in {closed.cause for closed in state.closed.values()}:
         return BudgetSpentError(
-            "the measuring time ended before any arm was measured",
-            more_time(state, question),
+            "the measuring time ended before any arm was measured", more_time(state, question)
         )
     return find_failure(state)

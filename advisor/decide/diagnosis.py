@@ -28,11 +28,7 @@ CACHED_SHARE = 1.2
 #: Weights of at most so many bytes stay in the cache of one core, or of a GPU, between calls.
 CACHED_BYTES = 1 << 20
 #: Counts of the profiler that are known only where it saw kernels.
-DEVICE_COUNTS = (
-    "kernels_per_call",
-    "graph_launches_per_call",
-    "device_busy_share",
-)
+DEVICE_COUNTS = ("kernels_per_call", "graph_launches_per_call", "device_busy_share")
 
 
 def diagnose(

@@ -84,10 +84,7 @@ def _calls(state: RunState, arm: str, shape: Shape) -> Calls:
 
 
 def _fastest_arm(
-    state: RunState,
-    measurements: Sequence[Measurement],
-    baseline: str,
-    shape: Shape,
+    state: RunState, measurements: Sequence[Measurement], baseline: str, shape: Shape
 ) -> str:
     """Return the arm with the fastest call; the baseline where no other arm has enough calls."""
     fastest = {

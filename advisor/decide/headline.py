@@ -33,25 +33,14 @@ from advisor.decide.other_arms import (
 )
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import describe_certainty, describe_unfitness, is_unfit
-from advisor.domain.answer import (
-    AdvisedAnswer,
-    Answer,
-    HeadlineLine,
-    HeadlinePart,
-    UnmeasuredArm,
-)
+from advisor.domain.answer import AdvisedAnswer, Answer, HeadlineLine, HeadlinePart, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
 from advisor.errors import ConstraintUndecidedError, MachineUnfitError
-from advisor.text_format import (
-    describe_range,
-    format_apart,
-    format_share,
-    join_names,
-)
+from advisor.text_format import describe_range, format_apart, format_share, join_names
 
 #: Which of two arms with close scores is advised.
 CHOSEN_FOR: dict[ChosenFor, str] = {

@@ -60,10 +60,7 @@ def mean_interval(values: Sequence[float], level: float) -> Estimate:
     if len(values) < 2:  # noqa: PLR2004 - one value has no spread
         return Estimate(-math.inf, statistics.fmean(values or [0.0]), math.inf)
     return _interval_of(
-        statistics.fmean(values),
-        statistics.variance(values) / len(values),
-        len(values) - 1,
-        level,
+        statistics.fmean(values), statistics.variance(values) / len(values), len(values) - 1, level
     )
 
 

@@ -13,12 +13,7 @@ from advisor.decide.drift import bound_by_speedups, check_sustained
 from advisor.decide.fastest_calls import reconcile
 from advisor.decide.intervals import TAIL, paired_interval
 from advisor.decide.process_variance import estimate_process_variances, widen_by_variances
-from advisor.decide.rounds import (
-    is_valid,
-    paired_log_speedups,
-    race_log_speedups,
-    visits_by_round,
-)
+from advisor.decide.rounds import is_valid, paired_log_speedups, race_log_speedups, visits_by_round
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.question import Question
 from advisor.domain.results import EQUIVALENCE_MARGIN, RaceResult, Results, StoppedBuild

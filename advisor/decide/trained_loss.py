@@ -30,12 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def add_losses(
-    results: Results,
-    state: RunState,
-    question: Question,
-    rule: LossRule,
-) -> Results:
+def add_losses(results: Results, state: RunState, question: Question, rule: LossRule) -> Results:
     baseline = state.raced_process(results.baseline)
     return msgspec.structs.replace(
         results,

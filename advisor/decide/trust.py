@@ -14,10 +14,7 @@ from collections.abc import Sequence
 
 from advisor.decide.intervals import MIN_PROCESSES
 from advisor.domain.accuracy import why_unchecked
-from advisor.domain.recommendation import (
-    DecisionWord,
-    Trust,
-)
+from advisor.domain.recommendation import DecisionWord, Trust
 from advisor.domain.results import Results
 from advisor.text_format import format_share, format_share_of_draws
 from probes.wire.shape import Shape

@@ -234,6 +234,5 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
 
     def for_question(self, question: Question) -> Catalogue:
         return msgspec.structs.replace(
-            self,
-            workflows=tuple(workflow.for_question(question) for workflow in self.workflows),
+            self, workflows=tuple(workflow.for_question(question) for workflow in self.workflows)
         )

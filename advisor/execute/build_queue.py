@@ -9,12 +9,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
-from advisor.decide.rounds import (
-    arms_built_before,
-    controls,
-    next_process_number,
-    raced_arms,
-)
+from advisor.decide.rounds import arms_built_before, controls, next_process_number, raced_arms
 from advisor.decide.unmeasured import Potential, potential_of
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue

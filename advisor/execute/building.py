@@ -17,12 +17,7 @@ from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, remaining
-from advisor.execute.build_queue import (
-    BuildQueue,
-    has_new_arm,
-    order_builds,
-    without_waiting,
-)
+from advisor.execute.build_queue import BuildQueue, has_new_arm, order_builds, without_waiting
 from advisor.execute.race_pause import RacePause, is_over
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds

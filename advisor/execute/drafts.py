@@ -211,10 +211,7 @@ def find_answer(run_options: RunOptions, context: Context) -> Answer | None:
             next_steps=(another_machine, *advice.next_steps),
         )
     return msgspec.structs.replace(
-        answer,
-        provenance=origin,
-        recommendation=advice,
-        rerun_command=command_of(run_options),
+        answer, provenance=origin, recommendation=advice, rerun_command=command_of(run_options)
     )
 
 

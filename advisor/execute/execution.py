@@ -57,10 +57,7 @@ def refuse_imported(header: Header) -> None:
 
 
 def execute(
-    run: Run,
-    context: Context,
-    wait_seconds: float | None = None,
-    to_skip: Collection[str] = (),
+    run: Run, context: Context, wait_seconds: float | None = None, to_skip: Collection[str] = ()
 ) -> Iterator[LoggedEvent]:
     """Execute the remaining steps of the run; yield each event after it is stored.
 

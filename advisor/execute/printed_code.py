@@ -193,11 +193,7 @@ def improve(
 
 
 def measure(
-    variant: Variant,
-    other: SnippetPair,
-    changed: SnippetPair,
-    config: RunConfig,
-    seconds: float,
+    variant: Variant, other: SnippetPair, changed: SnippetPair, config: RunConfig, seconds: float
 ) -> Variant:
     allowed, is_precision = changed.allowed, variant.graph_breaks is None
     if allowed is None and not is_precision:

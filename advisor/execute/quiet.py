@@ -17,13 +17,7 @@ import psutil
 
 from advisor.context import Context
 from advisor.domain.catalogue import QuietLimits
-from advisor.domain.machine import (
-    THROTTLE_BITS,
-    Machine,
-    MachineActivity,
-    QuietCheck,
-    QuietProblem,
-)
+from advisor.domain.machine import THROTTLE_BITS, Machine, MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.run_events import QuietChecked
 from advisor.nvml import Device
 
@@ -130,10 +124,7 @@ def find_problems(activity: MachineActivity, limits: QuietLimits) -> tuple[Quiet
 
 
 def wait_until_quiet(
-    read: ReadActivity,
-    limits: QuietLimits,
-    allowed_seconds: float,
-    clock: Callable[[], float],
+    read: ReadActivity, limits: QuietLimits, allowed_seconds: float, clock: Callable[[], float]
 ) -> Iterator[QuietChecked]:
     """Yield the first check, each one whose problems differ from those before it, and the last."""
     check, reported = check_now(read, limits), None

@@ -16,12 +16,7 @@ from typing import NamedTuple
 from advisor.decide.race import LOOKS, Race, replay_race
 from advisor.decide.rounds import failed_arms, log_median_seconds, raced_arms
 from advisor.domain.catalogue import VisitQualityLimits
-from advisor.domain.run_events import (
-    ConditionsRecorded,
-    RaceClosed,
-    RaceOpened,
-    RunEvent,
-)
+from advisor.domain.run_events import ConditionsRecorded, RaceClosed, RaceOpened, RunEvent
 from advisor.domain.run_state import RunState
 from advisor.execute.remaining import oom_beside_others
 from advisor.execute.run_in_progress import RunInProgress

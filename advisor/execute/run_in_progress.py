@@ -22,10 +22,7 @@ class Recorder:
     """
 
     def __init__(
-        self,
-        state: RunState,
-        clock: Callable[[], float],
-        store: Callable[[LoggedEvent], None],
+        self, state: RunState, clock: Callable[[], float], store: Callable[[LoggedEvent], None]
     ) -> None:
         """Continue the run from `state`; time stamps go on from its last event, in seconds."""
         self.state = state

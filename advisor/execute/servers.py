@@ -147,11 +147,7 @@ class ServerLoad:
     """Puts the servers of one run under load, with the load generator."""
 
     def __init__(
-        self,
-        session: WorkerSession,
-        recorder: Recorder,
-        load: LoadQuestion,
-        generator_python: str,
+        self, session: WorkerSession, recorder: Recorder, load: LoadQuestion, generator_python: str
     ) -> None:
         config = session.config
         rules = config.catalogue.serving

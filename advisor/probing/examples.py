@@ -51,9 +51,7 @@ def rows_of_examples(
 
 @functools.lru_cache(maxsize=8)  # the screens make the plan of the same answers again
 def _run_script(
-    command: tuple[str, ...],
-    variables: tuple[tuple[str, str], ...],
-    _times: tuple[int, ...],
+    command: tuple[str, ...], variables: tuple[tuple[str, str], ...], _times: tuple[int, ...]
 ) -> int | None:
     """Return the number that the script writes, for files of these times of change."""
     with tempfile.TemporaryDirectory() as folder:

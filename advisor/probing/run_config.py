@@ -28,11 +28,7 @@ INPUT_SETS = {protocol.FORWARD: 4, protocol.GENERATE: 2}
 #: The clocks of a GPU need longer to settle than those of a CPU.
 WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.3}
 #: Role of each worker that does not measure an arm, by its id.
-ROLES = {
-    REFERENCE: "reference",
-    SNIPPET: "snippet",
-    BASELINE_SNIPPET: "snippet",
-}
+ROLES = {REFERENCE: "reference", SNIPPET: "snippet", BASELINE_SNIPPET: "snippet"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,12 +69,7 @@ class RunConfig:
         return min(cpu.physical_cores, left)
 
     def worker_request(
-        self,
-        arm: Arm,
-        scratch: pathlib.Path,
-        shared: pathlib.Path,
-        *,
-        repeat: int = 0,
+        self, arm: Arm, scratch: pathlib.Path, shared: pathlib.Path, *, repeat: int = 0
     ) -> protocol.Request:
         """Return the request of a worker of `arm`.
 

@@ -24,12 +24,7 @@ from advisor.domain.run_events import (
 )
 from advisor.probing import processes
 from advisor.probing.conditions import ConditionsMonitor
-from advisor.probing.device_memory import (
-    DeviceMemoryMonitor,
-    MemoryHeadroom,
-    added_bytes,
-    increase,
-)
+from advisor.probing.device_memory import DeviceMemoryMonitor, MemoryHeadroom, added_bytes, increase
 from advisor.probing.run_config import RunConfig
 from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
 from advisor.probing.worker_pool import WorkerPool

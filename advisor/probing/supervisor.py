@@ -51,10 +51,7 @@ class Supervisor:
     """Owns all workers of a run, and kills them when its context ends."""
 
     def __init__(
-        self,
-        deadlines: Mapping[Phase, float],
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, deadlines: Mapping[Phase, float], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`clock` may stop while the run is paused."""
         self._deadlines = deadlines

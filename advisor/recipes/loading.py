@@ -50,12 +50,7 @@ def loading_lines(
             device = ', device="cuda"' if question.device == "cuda" else ""
             sizes = f"{batch_size}, {question.input_tokens}, {model.hidden}"
             values = f"torch.randn({sizes}, dtype=torch.{question.dtype}{device})"
-            return [
-                SEED,
-                *_synthetic_lines(model),
-                *cast_lines(question),
-                f"inputs = ({values},)",
-            ]
+            return [SEED, *_synthetic_lines(model), *cast_lines(question), f"inputs = ({values},)"]
         case ExportedModel() as model:
             return _exported_lines(model, question, batch_size, inputs)
         case FactoryModel() as model:
@@ -68,8 +63,7 @@ def loading_lines(
         case TransformersModel() as model:
             if not inputs:
                 raise NoRecipeError(
-                    "the run does not have the inputs of the model",
-                    "measure again",
+                    "the run does not have the inputs of the model", "measure again"
                 )
             return _forward_model_lines(model, question, batch_size, inputs)
 
@@ -160,7 +154,7 @@ def _factory_lines(
     names = module.split(".")
     if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
         imported = [
-            f'{function} = runpy.run_path({quoted(file_name(place))})["{function}"]  # {comment}',
+            f'{function} = runpy.run_path({quoted(file_name(place))})["{function}"]  # {comment}'
         ]
     made = f"{function}()"
     if model.inputs:
@@ -202,12 +196,7 @@ def _example_lines(
         value = cast
     elif inputs and not all(each.batched for each in inputs):
         value = f"({value} if x.dim() else x)"
-    return [
-        "inputs = tuple(",
-        f"    {value}{to_device(question)}",
-        f"    for x in {examples}",
-        ")",
-    ]
+    return ["inputs = tuple(", f"    {value}{to_device(question)}", f"    for x in {examples}", ")"]
 
 
 def _onnx_lines(model: OnnxModel, question: Question, batch_size: int) -> list[str]:

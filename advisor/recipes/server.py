@@ -136,10 +136,6 @@ def _fold(words: Sequence[str]) -> list[str]:
     quoted = " ".join(shlex.quote(word).replace(" ", NO_BREAK_SPACE) for word in words)
     quoted = OPTION.sub(rf"\1{NO_BREAK_SPACE}", quoted)  # stays beside its value
     *lines, last = textwrap.wrap(
-        quoted,
-        LINE_WIDTH,
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
+        quoted, LINE_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
     return [line.replace(NO_BREAK_SPACE, " ") for line in (*(f"{each} \\" for each in lines), last)]

@@ -123,10 +123,7 @@ def open_answer(
         return decide(run, priorities=priorities, constraints=constraints, rubric=rubric)
     answer = read_answer(name)
     again = decide_again(
-        answer,
-        context.catalogue(rubric),
-        priorities=priorities,
-        constraints=constraints,
+        answer, context.catalogue(rubric), priorities=priorities, constraints=constraints
     )
     # The run need not be stored here, so its id may open nothing.
     command = again.rerun_command or f"p3-advisor show {shlex.quote(name)} --json"

@@ -130,9 +130,7 @@ def plain_table(
 
 
 def markdown_table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    text_columns: Collection[int] | None = None,
+    head: Sequence[str], rows: Sequence[Sequence[str]], text_columns: Collection[int] | None = None
 ) -> list[str]:
     """Align columns as `plain_table` does; the cells are Markdown, which the caller has escaped."""
     text = tabulate.tabulate(

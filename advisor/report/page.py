@@ -32,12 +32,7 @@ from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
 from advisor.report.explanation import describe_limits
 from advisor.report.formatting import ERROR_LEGEND, ReportTable, accuracy_cell, accuracy_line
-from advisor.report.ranking import (
-    interval_or_range,
-    ranking_columns,
-    speed_or_range,
-    write_fact,
-)
+from advisor.report.ranking import interval_or_range, ranking_columns, speed_or_range, write_fact
 from advisor.report.setup_facts import setup_facts
 
 #: Characters that could end a script element, or begin one inside it.

@@ -204,11 +204,7 @@ def _guideline_lines(advice: Recommendation) -> list[str]:
     guideline = advice.guideline
     if guideline is None:
         return []
-    return [
-        guideline.says,
-        f"  {AGREEMENT[guideline.agrees]}",
-        f"  source: {guideline.source}",
-    ]
+    return [guideline.says, f"  {AGREEMENT[guideline.agrees]}", f"  source: {guideline.source}"]
 
 
 ACCURACY_HEAD = (

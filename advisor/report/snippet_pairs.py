@@ -14,14 +14,7 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import BreakCause
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
-from advisor.domain.snippet import (
-    Result,
-    Snippet,
-    SnippetPair,
-    Tried,
-    Verification,
-    shows_nothing,
-)
+from advisor.domain.snippet import Result, Snippet, SnippetPair, Tried, Verification, shows_nothing
 from advisor.errors import VerificationError
 from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.formatting import describe_problem

@@ -23,12 +23,7 @@ from advisor.report.answer import (
 from advisor.report.explanation import short_reasons
 from advisor.report.formatting import ERROR_LEGEND, plain_table
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
-from advisor.report.setup_facts import (
-    describe_inputs,
-    describe_mix,
-    describe_shapes,
-    input_facts,
-)
+from advisor.report.setup_facts import describe_inputs, describe_mix, describe_shapes, input_facts
 from advisor.text_format import NO_BREAK_SPACE, keep_units
 
 COST_COLUMNS = "build s: first build; MiB: peak memory; letters: A best, C lowest"

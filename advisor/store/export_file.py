@@ -77,9 +77,7 @@ def _remove_paths(machine: Machine) -> Machine:
         for name, environment in machine.environments.items()
     }
     return msgspec.structs.replace(
-        machine,
-        software=_keep_file_name(machine.software, "executable"),
-        environments=environments,
+        machine, software=_keep_file_name(machine.software, "executable"), environments=environments
     )
 
 

@@ -101,10 +101,7 @@ def yes_or_no(
     question: str, yes: str, no: str, details: str = "", *, keys: str = "y", meaning: str = ""
 ) -> ChoiceDialog[bool]:
     """Ask whether to do something; `yes` and `no` are labels, `meaning` says what yes does."""
-    replies = (
-        Reply(keys, yes, result=True, meaning=meaning),
-        Reply("escape,n", no, result=False),
-    )
+    replies = (Reply(keys, yes, result=True, meaning=meaning), Reply("escape,n", no, result=False))
     return ChoiceDialog(question, replies, details)
 
 

@@ -224,10 +224,7 @@ class HostProcess:
     """
 
     def __init__(
-        self,
-        run: Run,
-        wait_seconds: float | None = None,
-        command: tuple[str, ...] = HOST_COMMAND,
+        self, run: Run, wait_seconds: float | None = None, command: tuple[str, ...] = HOST_COMMAND
     ) -> None:
         """Start it; it waits for a quiet machine, by default as long as the question says."""
         run.control.clear()

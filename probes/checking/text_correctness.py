@@ -102,10 +102,7 @@ def measure_pair(
 
 
 def measure_agreement(
-    reference: TokenReference,
-    divergence: Divergence,
-    scores: Sequence[TokenLogprobs],
-    rules: Rules,
+    reference: TokenReference, divergence: Divergence, scores: Sequence[TokenLogprobs], rules: Rules
 ) -> Agreement:
     """`scores` has an entry for each input set, or none."""
     near_tie = allowed_gap(reference, rules)

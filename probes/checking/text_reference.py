@@ -64,10 +64,7 @@ def rows_with_logprobs(
 
 
 def save_reference(
-    file: pathlib.Path,
-    name: str,
-    inputs: Sequence[Sequence[Any]],
-    runs: Iterable[ReferenceRun],
+    file: pathlib.Path, name: str, inputs: Sequence[Sequence[Any]], runs: Iterable[ReferenceRun]
 ) -> None:
     """Raise `ModelError` for log probabilities that are not finite."""
     large: dict[str, Any] = {}

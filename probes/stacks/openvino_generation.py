@@ -49,12 +49,7 @@ class OpenVinoGeneration(TextProgram):
     """Runs one compiled model for the prompts, and another for each decode step."""
 
     def __init__(
-        self,
-        prompt: Any,
-        step: Any,
-        empty: list[Any],
-        request: Request,
-        weight_bytes: int | None,
+        self, prompt: Any, step: Any, empty: list[Any], request: Request, weight_bytes: int | None
     ) -> None:
         super().__init__(request)
         self.compiled = step

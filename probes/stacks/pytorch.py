@@ -159,9 +159,7 @@ def generate_call(request: Request, *more: str) -> str:
 
 
 def count_operators_outside(
-    call: Callable[[], object],
-    region_prefixes: tuple[str, ...] = (),
-    ignored: Collection[str] = (),
+    call: Callable[[], object], region_prefixes: tuple[str, ...] = (), ignored: Collection[str] = ()
 ) -> tuple[int, int]:
     """Profile one call and count its ATen operators outside certain profiler regions.
 

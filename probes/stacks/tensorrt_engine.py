@@ -77,10 +77,7 @@ def make_logger(trt: Any, log: EngineLog) -> Any:
 
 
 def build_plan(
-    trt: Any,
-    file: pathlib.Path,
-    shapes_by_batch_size: list[Shapes],
-    log: EngineLog,
+    trt: Any, file: pathlib.Path, shapes_by_batch_size: list[Shapes], log: EngineLog
 ) -> Any:
     """Return the serialised engine for an ONNX file.
 

@@ -9,14 +9,7 @@ from typing import Any
 import torch
 import torchao.quantization
 
-from probes.adapter import (
-    GENERATE,
-    Engagement,
-    Program,
-    Request,
-    StartLines,
-    UnsupportedError,
-)
+from probes.adapter import GENERATE, Engagement, Program, Request, StartLines, UnsupportedError
 from probes.stacks import dynamo, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request

@@ -16,12 +16,7 @@ from probes.adapter import Engagement, Request, Server
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.stacks import llm_compressor
 from probes.subjects import checkpoint
-from probes.subjects.checkpoint import (
-    GIBIBYTE,
-    EngineProgram,
-    EngineSubject,
-    require_architecture,
-)
+from probes.subjects.checkpoint import GIBIBYTE, EngineProgram, EngineSubject, require_architecture
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

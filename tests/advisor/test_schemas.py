@@ -20,13 +20,7 @@ from advisor.decide.decision import decide
 from advisor.domain.answer import encode
 from advisor.store.runs import Run
 
-RUBRIC_FILES = (
-    "criteria",
-    "gpus",
-    "guidelines",
-    "models",
-    "presets",
-)
+RUBRIC_FILES = ("criteria", "gpus", "guidelines", "models", "presets")
 
 
 @functools.cache

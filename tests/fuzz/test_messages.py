@@ -85,9 +85,7 @@ def read(directory: pathlib.Path, events: bytes, response: bytes) -> None:
     assert outcome is None or isinstance(outcome, Outcome)
     logged = [
         LoggedEvent(
-            seq=number,
-            at=0.0,
-            run_event=WorkerReported(arm=ARM, process=0, worker_event=event),
+            seq=number, at=0.0, run_event=WorkerReported(arm=ARM, process=0, worker_event=event)
         )
         for number, event in enumerate(received, start=len(recorded()) + 1)
     ]

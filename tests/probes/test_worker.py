@@ -255,9 +255,7 @@ def test_a_missing_workflow_is_reported(tmp_path: pathlib.Path) -> None:
     assert "no_such_file.py" in answer.failure["reason"]
 
 
-def test_the_log_of_a_crash_has_the_python_line(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_the_log_of_a_crash_has_the_python_line(tmp_path: pathlib.Path) -> None:
     control = tmp_path / "control"
     workflow = tmp_path / "reporting.py"
     workflow.write_text("import ctypes\n\ndef versions():\n    ctypes.string_at(0)\n")

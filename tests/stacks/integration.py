@@ -176,8 +176,7 @@ def count_by_arm() -> dict[str, int]:
     for workflow, file in workflows:
         for arm, declared in workflow.arms.items():
             for task, device in itertools.product(
-                declared.tasks or workflow.tasks,
-                declared.devices or workflow.devices,
+                declared.tasks or workflow.tasks, declared.devices or workflow.devices
             ):
                 known = integration_of(eager, {}, task, device)
                 # Texts are not generated from ONNX files.

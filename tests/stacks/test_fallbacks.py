@@ -354,16 +354,12 @@ def test_a_failed_engine_raises_with_tensorrt_s_reason(
     assert words in engines[behaviour]["reason"]
 
 
-def test_an_engine_without_a_context_raises_with_tensorrt_s_reason(
-    engines: dict[str, Any],
-) -> None:
+def test_an_engine_without_a_context_raises_with_tensorrt_s_reason(engines: dict[str, Any]) -> None:
     assert engines["no context"]["raised"] == "RuntimeError"
     assert "cuDNN graph compilation failed" in engines["no context"]["reason"]
 
 
-def test_promised_graphs_that_are_not_captured_are_not_engaged(
-    engines: dict[str, Any],
-) -> None:
+def test_promised_graphs_that_are_not_captured_are_not_engaged(engines: dict[str, Any]) -> None:
     assert engines["inductor"] == [0.0, 1.0]
     assert engines["graphs"] == [0.0, 0.5]
 

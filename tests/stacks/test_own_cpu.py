@@ -146,9 +146,7 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
     assert "704" in reasons[-1]
 
 
-def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(
-    advise: RunCli,
-) -> None:
+def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(advise: RunCli) -> None:
     make(advise, "openvino")
     entry = probe(advise, "torch-compile-openvino", "--dtype", "bfloat16", "--batch-sizes", "1")[
         "torch-compile-openvino"

@@ -268,11 +268,7 @@ def summarise(lines: list[dict[str, Any]]) -> str:
     for name, found in [*right.items(), ("all", [each for one in right.values() for each in one])]:
         wrong = sum(not is_exact(each) for each in found)
         rows.append(f"| {name} | {cell(wrong, len(found))} |")
-    rows += [
-        "",
-        "| faults | called exact | inside rounding: called exact |",
-        "|---|---|---|",
-    ]
+    rows += ["", "| faults | called exact | inside rounding: called exact |", "|---|---|---|"]
     everything = [each for one in faults.values() for each in one]
     for name, found in [*faults.items(), ("all", everything)]:
         beyond = [each for each in found if each["effect"] >= BEYOND_ROUNDING]

@@ -158,10 +158,7 @@ async def test_results_of_equal_and_of_many_arms(context: Context, *, update: bo
     app = AdvisorApp(LaunchOptions(), context)
     workflows = [builders.workflow(name) for name in ("compiled", "exported", "broken", "absent")]
     equally_good = make_run(
-        app.context.store,
-        finished=True,
-        seconds_of=equal,
-        catalogue=builders.catalogue(*workflows),
+        app.context.store, finished=True, seconds_of=equal, catalogue=builders.catalogue(*workflows)
     )
     async with running_app(app) as pilot:
         for name, run in (("equal", equally_good), ("16-arms", make_long_run(app.context.store))):
@@ -283,7 +280,7 @@ async def test_the_questions_of_several_lengths(
             workflows="quick,alike",
             input_tokens="32,512,2048",
             length_mix="32:70,512:20,2048:10",
-        ),
+        )
     )
     app = AdvisorApp(options, tui_context)
     async with running_app(app) as pilot:

@@ -87,9 +87,7 @@ def test_the_recorded_runs_of_the_program_are_kept_runs() -> None:
 
 
 @async_test
-async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(
-    context: Context,
-) -> None:
+async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(context: Context) -> None:
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
         await wait_for_screen(pilot, HomeScreen)

@@ -12,13 +12,7 @@ import built_measurements
 import msgspec
 import pytest
 import sessions
-from built_answers import (
-    advice_of,
-    with_decision,
-    with_measurement,
-    with_results,
-    without_advice,
-)
+from built_answers import advice_of, with_decision, with_measurement, with_results, without_advice
 from recorded_runs import make_run
 from sessions import expect_failure
 

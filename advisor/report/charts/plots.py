@@ -9,16 +9,7 @@ from typing import NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from advisor.report.charts.svg import (
-    Mark,
-    Picture,
-    Place,
-    line,
-    marker,
-    path,
-    picture,
-    text,
-)
+from advisor.report.charts.svg import Mark, Picture, Place, line, marker, path, picture, text
 from advisor.text_format import format_number
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 640, 66, 616, 26, 290
@@ -55,11 +46,7 @@ class Guide(NamedTuple):
 
 
 def plot(
-    title: str,
-    series: Sequence[Series],
-    across: Axis,
-    upward: Axis,
-    guides: Sequence[Guide] = (),
+    title: str, series: Sequence[Series], across: Axis, upward: Axis, guides: Sequence[Guide] = ()
 ) -> Picture:
     points = [point for each in series for point in each.points]
     lines = [place for guide in guides for place in guide.places]
@@ -68,11 +55,7 @@ def plot(
     ]
     xs = across.scale([*(p.x for p in points), *(x for x, _ in lines)], LEFT, RIGHT)
     ys = upward.scale([*heights, *(y for _, y in lines)], BOTTOM, TOP)
-    parts = [
-        *horizontal_axis(xs, TOP, BOTTOM),
-        *vertical_axis(ys),
-        text(4, 14, upward.caption),
-    ]
+    parts = [*horizontal_axis(xs, TOP, BOTTOM), *vertical_axis(ys), text(4, 14, upward.caption)]
     for guide in guides:
         places = [(xs.to_pixels(x), ys.to_pixels(y)) for x, y in guide.places]
         parts.append(path("polygon" if guide.is_area else "polyline", places, guide.css_class))

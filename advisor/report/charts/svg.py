@@ -122,12 +122,7 @@ def marks_of(answer: Answer, ranked: Sequence[RankedArm]) -> dict[str, Mark]:
     advised = answer.recommendation.arm if answer.recommendation else None
     names = short_names([entry.arm for entry in ranked])
     return {
-        arm: Mark(
-            name,
-            *place(number),
-            is_advised=arm == advised,
-            is_baseline=arm == BASELINE,
-        )
+        arm: Mark(name, *place(number), is_advised=arm == advised, is_baseline=arm == BASELINE)
         for number, (arm, name) in enumerate(names.items())
     }
 

@@ -139,10 +139,7 @@ def find_error(texts: Mapping[str, str], catalogue: Catalogue) -> UserError | No
 
 def _check_gpu(typed: str, catalogue: Catalogue) -> None:
     if find_known_gpu(typed, catalogue) is None:
-        raise UnknownGpuError(
-            f"unknown GPU {typed!r}",
-            f"use one of {', '.join(catalogue.gpus)}",
-        )
+        raise UnknownGpuError(f"unknown GPU {typed!r}", f"use one of {', '.join(catalogue.gpus)}")
 
 
 def _check_interpreter(typed: str) -> None:
@@ -183,9 +180,7 @@ class TargetStep(Step):
         budgets.setdefault(budget, f"{budget} s")
         yield Field("Time limit", Choice(budgets.items(), budget, id="budget"))
         yield Static(
-            "builds included; more time separates closer arms",
-            markup=False,
-            classes="hint",
+            "builds included; more time separates closer arms", markup=False, classes="hint"
         )
         yield from fields.values()
         yield Static("", id="machine", markup=False, classes="hint")

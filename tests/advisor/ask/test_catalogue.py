@@ -224,9 +224,7 @@ def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -
     assert declared == counted
 
 
-def test_integrations_use_no_undefined_names(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_integrations_use_no_undefined_names(tmp_path: pathlib.Path) -> None:
     subprocess.run([sys.executable, INTEGRATION, "--every", tmp_path], check=True)
     files = {file.name for file in tmp_path.glob("*.py")}
     assert files >= {
@@ -302,11 +300,7 @@ KNOTS = "[[0.5, -0.5], [1.0, 1.0], [1.1, 1.5], [1.5, 2.5], [3.0, 4.0]]"
             'tier = 3\nall = [{ fact = "speedup", at_least = 1.2 }]',
             "unknown field `all`",
         ),
-        (
-            'fact = "speedup"',
-            'fact = "speedup_high"',
-            "performance: unknown fact 'speedup_high'",
-        ),
+        ('fact = "speedup"', 'fact = "speedup_high"', "performance: unknown fact 'speedup_high'"),
         ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [3.0, 2.0]", "speedup are not monotone"),
         ("[1.5, 2.5], [3.0, 4.0]", "[3.0, 2.5], [1.5, 4.0]", "speedup must have rising figures"),
         ("[1.5, 2.5], [3.0, 4.0]", "[1.5, 2.5], [1.5, 4.0]", "speedup must have rising figures"),

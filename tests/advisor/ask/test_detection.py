@@ -263,11 +263,7 @@ def test_torch_is_not_imported(
 
 
 def read(
-    clock: FakeClock,
-    *,
-    idle_share: float = 1.0,
-    processors: int = 4,
-    nvml: FakeNvml | None = None,
+    clock: FakeClock, *, idle_share: float = 1.0, processors: int = 4, nvml: FakeNvml | None = None
 ) -> MachineActivity:
     """Return the load of two usable of `processors` processors over one second."""
 

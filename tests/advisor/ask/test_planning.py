@@ -270,8 +270,7 @@ def test_a_fallback_is_planned_only_by_its_name(named: tuple[str, ...], arms: se
 
 
 @pytest.mark.parametrize(
-    ("dtype", "options"),
-    [("float32", set()), ("float16", {"fp16-accumulation"})],
+    ("dtype", "options"), [("float32", set()), ("float16", {"fp16-accumulation"})]
 )
 def test_less_exact_products_are_arms_of_their_precision(dtype: Dtype, options: set[str]) -> None:
     less_exact = {"fp16-accumulation"}

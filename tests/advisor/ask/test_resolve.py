@@ -61,10 +61,7 @@ def test_on_a_gpu_the_demo_is_a_block_that_keeps_the_gpu_busy() -> None:
     assert asked.batch_sizes == SHIPPED.models.demo_gpu_batch_sizes
     assert resolved(model="demo/bert").model == SHIPPED.models.demo_gpu
     small = resolved(builders.gpu_machine(H100), model="demo/encoder")
-    assert (small.model, small.batch_sizes) == (
-        SHIPPED.models.demo,
-        SHIPPED.models.cpu_batch_sizes,
-    )
+    assert (small.model, small.batch_sizes) == (SHIPPED.models.demo, SHIPPED.models.cpu_batch_sizes)
 
 
 def test_every_answer_becomes_part_of_the_question() -> None:
@@ -239,9 +236,7 @@ def test_a_gpu_with_mig_is_rejected_or_skipped() -> None:
 
 
 @pytest.mark.parametrize("text", ["4090", "NVIDIA GeForce RTX 4090", "rtx 4090"])
-def test_a_known_gpu_that_is_not_attached_has_its_own_error(
-    text: str,
-) -> None:
+def test_a_known_gpu_that_is_not_attached_has_its_own_error(text: str) -> None:
     with pytest.raises(GpuNotAttachedError, match="RTX 4090") as problem:
         choose_gpu(text, builders.gpu_machine(H100), SHIPPED)
     assert H100.name in problem.value.what

@@ -75,10 +75,7 @@ def test_an_unknown_run_is_an_error(
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [
-        (b"rubbish", "is damaged"),
-        (b'{"schema": "p3-advisor/stored-run/99"}', "newer version"),
-    ],
+    [(b"rubbish", "is damaged"), (b'{"schema": "p3-advisor/stored-run/99"}', "newer version")],
 )
 def test_an_unreadable_run_is_an_error(
     content: bytes, words: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram

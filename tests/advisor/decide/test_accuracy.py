@@ -101,10 +101,7 @@ def test_a_random_model_lowers_the_trust_and_is_named() -> None:
     random = Accuracy(fault="uncompared", uncompared={"random": 1}, outputs=2)
     unchecked = advise(measured("fast", 4.0, "unchecked", random))
     checked = advise(measured("fast", 4.0, "exact", Accuracy(relative_error=1e-7)))
-    assert (checked.decision.word, unchecked.decision.word) == (
-        "CLEAR",
-        "LIKELY",
-    )
+    assert (checked.decision.word, unchecked.decision.word) == ("CLEAR", "LIKELY")
     assert unchecked.advice.trust >= checked.advice.trust
     assert set(unchecked.advice.trust_reasons) > set(checked.advice.trust_reasons)
     assert (unchecked.advice.best_exact, checked.advice.best_exact) == (BASELINE, "fast")
@@ -216,10 +213,7 @@ def scores(ratio: float = 1.0, spread: float = 1e-4, eager: float = 0.0, **figur
 
 
 def loss_of(
-    text: Any = None,
-    metric: Any = None,
-    baseline: Any = None,
-    model: Model = TRAINED,
+    text: Any = None, metric: Any = None, baseline: Any = None, model: Model = TRAINED
 ) -> Any:
     return summarise_loss(
         ProcessState(text_scores=text, user_metric=metric),

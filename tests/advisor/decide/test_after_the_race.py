@@ -15,11 +15,7 @@ from builders import BASELINE
 from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
 
 from advisor.decide import drift
-from advisor.decide.drift import (
-    bound_by_speedups,
-    correct_drift,
-    typical_seconds,
-)
+from advisor.decide.drift import bound_by_speedups, correct_drift, typical_seconds
 from advisor.domain.measurement import CallSeconds, Interval, Measurement
 from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState
@@ -163,10 +159,7 @@ def test_throughput_uses_streamed_seconds_where_there_are_some() -> None:
 
 
 def results_with(
-    outcome: str = "served",
-    steady: float | None = 0.01,
-    batch_size: int = 3,
-    first: float = 0.1,
+    outcome: str = "served", steady: float | None = 0.01, batch_size: int = 3, first: float = 0.1
 ) -> dict[Shape, NewShapeResult]:
     made = NewShapeResult(
         shape=Shape(batch_size),
@@ -264,10 +257,7 @@ def test_new_shapes_have_the_rating_of_the_worst_result(outcomes: list[str], rat
 def test_a_shape_at_which_the_worker_ended_counts(outcome: Any, rating: str) -> None:
     started = PhaseStarted(phase="new-shapes", shape=Shape(1, 17))
     state = run_with(
-        *[0.1] * 4,
-        new_shape_results=results_with(),
-        new_shape_started=started,
-        outcome=outcome,
+        *[0.1] * 4, new_shape_results=results_with(), new_shape_started=started, outcome=outcome
     )
     measured = only_measurement(summarise(state, RACES))
     assert measured.new_shapes == rating

@@ -370,12 +370,7 @@ def peak_with(seconds: float, accuracy_class: str) -> float | None:
 
 @pytest.mark.parametrize(
     ("seconds", "accuracy_class", "expected"),
-    [
-        (0.1, "exact", PEAK),
-        (0.09, "exact", PEAK),
-        (0.04, "exact", None),
-        (0.04, "close", PEAK),
-    ],
+    [(0.1, "exact", PEAK), (0.09, "exact", PEAK), (0.04, "exact", None), (0.04, "close", PEAK)],
 )
 def test_a_peak_that_an_exact_arm_exceeds_by_far_is_left_out(
     seconds: float, accuracy_class: str, expected: float | None

@@ -154,10 +154,7 @@ def test_a_change_of_one_percent_changes_a_score_little(
     arm: Arm, priorities: Priorities, factor: float, figure: str
 ) -> None:
     changed = dataclasses.replace(arm, **{figure: getattr(arm, figure) * factor})
-    for asked, most in (
-        (priorities, MOST_CHANGE),
-        (builders.priorities(), MOST_CHANGE_BALANCED),
-    ):
+    for asked, most in ((priorities, MOST_CHANGE), (builders.priorities(), MOST_CHANGE_BALANCED)):
         one, two = (rank([each], asked)["arm0"].score for each in (arm, changed))
         assert abs(one - two) <= most
 

@@ -23,13 +23,7 @@ from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import RankedArm
 from advisor.domain.constraints import Constraint, Priorities
-from advisor.domain.measurement import (
-    Cell,
-    Interval,
-    Measurement,
-    MemoryBytes,
-    VisitCounts,
-)
+from advisor.domain.measurement import Cell, Interval, Measurement, MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
 from advisor.domain.results import Results, ScoredArm, StoppedBuild
 from advisor.domain.workflow import Environment, Workflow
@@ -383,9 +377,7 @@ def test_an_open_decision_missing_sizes_or_an_unfit_machine_allow_no_trust(
 
 
 @pytest.mark.parametrize(
-    "unfit",
-    [{"noise_floor": 0.6}, {"visits": VisitCounts(made=10, discarded=3, unfit=6)}],
-    ids=str,
+    "unfit", [{"noise_floor": 0.6}, {"visits": VisitCounts(made=10, discarded=3, unfit=6)}], ids=str
 )
 def test_the_reason_of_the_lowest_grade_comes_before_those_that_would_not_cause_it(
     unfit: dict[str, Any],
@@ -403,7 +395,7 @@ def advise(measurement: Measurement) -> Recommendation:
         catalogue=builders.catalogue(
             builders.workflow("other", deployment_steps=("another",)),
             builders.workflow("compiled", deployment_steps=("keep the cache",)),
-        ),
+        )
     )
     arms = [builders.scored_arm("compiled")]
     return recommend_for(builders.results(measurement), arms, head)
@@ -445,9 +437,7 @@ def test_one_command_creates_all_missing_environments() -> None:
     )
 
 
-def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(
-    expect: Expect,
-) -> None:
+def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expect: Expect) -> None:
     question = builders.question(
         constraints=(
             Constraint(criterion="speedup", at_least=50),

@@ -75,10 +75,7 @@ def state_of(seconds: Mapping[str, list[float]]) -> RunState:
         for arm, each in seconds.items()
     }
     return builders.run_state(
-        processes,
-        opened={1: tuple(seconds)},
-        closed={1: "out-of-time"},
-        finished=True,
+        processes, opened={1: tuple(seconds)}, closed={1: "out-of-time"}, finished=True
     )
 
 

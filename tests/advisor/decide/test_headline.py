@@ -290,10 +290,7 @@ def test_a_faster_arm_is_named_with_its_larger_error(
     )
     faster = msgspec.structs.replace(measured("hard", 4.2), correctness=(checked,))
     found = advise(
-        measured("easy", 2.0),
-        faster,
-        workflows=(HARD,),
-        priorities=builders.priorities(20, 40, 40),
+        measured("easy", 2.0), faster, workflows=(HARD,), priorities=builders.priorities(20, 40, 40)
     )
     (line,) = (line for line in built_answers.headline(found.answer) if "Faster: " in line)
     assert ("less exact" in line) == says_so
@@ -454,9 +451,7 @@ GOODPUT = Interval(value=10.0, low=8.0, high=12.0)
 
 def lines(rate: float | None, *levels: RateLevel) -> list[str]:
     arm = built_measurements.served_arm(
-        goodput=GOODPUT,
-        levels=levels,
-        asked=compare_with_asked_rate(GOODPUT, levels, rate, 2.5),
+        goodput=GOODPUT, levels=levels, asked=compare_with_asked_rate(GOODPUT, levels, rate, 2.5)
     )
     serving = built_measurements.serving(arm)
     question = builders.question(load=built_measurements.load(rate=rate))

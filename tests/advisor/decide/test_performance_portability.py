@@ -168,9 +168,7 @@ def test_what_was_not_tried_on_the_other_platform_stays_declared(expect: Expect)
 OPTIONS = RunOptions(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
 
 
-def test_the_newest_run_of_the_same_work_on_another_device_is_a_platform(
-    context: Context,
-) -> None:
+def test_the_newest_run_of_the_same_work_on_another_device_is_a_platform(context: Context) -> None:
     gpu_run = recorded_runs.make_gpu_run(context.store)
     recorded_runs.make_gpu_run(context.store, "20261030-000000-0000")
     recorded_runs.make_gpu_run(context.store, "20261031-000000-0000", batch_sizes=(2,))

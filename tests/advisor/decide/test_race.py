@@ -281,9 +281,7 @@ def test_an_error_of_the_model_is_the_reason(arm: str) -> None:
     "outcome",
     [Outcome(), Outcome(Failure("skipped", phase="build", reason="the user skipped it")), None],
 )
-def test_a_reference_that_was_stored_or_stopped_is_no_reason(
-    outcome: Outcome | None,
-) -> None:
+def test_a_reference_that_was_stored_or_stopped_is_no_reason(outcome: Outcome | None) -> None:
     process = builders.process(ready=False, outcome=outcome)
     assert find_failure(builders.run_state({REFERENCE: process})) is None
 

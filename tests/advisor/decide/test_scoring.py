@@ -31,8 +31,7 @@ FAILED = FailedConstraint(
 
 def test_facts_come_from_the_measurement_and_the_declaration() -> None:
     workflow = builders.workflow(
-        declared=builders.declared(vendors=2, export_step=True),
-        environment=Environment(kind="own"),
+        declared=builders.declared(vendors=2, export_step=True), environment=Environment(kind="own")
     )
     build = BuildSeconds(cold=3.0, warm=None, worst=2.0)
     measured = builders.measurement(speedup=1.5, low=1.3, build_seconds=build)

@@ -98,11 +98,7 @@ def test_discarded_blocks_do_not_change_the_goodput() -> None:
 def test_two_processes_that_differ_widen_the_intervals() -> None:
     def deviation(shift: float) -> float:
         first = (block(2.0, 60, 0), block(4.0, 57, 3), block(6.0, 20, 40))
-        second = (
-            block(2.0 * shift, 60, 0),
-            block(4.0 * shift, 57, 3),
-            block(6.0 * shift, 20, 40),
-        )
+        second = (block(2.0 * shift, 60, 0), block(4.0 * shift, 57, 3), block(6.0 * shift, 20, 40))
         state = state_of(first, second)
         found = builders.known(goodput_of_arm(state, "slow", LOAD, 0))
         return estimate_deviation(state, {"slow": found}, LOAD, builders.NOISE)
@@ -133,12 +129,7 @@ def test_a_queue_after_the_block_counts_as_time_of_serving() -> None:
 
 def test_the_latency_is_given_by_rate_and_equal_rates_are_pooled() -> None:
     question = builders.question(load=LOAD, price_per_hour=3.6)
-    blocks = (
-        block(2.0, 40, 0),
-        block(4.0, 38, 2),
-        block(4.0, 37, 3),
-        block(8.0, 1, 40),
-    )
+    blocks = (block(2.0, 40, 0), block(4.0, 38, 2), block(4.0, 37, 3), block(8.0, 1, 40))
     failed = LoadMeasured(
         arm="slow",
         process=0,

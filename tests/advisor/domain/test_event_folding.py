@@ -46,16 +46,8 @@ from probes.wire.events import (
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
-IMPORTED = Imported(
-    versions={"torch": "2.12.0"},
-    settings={},
-)
-OPENED = Opened(
-    parameters=1,
-    parameter_bytes=4,
-    unit="samples",
-    units_per_sample=1,
-)
+IMPORTED = Imported(versions={"torch": "2.12.0"}, settings={})
+OPENED = Opened(parameters=1, parameter_bytes=4, unit="samples", units_per_sample=1)
 BUILT = [Built(shape=Shape(size), build_seconds=1.0, first_call_seconds=0.1) for size in (1, 4)]
 CHECKED = [builders.checked(size) for size in (1, 4)]
 WARM = [WarmedUp(shape=Shape(size), typical_seconds=0.01, steady=True) for size in (1, 4)]
@@ -202,9 +194,7 @@ ALL_EVENTS = builders.events(
 
 
 @given(st.lists(st.integers(0, len(ALL_EVENTS)), max_size=4).map(sorted))
-def test_folding_in_parts_gives_the_same_state(
-    interruptions: list[int],
-) -> None:
+def test_folding_in_parts_gives_the_same_state(interruptions: list[int]) -> None:
     state: RunState | None = None
     for begin, end in zip([0, *interruptions], [*interruptions, len(ALL_EVENTS)], strict=True):
         state = fold(ALL_EVENTS[begin:end], state)

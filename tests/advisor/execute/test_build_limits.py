@@ -81,9 +81,7 @@ def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
 
 
 @pytest.mark.slow
-def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
-    context: Context,
-) -> None:
+def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(context: Context) -> None:
     asked = sessions.short_options("quick,misbehaving/hangs", max_build_seconds=60.0, requests=500)
     run = sessions.execute_run(context, asked)
     answer = decide(run)
@@ -199,8 +197,7 @@ def test_an_arm_without_figures_promises_as_much_as_its_workflow(tmp_path: pathl
 def test_a_build_that_cannot_end_in_time_is_left_out(left: float, is_built: bool) -> None:
     arm = msgspec.structs.replace(builders.arm("slow"), expected_build_seconds=30.0)
     state = builders.run_state(
-        {builders.BASELINE: builders.process(outcome=Outcome())},
-        opened={1: (builders.BASELINE,)},
+        {builders.BASELINE: builders.process(outcome=Outcome())}, opened={1: (builders.BASELINE,)}
     )
     found = build_limits.limit_or_skip(in_progress(state, builders.question(), left), arm)
     assert (found is None) == is_built

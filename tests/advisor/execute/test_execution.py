@@ -103,10 +103,7 @@ LIMITS = builders.shipped_catalogue().presets.quiet
         ({"idle_processors": 30.0}, ()),
         ({"idle_processors": None, "stolen_share": None}, ()),
         ({"stolen_share": 0.2}, ("cpu-stolen",)),
-        (
-            {"gpu_processes": (GpuProcess(pid=1, memory_bytes=None, name=None),)},
-            ("gpu-processes",),
-        ),
+        ({"gpu_processes": (GpuProcess(pid=1, memory_bytes=None, name=None),)}, ("gpu-processes",)),
         ({"gpu_busy_share": 0.5}, ("gpu-busy",)),
         ({"gpu_busy_share": 0.0, "temperature_c": 40, "clocks_held_down": False}, ()),
         ({"clocks_held_down": True, "temperature_c": 90}, ("gpu-clocks-held-down",)),

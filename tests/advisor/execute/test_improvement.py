@@ -41,12 +41,7 @@ if TYPE_CHECKING:
     from advisor.probing.run_config import RunConfig
 
 EAGER = builders.BASELINE
-FLOAT32 = Opened(
-    parameters=10,
-    parameter_bytes=40,
-    unit="samples",
-    units_per_sample=1,
-)
+FLOAT32 = Opened(parameters=10, parameter_bytes=40, unit="samples", units_per_sample=1)
 GAIN = Interval(value=3.9, low=3.8, high=4.0)
 
 

@@ -22,13 +22,7 @@ import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import LimitedMemory, expect_failure
-from simulation import (
-    NOISE_LEVELS,
-    SimulatedMachine,
-    SimulatedSession,
-    new_recorder,
-    progress_of,
-)
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, progress_of
 
 from advisor.context import Context
 from advisor.decide.decision import decide, evaluate

@@ -129,12 +129,7 @@ def test_the_first_race_waits_a_little_where_only_variants_are_ready(
     clock = [0.0]
     process = ProcessState(building_since=0.0)
     pause = pause_of(
-        process,
-        lambda: clock[0],
-        has_raced=False,
-        seconds=seconds,
-        at=0.0,
-        called_for=called_for,
+        process, lambda: clock[0], has_raced=False, seconds=seconds, at=0.0, called_for=called_for
     )
     clock[0] = 41.0
     assert pause.is_due() is (is_due and not later)
@@ -155,12 +150,7 @@ def test_a_later_race_waits_only_for_builds_that_may_end_soon(
 
 @pytest.mark.parametrize(
     ("building", "now", "is_over"),
-    [
-        ("none", 70.0, True),
-        ("second", 70.0, True),
-        ("other", 70.0, False),
-        ("other", 85.0, True),
-    ],
+    [("none", 70.0, True), ("second", 70.0, True), ("other", 70.0, False), ("other", 85.0, True)],
 )
 def test_the_first_build_of_a_workflow_may_take_longer(
     building: str, now: float, is_over: bool

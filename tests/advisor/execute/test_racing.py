@@ -155,11 +155,7 @@ LIMITS = VisitQualityLimits(
 )
 QUIET = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
 #: A GPU below its default clock, as with heavy kernels.
-BUSY_GPU = msgspec.structs.replace(
-    QUIET,
-    sm_clock_share=0.86,
-    thermal_throttled_share=0.0,
-)
+BUSY_GPU = msgspec.structs.replace(QUIET, sm_clock_share=0.86, thermal_throttled_share=0.0)
 
 
 @pytest.mark.parametrize(
@@ -172,9 +168,7 @@ BUSY_GPU = msgspec.structs.replace(
         msgspec.structs.replace(QUIET, stolen_share=0.05, queued_share=0.2, sm_clock_share=0.75),
     ],
 )
-def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(
-    conditions: Conditions,
-) -> None:
+def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(conditions: Conditions) -> None:
     assert find_disturbance(conditions, LIMITS) is None
 
 

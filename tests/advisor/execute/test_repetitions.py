@@ -13,13 +13,7 @@ import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import expect_failure
-from simulation import (
-    NOISE_LEVELS,
-    SimulatedMachine,
-    SimulatedSession,
-    new_recorder,
-    progress_of,
-)
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, progress_of
 
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
@@ -197,9 +191,7 @@ def test_a_run_without_an_answer_has_leaders_once_it_is_resumed() -> None:
     assert [arm.id for arm in leaders_of(resumed, plan)] == [*names[:3]]
 
 
-def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
-    context: Context,
-) -> None:
+def test_the_leaders_of_a_quick_run_try_one_new_batch_size(context: Context) -> None:
     run_options = RunOptions(
         batch_sizes="2", budget="quick", workflows="narrow/late,narrow/slow,quick"
     )
@@ -310,10 +302,7 @@ def after_repetitions(*made: Answer) -> Callable[[RunState], Answer]:
 
 
 def repeat(
-    evaluate: Callable[[RunState], Answer],
-    question: Question = QUESTION,
-    *,
-    started: bool = False,
+    evaluate: Callable[[RunState], Answer], question: Question = QUESTION, *, started: bool = False
 ) -> tuple[SimulatedSession, RunState]:
     """Repeat the leaders of a run that has two arms, whose processes may have been started."""
     session = SimulatedSession(

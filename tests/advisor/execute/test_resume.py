@@ -245,10 +245,7 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
     results, state = decide(run).results, run.state()
     arms = {BASELINE, "quick", "alike", "narrow/served", "narrow/slow"}
     assert {measurement.arm for measurement in results.measurements} == arms
-    assert {race.shape.batch_size: race.best for race in results.races} == {
-        1: "quick",
-        2: "alike",
-    }
+    assert {race.shape.batch_size: race.best for race in results.races} == {1: "quick", 2: "alike"}
     leaders = [set(group.arms) & set(CROSSED_MILLISECONDS) for group in state.groups[Shape(1)]]
     assert list(map(len, leaders)) == [2, 1, 1]
     started = tuple(

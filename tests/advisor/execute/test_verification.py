@@ -92,9 +92,7 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
     """Return a function that verifies a run on a machine."""
 
     def verify(
-        run: Any = None,
-        machine: Machine | None = None,
-        problems: tuple[QuietProblem, ...] = (),
+        run: Any = None, machine: Machine | None = None, problems: tuple[QuietProblem, ...] = ()
     ) -> Verification:
         monkeypatch.setattr(printed_code, "run_pair", (machine or Machine()).run_pair)
         activity = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=0.0)
@@ -124,11 +122,7 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
     ],
 )
 def test_outputs_and_the_speed_up_are_judged(
-    seconds: float,
-    problem: str | None,
-    result: Result,
-    holds: bool,
-    verify: Verify,
+    seconds: float, problem: str | None, result: Result, holds: bool, verify: Verify
 ) -> None:
     machine = Machine(((seconds, 0.2),) * 5, problem)
     found = verify(machine=machine)
@@ -252,9 +246,7 @@ def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(device: str, verify
     ids=["server under load", "no such GPU", "only serves"],
 )
 def test_what_no_snippet_repeats_here_is_a_user_error(
-    run: Any,
-    error: type[UserError],
-    verify: Verify,
+    run: Any, error: type[UserError], verify: Verify
 ) -> None:
     machine = Machine()
     with pytest.raises(error) as problem:

@@ -53,13 +53,7 @@ FAILURES = {
 #: Options of `misbehaving` whose build does not end in time.
 STUCK = {option for option, (_, reason) in FAILURES.items() if reason == "build"}
 #: Options of `misbehaving` that look suspicious and are no failure.
-HARMLESS = (
-    "floods",
-    "reads-slowly-at-first",
-    "stalls-later",
-    "changes-directory",
-    "starts-many",
-)
+HARMLESS = ("floods", "reads-slowly-at-first", "stalls-later", "changes-directory", "starts-many")
 
 
 @pytest.fixture(scope="module")

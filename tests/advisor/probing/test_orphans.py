@@ -32,11 +32,7 @@ from probes.wire.outcome import FailureStatus, Outcome, Phase
 pytestmark = pytest.mark.slow
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "supervise.py"
-KILLED, COMPLETED, HANGS = (
-    "os.kill(os.getpid(), signal.SIGKILL)",
-    "respond()",
-    "time.sleep(3600)",
-)
+KILLED, COMPLETED, HANGS = ("os.kill(os.getpid(), signal.SIGKILL)", "respond()", "time.sleep(3600)")
 IN_ITS_GROUP = "subprocess.Popen(['sleep', '3600'])"
 IN_ITS_OWN_SESSION = "subprocess.Popen(['sleep', '3600'], start_new_session=True)"
 

@@ -116,9 +116,7 @@ def assert_stands_still(worker: Worker) -> None:
     workers.wait_until(lambda: {each.status() for each in tree} <= standing)
 
 
-def test_a_suspended_build_stands_still_and_its_time_does_not_count(
-    session: WorkerSession,
-) -> None:
+def test_a_suspended_build_stands_still_and_its_time_does_not_count(session: WorkerSession) -> None:
     start_workers(session)
     builds = SideBySideBuilds(session, 2)
     choose = taking([NextBuild(SLOW, process=0)])

@@ -264,10 +264,7 @@ def without(text: str, *starts: str) -> bytes:
             ABORT.replace("\nThread", '  File "/a.py", line 1 in f\n' * 1000 + "\nThread").encode(),
             "what():  index out of bounds: 0 <= tmp2 < 500L",
         ),
-        (
-            without(ABORT, "what()"),
-            "terminate called after throwing an instance of 'c10::Error'",
-        ),
+        (without(ABORT, "what()"), "terminate called after throwing an instance of 'c10::Error'"),
         (without(ABORT, "what()", "terminate"), "Fatal Python error: Aborted"),
         (
             without(ABORT, "what()", "terminate").replace(

@@ -113,10 +113,7 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(
     monkeypatch.chdir(tmp_path)
     module = torch.nn.Linear(3, 2).eval()
     torch.onnx.export(
-        module,
-        (torch.zeros(2, 3),),
-        dynamo=True,
-        dynamic_shapes=({0: torch.export.Dim.AUTO},),
+        module, (torch.zeros(2, 3),), dynamo=True, dynamic_shapes=({0: torch.export.Dim.AUTO},)
     ).save(tmp_path / "net.onnx")
     subject = {"kind": "onnx", "name": "net.onnx"}
     for feeding in ("io-binding", "host"):
@@ -146,10 +143,7 @@ PATCHES = {**TINY, "image_size": 32, "patch_size": 16}
 CONFIGS: list[tuple[dict[str, Any], list[tuple[int, ...]]]] = [
     ({"model_type": "bert", **TEXT}, [(4, 7, 16), (4, 16)]),
     ({"model_type": "vit", **PATCHES}, [(4, 5, 16), (4, 16)]),
-    (
-        {"model_type": "t5", **T5, "architectures": ["T5ForConditionalGeneration"]},
-        [(4, 7, 50)],
-    ),
+    ({"model_type": "t5", **T5, "architectures": ["T5ForConditionalGeneration"]}, [(4, 7, 50)]),
     (
         {
             "model_type": "clip",

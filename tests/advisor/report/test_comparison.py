@@ -15,12 +15,7 @@ from built_answers import run_answer, timed_cell, with_measurement, with_results
 
 from advisor.decide.intervals import t_quantile
 from advisor.domain.answer import Answer, Status
-from advisor.domain.measurement import (
-    BuildSeconds,
-    Interval,
-    MemoryBytes,
-    UndisturbedSpeedup,
-)
+from advisor.domain.measurement import BuildSeconds, Interval, MemoryBytes, UndisturbedSpeedup
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.report import comparison_text
@@ -371,9 +366,7 @@ LOAD = built_measurements.load()
 def served_run(goodputs: dict[str, float], *, spread: float, itl: float = 0.05) -> Answer:
     arms = tuple(
         built_measurements.served_arm(
-            arm,
-            goodput=built_measurements.interval(value, spread - 1),
-            tokens_per_second=4 * value,
+            arm, goodput=built_measurements.interval(value, spread - 1), tokens_per_second=4 * value
         )
         for arm, value in goodputs.items()
     )

@@ -150,9 +150,7 @@ def test_a_search_that_found_no_rate_that_fails_is_marked_in_the_table() -> None
 
 
 MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")
-LOAD = built_measurements.load(
-    lengths=(RequestLengths(input_tokens=48, output_tokens=9),),
-)
+LOAD = built_measurements.load(lengths=(RequestLengths(input_tokens=48, output_tokens=9),))
 QUESTION = builders.question(task="serve", model=MODEL, load=LOAD, output_tokens=4)
 SERVING = Serving(
     url="http://127.0.0.1:52605",

@@ -269,10 +269,7 @@ def environment(
     distributions: dict[str, str], providers: dict[str, tuple[str, ...]]
 ) -> InterpreterFacts:
     return InterpreterFacts(
-        python="3.11",
-        interpreter="python3",
-        distributions=distributions,
-        providers=providers,
+        python="3.11", interpreter="python3", distributions=distributions, providers=providers
     )
 
 

@@ -261,11 +261,7 @@ def test_the_line_has_every_known_figure() -> None:
 
 
 #: The optional parts of a recommendation.
-EMPTY = {
-    "costs": (),
-    "guideline": None,
-    "next_steps": (),
-}
+EMPTY = {"costs": (), "guideline": None, "next_steps": ()}
 
 
 def lines(name: str, **changes: Any) -> Sequence[str]:

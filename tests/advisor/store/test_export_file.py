@@ -14,18 +14,9 @@ from advisor.context import Context
 from advisor.decide import decision as deciding
 from advisor.decide.decision import evaluate_imported
 from advisor.domain.machine import CreatedEnvironment
-from advisor.domain.run_events import (
-    LoggedEvent,
-    Planned,
-    WorkerReported,
-    WorkerSpawned,
-)
+from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import Header
-from advisor.errors import (
-    ExportFileError,
-    NewerVersionError,
-    RunIsImportedError,
-)
+from advisor.errors import ExportFileError, NewerVersionError, RunIsImportedError
 from advisor.execute.execution import execute
 from advisor.store import export_file
 from advisor.store.runs import Run
@@ -93,11 +84,7 @@ def export_content(
     ]
     body = b"".join(line + b"\n" for line in lines)
     run_id = header.run_id if isinstance(header, Header) else builders.header().run_id
-    fields = {
-        "schema": export_file.SCHEMA,
-        "run_id": run_id,
-        "bytes": len(body),
-    }
+    fields = {"schema": export_file.SCHEMA, "run_id": run_id, "bytes": len(body)}
     return (
         msgspec.json.encode({**fields, "sha256": hashlib.sha256(body).hexdigest(), **changes})
         + b"\n"

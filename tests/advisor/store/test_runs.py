@@ -18,13 +18,7 @@ import platformdirs
 import pytest
 from recorded_runs import IDS, make_planned_run, planned_header
 
-from advisor.domain.run_events import (
-    Finished,
-    Planned,
-    Resumed,
-    WorkerReported,
-    WorkerSpawned,
-)
+from advisor.domain.run_events import Finished, Planned, Resumed, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import SCHEMA
 from advisor.errors import (
     NewerVersionError,
@@ -100,9 +94,7 @@ def test_a_damaged_line_raises_an_error(run: Run, line: bytes) -> None:
             read()
 
 
-def test_a_run_without_a_plan_raises_an_error_and_is_not_resumed(
-    three_runs: Store,
-) -> None:
+def test_a_run_without_a_plan_raises_an_error_and_is_not_resumed(three_runs: Store) -> None:
     run = three_runs.create(planned_header("20261122-000000-0000"))
     with pytest.raises(RunFileError, match="before its plan") as problem:
         run.state()
@@ -432,9 +424,7 @@ def test_an_event_written_in_parts_is_complete() -> None:
     assert slow.written == msgspec.json.encode(event) + b"\n"
 
 
-def test_the_default_home_is_the_named_directory_or_the_users_state(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_the_default_home_is_the_named_directory_or_the_users_state(tmp_path: pathlib.Path) -> None:
     assert default_home({HOME_VARIABLE: str(tmp_path)}) == tmp_path
     assert default_home({HOME_VARIABLE: "state"}) == pathlib.Path.cwd() / "state"
     assert (

@@ -10,10 +10,7 @@ from recorded_runs import HISTORY, IDS, make_planned_run
 
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.measurement import Interval
-from advisor.domain.run_events import (
-    Finished,
-    Resumed,
-)
+from advisor.domain.run_events import Finished, Resumed
 from advisor.store import runs
 from advisor.store.runs import ENTRY, HistoryEntry, load_entry, size_of_events
 from advisor.store.store import Store

@@ -26,11 +26,7 @@ STORED = {"fp8": "float8_e4m3fn", "int8_per_channel_weight_only": "bfloat16", No
 def stored_tensor(kind, elements):
     size = 2 if kind == "bfloat16" else 1
     return types.SimpleNamespace(
-        ndim=2,
-        dtype=f"torch.{kind}",
-        itemsize=size,
-        nbytes=elements * size,
-        numel=lambda: elements,
+        ndim=2, dtype=f"torch.{kind}", itemsize=size, nbytes=elements * size, numel=lambda: elements
     )
 
 

@@ -76,9 +76,7 @@ def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["reference-1.npz"]
 
 
-def test_a_reference_is_replaced_atomically(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_reference_is_replaced_atomically(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "reference-1.npz"
     file.write_bytes(b"an older one")
     with file.open("rb") as open_file:

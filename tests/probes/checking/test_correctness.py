@@ -175,11 +175,7 @@ def make_choosing_reference(**changes: Any) -> tuple[Any, Reference]:
 
 @pytest.mark.parametrize(
     ("error", "outcome"),
-    [
-        (1e-3, ("exact", "")),
-        (2.9e-3, ("exact", "")),
-        (3.2e-3, ("incorrect", "typical-error")),
-    ],
+    [(1e-3, ("exact", "")), (2.9e-3, ("exact", "")), (3.2e-3, ("incorrect", "typical-error"))],
 )
 def test_turned_choices_do_not_hide_an_error_of_most_elements(
     error: float, outcome: tuple[str, str]

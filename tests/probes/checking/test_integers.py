@@ -196,9 +196,7 @@ def test_a_small_output_is_compared_completely() -> None:
     ],
     ids=str,
 )
-def test_a_large_output_is_sampled_in_every_row_and_column(
-    shape: tuple[int, ...],
-) -> None:
+def test_a_large_output_is_sampled_in_every_row_and_column(shape: tuple[int, ...]) -> None:
     *_, columns = shape
     rows = math.prod(shape) // columns
     positions: Any = np.arange(rows * columns, dtype="float64").reshape(shape)

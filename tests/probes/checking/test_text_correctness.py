@@ -96,9 +96,7 @@ def test_the_ratio_to_eager_is_unknown_where_eager_differs_by_rounding_alone(
     assert (ratio is not None and ratio >= 0) == known
 
 
-def test_a_flip_where_there_is_no_near_tie_is_wrong(
-    reference: TokenReference,
-) -> None:
+def test_a_flip_where_there_is_no_near_tie_is_wrong(reference: TokenReference) -> None:
     tokens = flipped(reference, 2, 1)
     verdict, reason, agreement = check(reference, tokens, [])
     assert verdict == "incorrect"
@@ -111,9 +109,7 @@ def test_a_flip_where_there_is_no_near_tie_is_wrong(
     assert agreement.divergence_gap > 10 * agreement.allowed_gap
 
 
-def test_a_flip_at_a_near_tie_is_correct_whatever_tokens_follow(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_flip_at_a_near_tie_is_correct_whatever_tokens_follow(tmp_path: pathlib.Path) -> None:
     exact = logprobs(0)
     exact[0, 1, 9] = exact[0, 1].max() - EAGER / 2
     reference = reference_of(tmp_path, (exact, noisy(exact, EAGER)))

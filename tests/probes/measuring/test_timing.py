@@ -110,9 +110,7 @@ def test_a_block_ends_early_where_other_work_slows_its_calls(
         assert timed.streamed_seconds == pytest.approx(call_seconds)
 
 
-def test_a_streaming_device_repeats_the_block_without_waiting_in_between(
-    clock: FakeClock,
-) -> None:
+def test_a_streaming_device_repeats_the_block_without_waiting_in_between(clock: FakeClock) -> None:
     happened: list[str] = []
 
     def wait() -> None:

@@ -138,9 +138,7 @@ def test_a_known_allocation_is_measured(action: str) -> None:
     assert abs(grown - size) <= 8 * MEBIBYTE
 
 
-def test_without_a_driver_nothing_is_held(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_driver_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "DRIVER", "libnobody-has-this.so.1")
     with process.hold(MEBIBYTE, "cuda"):
         pass

@@ -91,9 +91,7 @@ def phases(answer: WorkerResult) -> list[tuple[str, int | None]]:
     return [(entry["phase"], batch_size_of(entry)) for entry in events(answer, "phase_started")]
 
 
-def test_a_visit_reports_its_durations(
-    run_tokens: RunTokens,
-) -> None:
+def test_a_visit_reports_its_durations(run_tokens: RunTokens) -> None:
     answer = run_tokens("visit 4 1\nvisit 2 7\nstop\n")
     visits = events(answer, "block_timed")
     assert [(batch_size_of(visit), visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
@@ -103,9 +101,7 @@ def test_a_visit_reports_its_durations(
     assert answer.failure is None
 
 
-def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(
-    run_tokens: RunTokens,
-) -> None:
+def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(run_tokens: RunTokens) -> None:
     answer = run_tokens("sustain 4 0.1\nvisit 4 1\nstop\n")
     (sustained,) = events(answer, "sustained")
     assert batch_size_of(sustained) == 4
@@ -171,20 +167,14 @@ def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
 ) -> None:
     sent: list[Any] = []
     service = text_service({size: TextProgram() for size in (1, 4, 16)}, sent, task)
-    monkeypatch.setattr(
-        "probes.measuring.device_work.profile_calls",
-        lambda _, shape: shape,
-    )
+    monkeypatch.setattr("probes.measuring.device_work.profile_calls", lambda _, shape: shape)
     service.diagnose()
     assert [each.batch_size for each in sent if isinstance(each, Shape)] == profiled
 
 
 @pytest.mark.parametrize(
     ("unseen", "outcome", "reason"),
-    [
-        ("served", "served", None),
-        ("padded", "wrong", "other shapes"),
-    ],
+    [("served", "served", None), ("padded", "wrong", "other shapes")],
 )
 def test_new_batch_sizes_are_tried_last(
     unseen: str, outcome: str, reason: str | None, run_tokens: RunTokens
@@ -201,9 +191,7 @@ def test_new_batch_sizes_are_tried_last(
     assert answer.failure is None, "the measurement stays valid"
 
 
-def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(
-    run_tokens: RunTokens,
-) -> None:
+def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(run_tokens: RunTokens) -> None:
     answer = run_tokens("new-shapes\n", unseen="wrong")
     assert [entry["outcome"] for entry in events(answer, "new_shape_result")] == ["wrong"]
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "new-shapes")
@@ -218,9 +206,7 @@ def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(
     assert events(answer, "new_shape_result") == []
 
 
-def test_outputs_are_checked_once_at_the_end(
-    run_tokens: RunTokens,
-) -> None:
+def test_outputs_are_checked_once_at_the_end(run_tokens: RunTokens) -> None:
     answer = run_tokens("visit 2 1\ncheck\nstop\n")
     assert answer.failure is None
     assert [each["event"] for each in answer.events[-3:]] == [

@@ -74,8 +74,7 @@ def assert_served(
 
 @pytest.mark.parametrize("with_onnx", [False, True], ids=["torch.export", "ONNX Runtime"])
 def test_keyword_inputs_get_a_free_batch_and_length(
-    with_onnx: bool,
-    tmp_path: pathlib.Path,
+    with_onnx: bool, tmp_path: pathlib.Path
 ) -> None:
     request = make_request(tmp_path, input_tokens=TOKENS)
     subject = keyword_subject(request)

@@ -79,10 +79,7 @@ def change_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
         lambda one, two: ((), {"ids": one, "mask": two}),
         lambda one, two: ((one,), {"mask": two}),
         lambda one, two: (({"image": one, "text": two},), {}),
-        lambda one, two: (
-            ([one, (two, None)], 3),
-            {"flag": True, "more": {"deep": [one]}},
-        ),
+        lambda one, two: (([one, (two, None)], 3), {"flag": True, "more": {"deep": [one]}}),
     ],
     ids=["keywords", "both", "dictionary", "nested with constants"],
 )

@@ -229,9 +229,7 @@ def test_all_values_are_the_examples_where_the_model_takes_no_others(
     assert (rows == np.arange(32).reshape(2, 16)).all()
 
 
-def test_all_random_sets_are_tried(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_all_random_sets_are_tried(tmp_path: pathlib.Path) -> None:
     subject = by_request.open_torch_subject(request_for("masked_at_the_end", tmp_path))
     with torch.inference_mode():
         subject.settle_inputs(2, 64)

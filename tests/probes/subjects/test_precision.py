@@ -31,11 +31,7 @@ def with_complex_weight() -> Any:
 
 @pytest.mark.parametrize(
     ("dtype", "expected"),
-    [
-        ("float64", "complex128"),
-        ("float32", "complex64"),
-        ("bfloat16", "complex64"),
-    ],
+    [("float64", "complex128"), ("float32", "complex64"), ("bfloat16", "complex64")],
 )
 def test_a_module_keeps_complex_weights(dtype: str, expected: str) -> None:
     module = higher_precision.cast_module(with_complex_weight(), getattr(torch, dtype))

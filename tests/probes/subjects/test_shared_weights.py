@@ -141,12 +141,7 @@ def test_an_info_file_is_read_as_it_was_written(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize(
     ("device", "least_cache_gib", "cache_gib", "share"),
-    [
-        ("cuda", 0.0, 3, 0.7),
-        ("cuda", 4.0, 4, 0.8),
-        ("cpu", 4.0, 3, 0.7),
-        ("cuda", 7.0, 7, 0.9),
-    ],
+    [("cuda", 0.0, 3, 0.7), ("cuda", 4.0, 4, 0.8), ("cpu", 4.0, 3, 0.7), ("cuda", 7.0, 7, 0.9)],
 )
 def test_an_engine_gets_memory_for_weights_cache_and_its_overhead(
     device: str, least_cache_gib: float, cache_gib: int, share: float, tmp_path: pathlib.Path

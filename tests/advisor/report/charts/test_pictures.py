@@ -17,12 +17,7 @@ from markupsafe import Markup
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell
 from advisor.report.charts.pictures import Pictures, draw
-from advisor.report.charts.plots import (
-    Axis,
-    Scale,
-    horizontal_axis,
-    vertical_axis,
-)
+from advisor.report.charts.plots import Axis, Scale, horizontal_axis, vertical_axis
 from advisor.report.charts.speedups import speedup_curves
 from advisor.report.charts.svg import LONGEST_NAME, Picture, marks_of, place, short_names
 from probes.wire.shape import Shape
