@@ -90,8 +90,8 @@ REFUSALS = (
             r"no fake impl registered for <(?:CustomOpDef\(([^)]+)\)|OpOverload\(op='([^']+)')"
         ),
         "PyTorch cannot trace the custom operator {name}, which has no fake implementation",
-        "register one with torch.library.register_fake in the model's file: it returns an empty"
-        " tensor of the operator's shape and dtype",
+        "register one with register_fake, as PyTorch documents for custom operators: it returns an"
+        " empty tensor of the operator's shape and dtype",
     ),
     Refusal(
         re.compile(r"^UnsupportedOperatorException: (\S+)"),

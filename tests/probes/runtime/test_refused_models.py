@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]  # those 
 
 MODELS = """
 import torch
+from torch import library
 from torch.nn.utils import rnn
 
 
@@ -86,7 +87,7 @@ def decomposed(model, x):
     return torch.linalg.svd(x)[1]
 
 
-@torch.library.custom_op("nets::swish", mutates_args=())
+@library.custom_op("nets::swish", mutates_args=())
 def swish(x: torch.Tensor) -> torch.Tensor:
     return x * torch.sigmoid(x)
 
