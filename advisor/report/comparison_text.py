@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from advisor.domain.measurement import Interval
 from advisor.domain.plan import BASELINE
 from advisor.report.comparison import Change, Comparison, Costs
-from advisor.report.formatting import format_error, markdown_table, plain_table
+from advisor.report.formatting import Column, format_error, markdown_table, plain_table, table_rows
 from advisor.report.markdown import escape
 from advisor.text_format import (
     format_interval,
@@ -97,65 +98,59 @@ def _tables(comparison: Comparison) -> list[list[Sequence[str]]]:
     arms = [change for change in comparison.changes if change.shape is not None]
     servers = [change for change in comparison.changes if change.shape is None]
     tables = [
-        [_head("arm", "ms", "speed-up"), *map(_row, arms)],
-        [_head("server", "requests/s", "goodput"), *map(_row, servers)],
-        [_head("baseline", "ms", "speed"), *map(_row, comparison.drift)],
-        [[*COSTS], *map(_cost_row, comparison.costs)],
+        table_rows(_change_columns("arm", "ms", "speed-up"), arms),
+        table_rows(_change_columns("server", "requests/s", "goodput"), servers),
+        table_rows(_change_columns("baseline", "ms", "speed"), comparison.drift),
+        table_rows(COST_COLUMNS, comparison.costs),
     ]
     return [
         list(zip(*(column for column in zip(*rows, strict=True) if any(column[1:])), strict=True))
         for rows in tables
-        if len(rows) > 1
+        if rows
     ]
 
 
-#: Heads of the table of costs and of the exactness of outputs.
-COSTS = (
-    "arm",
-    *(f"{figure} {run}" for figure in ("build s", "MiB", "error") for run in ("before", "after")),
+COST_COLUMNS: tuple[Column[Costs], ...] = (
+    ("arm", lambda costs: costs.arm),
+    ("build s before", lambda costs: format_seconds(costs.build_seconds[0])),
+    ("build s after", lambda costs: format_seconds(costs.build_seconds[1])),
+    ("MiB before", lambda costs: format_mebibytes(costs.peak_bytes[0])),
+    ("MiB after", lambda costs: format_mebibytes(costs.peak_bytes[1])),
+    ("error before", lambda costs: _write_error(costs.errors[0])),
+    ("error after", lambda costs: _write_error(costs.errors[1])),
 )
 
 
-def _cost_row(costs: Costs) -> list[str]:
+def _write_error(error: float | None) -> str:
+    return "" if error is None else format_error(error)
+
+
+def _change_columns(name: str, unit: str, compared: str) -> list[Column[Change]]:
     return [
-        costs.arm,
-        *map(format_seconds, costs.build_seconds),
-        *map(format_mebibytes, costs.peak_bytes),
-        *("" if error is None else format_error(error) for error in costs.errors),
+        (name, lambda change: change.arm),
+        ("batch", lambda change: str(change.shape or "")),
+        (f"{unit} before", lambda change: _write_figure(change, change.before)),
+        (f"{unit} after", lambda change: _write_figure(change, change.after)),
+        (
+            f"{compared}, times before (95 %)",
+            lambda change: format_interval(change.ratio, unit="", decimals=3),
+        ),
+        ("speed, times before", _write_speed),
+        ("slowdown found from", lambda change: _rounded_up(change.found_from)),
+        ("verdict", lambda change: change.verdict),
     ]
 
 
-def _head(name: str, unit: str, compared: str) -> list[str]:
-    return [
-        name,
-        "batch",
-        f"{unit} before",
-        f"{unit} after",
-        f"{compared}, times before (95 %)",
-        "speed, times before",
-        "slowdown found from",
-        "verdict",
-    ]
-
-
-def _row(change: Change) -> list[str]:
-    before, after = change.before, change.after
+def _write_figure(change: Change, figure: Interval) -> str:
     if change.shape is None:
-        batch, speed = "", ""
-        figures = [format_interval(each, unit="", decimals=None) for each in (before, after)]
-    else:
-        batch = str(change.shape)
-        speed = "" if change.arm == BASELINE else format_number(before.value / after.value, 3)
-        figures = [format_milliseconds(each.value) for each in (before, after)]
-    return [
-        change.arm,
-        batch,
-        *figures,
-        format_interval(change.ratio, unit="", decimals=3),
-        speed,
-        "" if change.found_from is None else _rounded_up(change.found_from),
-        change.verdict,
-    ]
+        return format_interval(figure, unit="", decimals=None)
+    return format_milliseconds(figure.value)
+
+
+def _write_speed(change: Change) -> str:
+    if change.shape is None or change.arm == BASELINE:
+        return ""
+    return format_number(change.before.value / change.after.value, 3)
 
 
 def _text_columns(rows: Sequence[Sequence[str]]) -> set[int]:
@@ -184,8 +179,8 @@ def _power(comparison: Comparison) -> list[str]:
     return [f"A comparison like this finds a slowdown of {share} in any arm in 9 of 10 cases."]
 
 
-def _rounded_up(share: float) -> str:
-    return format_share(math.ceil(share * 100) / 100)
+def _rounded_up(share: float | None) -> str:
+    return "" if share is None else format_share(math.ceil(share * 100) / 100)
 
 
 def _verdict(comparison: Comparison) -> list[str]:

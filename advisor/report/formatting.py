@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import tabulate
 
@@ -19,6 +19,16 @@ ERROR_LEGEND = (
     "nats a token, or a word from engines that report the likeliest tokens alone; ~ not exact; "
     "? not checkable"
 )
+
+Subject = TypeVar("Subject")
+#: The head of a column, and what it has in a row.
+Column: TypeAlias = tuple[str, Callable[[Subject], str]]
+
+
+def table_rows(columns: Sequence[Column[Subject]], subjects: Sequence[Subject]) -> list[list[str]]:
+    """Return the head and a row for each subject; nothing without one."""
+    rows = [[write(each) for _, write in columns] for each in subjects]
+    return [[head for head, _ in columns], *rows] if rows else []
 
 
 class ReportTable(NamedTuple):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias, TypeVar
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import is_of_likeliest
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
-from advisor.report.formatting import ReportTable, format_error
+from advisor.report.formatting import Column, ReportTable, format_error, table_rows
 from advisor.text_format import (
     MISSING,
     format_count,
@@ -29,18 +29,10 @@ VERDICTS = {"met": "enough", "not-met": "not enough", "open": "not settled"}
 #: Shares of the goodput whose latency is shown, and how far a measured rate may be from them.
 SHOWN_SHARES, NEAR = (0.5, 0.8, 1.0), 0.1
 
-
-Subject = TypeVar("Subject")
-#: The head of a column, and what it has in a row.
-Column: TypeAlias = tuple[str, Callable[[Subject], str]]
 #: A server at one rate of requests, and a server next to the asked rate.
 AtRate: TypeAlias = tuple[ServedArm, RateLevel]
 Asked: TypeAlias = tuple[str, AskedRate]
-
-
-def _rows(columns: Sequence[Column[Subject]], subjects: Sequence[Subject]) -> list[list[str]]:
-    rows = [[write(each) for _, write in columns] for each in subjects]
-    return [[head for head, _ in columns], *rows] if rows else []
+Generated: TypeAlias = tuple[Measurement, Cell, GenerationMetrics]
 
 
 def _percentile(name: str, index: int, level: RateLevel | None) -> str:
@@ -102,7 +94,7 @@ def server_rows(answer: Answer) -> list[list[str]]:
         ("arm", lambda arm: arm.arm),
         ("requests/s (95 %)", lambda arm: _write_goodput(arm, share)),
     )
-    return _rows([*first, *SERVER_COLUMNS, *optional], arms)
+    return table_rows([*first, *SERVER_COLUMNS, *optional], arms)
 
 
 def _write_goodput(arm: ServedArm, share: float) -> str:
@@ -133,28 +125,16 @@ def tables(answer: Answer) -> list[ReportTable]:
     has_price = any(each.price_per_hour is not None for _, each in asked)
     columns = [*ASKED_COLUMNS, *([PRICE_COLUMN] if has_price else [])]
     rate = f"{load.rate:g}" if load is not None and load.rate is not None else MISSING
+    title = f"Servers for the asked {rate} requests/s"
     found = [
         ReportTable("text", TEXT_TITLE, text_rows(answer), mismatch_lines(answer)),
         ReportTable("servers", "Servers under load", server_rows(answer)),
-        ReportTable("latency", LATENCY_TITLE, _rows(LEVEL_COLUMNS, levels)),
-        ReportTable("asked", f"Servers for the asked {rate} requests/s", _rows(columns, asked)),
+        ReportTable("latency", LATENCY_TITLE, table_rows(LEVEL_COLUMNS, levels)),
+        ReportTable("asked", title, table_rows(columns, asked)),
     ]
     return [table for table in found if table.rows]
 
 
-TEXT_HEAD = (
-    "arm",
-    "batch",
-    "tokens/s",
-    "TTFT, ms",
-    "ITL, ms",
-    "tokens/s per user",
-    "same texts",
-    "divergence, nats",
-    "cache MiB",
-    "of bandwidth",
-    "of arithmetic",
-)
 TEXT_TITLE = (
     "Generated text: time to the first token (TTFT) and between tokens (ITL), rates, agreement "
     "with the reference, and use of the device"
@@ -163,50 +143,13 @@ TEXT_TITLE = (
 MISMATCH_MARK = "*"
 
 
-def text_rows(answer: Answer) -> list[list[str]]:
-    """Speeds of a machine that was not fit to measure on are left out."""
-    rows = [
-        [
-            measured.arm,
-            str(cell.shape),
-            *speeds[:4],
-            *_agreement_cells(measured, cell),
-            format_mebibytes(metrics.cache_bytes, digits=3),
-            *speeds[4:],
-        ]
-        for measured, cell, metrics in _generated(answer)
-        for speeds in [_speed_cells(cell, metrics, unfit=is_unfit(answer.results))]
-    ]
-    return [[*TEXT_HEAD], *rows] if rows else []
-
-
-def _speed_cells(cell: Cell, metrics: GenerationMetrics, *, unfit: bool) -> list[str]:
-    cells = [
-        format_number(cell.throughput.value, decimals=0),
-        format_latency(metrics.ttft_seconds, metrics),
-        format_latency(metrics.itl_seconds, metrics),
-        format_number(metrics.tokens_per_second_per_user, decimals=0),
-        # Small models exceed the memory bandwidth, because caches hold them.
-        format_share(metrics.mbu),
-        format_share(metrics.mfu),
-    ]
-    return [MISSING for _ in cells] if unfit else cells
-
-
-def _generated(answer: Answer) -> Iterator[tuple[Measurement, Cell, GenerationMetrics]]:
-    for _, measured in answer.ranked:
-        for cell in measured.cells:
-            if cell.generation is not None:
-                yield measured, cell, cell.generation
-
-
-def format_latency(seconds: float | None, metrics: GenerationMetrics) -> str:
+def _write_latency(seconds: float | None, metrics: GenerationMetrics) -> str:
     text = format_milliseconds(seconds, digits=3)
     return f"{text}{MISMATCH_MARK}" if metrics.latency_mismatch and seconds is not None else text
 
 
-def _agreement_cells(measured: Measurement, cell: Cell) -> tuple[str, str]:
-    checked = next((each for each in measured.correctness if each.shape == cell.shape), None)
+def _agreement_cells(each: Generated) -> tuple[str, str]:
+    checked = next((one for one in each[0].correctness if one.shape == each[1].shape), None)
     if checked is None or checked.agreement is None:
         return MISSING, MISSING
     agreement = checked.agreement
@@ -214,6 +157,41 @@ def _agreement_cells(measured: Measurement, cell: Cell) -> tuple[str, str]:
     if is_of_likeliest([checked]):
         return texts, checked.accuracy_class
     return texts, MISSING if agreement.kl_mean is None else format_error(agreement.kl_mean)
+
+
+TEXT_COLUMNS: tuple[Column[Generated], ...] = (
+    ("arm", lambda each: each[0].arm),
+    ("batch", lambda each: str(each[1].shape)),
+    ("tokens/s", lambda each: format_number(each[1].throughput.value, decimals=0)),
+    ("TTFT, ms", lambda each: _write_latency(each[2].ttft_seconds, each[2])),
+    ("ITL, ms", lambda each: _write_latency(each[2].itl_seconds, each[2])),
+    ("tokens/s per user", lambda each: format_number(each[2].tokens_per_second_per_user, 0)),
+    ("same texts", lambda each: _agreement_cells(each)[0]),
+    ("divergence, nats", lambda each: _agreement_cells(each)[1]),
+    ("cache MiB", lambda each: format_mebibytes(each[2].cache_bytes, digits=3)),
+    # Small models exceed the memory bandwidth, because caches hold them.
+    ("of bandwidth", lambda each: format_share(each[2].mbu)),
+    ("of arithmetic", lambda each: format_share(each[2].mfu)),
+)
+#: What a machine that was not fit to measure on gives, too.
+UNTIMED_HEADS = {"arm", "batch", "same texts", "divergence, nats", "cache MiB"}
+
+
+def text_rows(answer: Answer) -> list[list[str]]:
+    """Speeds of a machine that was not fit to measure on are left out."""
+    unfit = is_unfit(answer.results)
+    columns = [
+        (head, (lambda _: MISSING) if unfit and head not in UNTIMED_HEADS else write)
+        for head, write in TEXT_COLUMNS
+    ]
+    return table_rows(columns, [*_generated(answer)])
+
+
+def _generated(answer: Answer) -> Iterator[Generated]:
+    for _, measured in answer.ranked:
+        for cell in measured.cells:
+            if cell.generation is not None:
+                yield measured, cell, cell.generation
 
 
 def mismatch_lines(answer: Answer) -> list[str]:

@@ -12,11 +12,12 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import TrainedLoss, is_of_likeliest, worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import LETTERS
+from advisor.domain.measurement import Measurement, Start
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.rubric import name_fact
 from advisor.report import generation
 from advisor.report.answer import flip_lines
-from advisor.report.formatting import ReportTable, Section, format_error
+from advisor.report.formatting import Column, ReportTable, Section, format_error, table_rows
 from advisor.report.ranking import speed_or_range, write_fact
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
 from advisor.text_format import (
@@ -64,22 +65,19 @@ def _start_table(answer: Answer) -> list[ReportTable]:
     started = [(one.arm, start) for one in answer.results.measurements for start in one.starts]
     if not started:
         return []
-    head = ["workflow", "way", "start, s", "call, ms", "shipped, MiB", "written in, s", "lines"]
-    rows = [
-        [
-            arm,
-            start.title,
-            format_seconds(start.seconds),
-            format_milliseconds(start.call_seconds),
-            format_mebibytes(start.shipped_bytes or None, 2),
-            format_seconds(start.write_seconds),
-            str(start.lines),
-        ]
-        for arm, start in started
+    columns: list[Column[tuple[str, Start]]] = [
+        ("workflow", lambda each: each[0]),
+        ("way", lambda each: each[1].title),
+        ("start, s", lambda each: format_seconds(each[1].seconds)),
+        ("call, ms", lambda each: format_milliseconds(each[1].call_seconds)),
+        ("shipped, MiB", lambda each: format_mebibytes(each[1].shipped_bytes or None, 2)),
+        ("written in, s", lambda each: format_seconds(each[1].write_seconds)),
+        ("lines", lambda each: str(each[1].lines)),
     ]
     loads = {f"{start.title}: {start.loads_on} ({start.source})" for _, start in started}
     failures = [f"{arm}, {start.title}: {start.failure}" for arm, start in started if start.failure]
-    return [ReportTable("starts", STARTS, [head, *rows], (*failures, *sorted(loads)), {0, 1})]
+    notes = (*failures, *sorted(loads))
+    return [ReportTable("starts", STARTS, table_rows(columns, started), notes, {0, 1})]
 
 
 def _criteria_table(answer: Answer) -> list[ReportTable]:
@@ -207,17 +205,6 @@ def _guideline_lines(advice: Recommendation) -> list[str]:
     return [guideline.says, f"  {AGREEMENT[guideline.agrees]}", f"  source: {guideline.source}"]
 
 
-ACCURACY_HEAD = (
-    "arm",
-    "weights",
-    "speed-up",
-    "error",
-    "cosine",
-    "class",
-    "weights MiB",
-    "of native",
-    "front",
-)
 #: What the column `class` has where an arm has none.
 WITHOUT_CLASS = {"needs-real-weights": "needs real weights", "not-measured": MISSING}
 ACCURACY_TITLE = "Accuracy against speed and memory"
@@ -258,30 +245,18 @@ def _accuracy_table(answer: Answer) -> list[ReportTable]:
     if not (is_metric_known or any(scored.weights for scored, _ in ranked)):
         return []
     sizes = [measured.weight_bytes or 0 for scored, measured in ranked if scored.weights is None]
-    native, front, rows = max(sizes, default=0), arms_on_front(ranked), []
-    for scored, measured in ranked:
-        error, size, loss = (
-            worst_error(measured.correctness),
-            measured.weight_bytes,
-            measured.trained_loss,
-        )
-        # A divergence over other tokens than eager PyTorch's.
-        mark = " (likeliest tokens)" if is_of_likeliest(measured.correctness) else ""
-        cosines = [each.accuracy.cosine for each in measured.correctness]
-        known = [each for each in cosines if each is not None]
-        rows.append(
-            [
-                scored.arm,
-                scored.weights or "native",
-                speed_or_range(measured.speedup, unfit=unfit),
-                MISSING if error is None else f"{format_error(error)}{mark}",
-                format_number(min(known, default=None), decimals=5),
-                (loss.loss_class or WITHOUT_CLASS[loss.basis]) if loss else MISSING,
-                format_mebibytes(size),
-                format_share(size / native) if size and native else MISSING,
-                "*" if scored.arm in front else "",
-            ]
-        )
+    native, front = max(sizes, default=0), arms_on_front(ranked)
+    columns: list[Column[RankedArm]] = [
+        ("arm", lambda arm: arm.arm),
+        ("weights", lambda arm: arm.scored.weights or "native"),
+        ("speed-up", lambda arm: speed_or_range(arm.speedup, unfit=unfit)),
+        ("error", lambda arm: _write_error(arm.measured)),
+        ("cosine", lambda arm: _write_cosine(arm.measured)),
+        ("class", lambda arm: _write_class(arm.measured.trained_loss)),
+        ("weights MiB", lambda arm: format_mebibytes(arm.measured.weight_bytes)),
+        ("of native", lambda arm: _write_share(arm.measured.weight_bytes, native)),
+        ("front", lambda arm: "*" if arm.arm in front else ""),
+    ]
     notes = (
         ACCURACY_LEGEND,
         *(
@@ -291,7 +266,27 @@ def _accuracy_table(answer: Answer) -> list[ReportTable]:
             for line in _loss(scored.arm, measured.trained_loss)
         ),
     )
-    return [ReportTable("accuracy", ACCURACY_TITLE, [ACCURACY_HEAD, *rows], notes, {0, 1})]
+    return [ReportTable("accuracy", ACCURACY_TITLE, table_rows(columns, ranked), notes, {0, 1})]
+
+
+def _write_error(measured: Measurement) -> str:
+    error = worst_error(measured.correctness)
+    # A divergence over other tokens than eager PyTorch's.
+    mark = " (likeliest tokens)" if is_of_likeliest(measured.correctness) else ""
+    return MISSING if error is None else f"{format_error(error)}{mark}"
+
+
+def _write_cosine(measured: Measurement) -> str:
+    cosines = [each.accuracy.cosine for each in measured.correctness]
+    return format_number(min((each for each in cosines if each is not None), default=None), 5)
+
+
+def _write_class(loss: TrainedLoss | None) -> str:
+    return loss.loss_class or WITHOUT_CLASS[loss.basis] if loss else MISSING
+
+
+def _write_share(size: int | None, whole: int) -> str:
+    return format_share(size / whole) if size and whole else MISSING
 
 
 def _loss(arm: str, loss: TrainedLoss) -> list[str]:

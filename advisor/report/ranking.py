@@ -22,7 +22,7 @@ from advisor.domain.constraints import (
 from advisor.domain.measurement import Interval
 from advisor.domain.results import Rating
 from advisor.report.figures import checks_of
-from advisor.report.formatting import accuracy_cell
+from advisor.report.formatting import accuracy_cell, table_rows
 from advisor.text_format import (
     MISSING,
     format_fact,
@@ -179,8 +179,7 @@ def speed_unit(answer: Answer) -> str:
 def ranking_rows(answer: Answer, *, has_intervals: bool) -> list[list[str]]:
     """Return the head and a row for each arm with a score, best first; nothing without one."""
     columns = ranking_columns(answer, has_intervals=has_intervals)
-    rows = [[column.write(arm) for column in columns] for arm in answer.ranked]
-    return [[column.head for column in columns], *rows] if rows else []
+    return table_rows([(column.head, column.write) for column in columns], answer.ranked)
 
 
 def _rank(answer: Answer, arm: RankedArm) -> str:

@@ -21,7 +21,7 @@ from advisor.report.answer import (
     short_answer_lines,
 )
 from advisor.report.explanation import short_reasons
-from advisor.report.formatting import ERROR_LEGEND, plain_table
+from advisor.report.formatting import ERROR_LEGEND, plain_table, table_rows
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import describe_inputs, describe_mix, describe_shapes, input_facts
 from advisor.text_format import NO_BREAK_SPACE, keep_units
@@ -115,21 +115,16 @@ def _wrapped(lines: Iterable[str], width: int) -> list[str]:
 def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
     """Return the best arms with the columns that fit, those that narrow screens show first."""
     columns, arms = ranking_columns(answer), _choose_arms(answer, most)
+    if not arms:
+        return []
     levels = sorted({column.shown_from for column in columns}, reverse=True)
     choices = [[column for column in columns if column.shown_from <= each] for each in levels]
     choices += [choices[-1][:count] for count in range(len(choices[-1]) - 1, FEWEST_COLUMNS, -1)]
     tables = [
-        plain_table(
-            [
-                [column.head for column in shown],
-                *([column.write(arm) for column in shown] for arm in arms),
-            ],
-            text_columns={1},
-        )
+        plain_table(table_rows([(column.head, column.write) for column in shown], arms), {1})
         for shown in choices
     ]
-    table = next((each for each in tables if max(map(len, each)) <= width), tables[-1])
-    return table if arms else []
+    return next((each for each in tables if max(map(len, each)) <= width), tables[-1])
 
 
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
