@@ -15,12 +15,11 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets._footer import FooterKey
 
-from advisor.ask.run_options import RunOptions
+from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
-from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.setup import SetupScreen

@@ -27,6 +27,7 @@ _wish = functools.partial(_option, "Priorities and constraints")
 _accuracy = functools.partial(_option, "Accuracy and quantised weights")
 _load = functools.partial(_option, "Servers under load")
 _time = functools.partial(_option, "Time")
+_screens = functools.partial(_option, "Output and other options")
 
 
 #: What other programs call the choices of an option.
@@ -307,6 +308,25 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "LIMITS",
         ),
     ] = ""
+
+
+class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of the terminal program; an empty text means none."""
+
+    run_options: RunOptions = RunOptions()
+    replay: Annotated[
+        str, _screens("replay a recorded run in the screens; nothing is measured", "DIR")
+    ] = ""
+    open: Annotated[str, _screens("open a stored run, or a file that --json wrote", "RUN")] = ""
+    speed: Annotated[
+        float, _screens("speed of the replay, in multiples of real time", ge=0.1, le=1000)
+    ] = 8.0
+    ascii: Annotated[bool, _screens("draw with ASCII characters only")] = False
+    theme: Annotated[
+        str, _screens("colour theme, such as p3-high-contrast or textual-light", "NAME")
+    ] = ""
+    no_color: Annotated[bool, _screens("no colours, as with NO_COLOR")] = False
+    no_mouse: Annotated[bool, _screens("do not capture the mouse")] = False
 
 
 def command_of(run_options: RunOptions) -> str:

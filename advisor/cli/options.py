@@ -11,7 +11,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from advisor.ask.run_options import SPELLINGS, RunOptions
+from advisor.ask.run_options import SPELLINGS, LaunchOptions, RunOptions
 from advisor.errors import CommandLineError, choose_among
 
 RunName = Annotated[
@@ -75,10 +75,22 @@ def takes_run_options(command: Callable[..., None]) -> Callable[..., None]:
         command(RunOptions(**fields), **values)
 
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    given = {parameter.name: parameter for parameter in option_parameters()}
+    given = {parameter.name: parameter for parameter in option_parameters(RunOptions)}
     parameters = [POSITIONAL, *(given | own).values()]
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return wrapper
+
+
+def takes_launch_options(command: Callable[[LaunchOptions], None]) -> Callable[..., None]:
+    """Turn `command(launch_options)` into a function with a keyword for each of their fields."""
+
+    def wrapper(run_options: RunOptions, **values: Any) -> None:  # noqa: ANN401 - as above
+        command(LaunchOptions(run_options=run_options, **values))
+
+    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    parameters = option_parameters(LaunchOptions)
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return takes_run_options(wrapper)
 
 
 def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
@@ -97,17 +109,22 @@ def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def option_parameters() -> list[inspect.Parameter]:
-    hints = typing.get_type_hints(RunOptions, include_extras=True)
+def option_parameters(struct: type[RunOptions | LaunchOptions]) -> list[inspect.Parameter]:
+    hints = typing.get_type_hints(struct, include_extras=True)
     parameters = []
-    for field in msgspec.structs.fields(RunOptions):
+    for field in msgspec.structs.fields(struct):
+        if field.name == "run_options":
+            continue
         kind, meta = typing.get_args(hints[field.name])
         choices = typing.get_args(kind)
+        # Those of `RunOptions` are checked with the question.
+        limits = {} if struct is RunOptions else {"min": meta.ge, "max": meta.le}
         option = typer.Option(
             f"--{field.encode_name.replace('_', '-')}",
             *FURTHER_NAMES.get(field.name, ()),
             help=meta.description,
             rich_help_panel=meta.extra["section"],
+            **limits,
             **(_choice(choices) if choices else {"metavar": meta.extra["value"]}),
         )
         parameters.append(

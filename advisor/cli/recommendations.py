@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.ask.run_options import RunOptions
+from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.cli.execution import execute, follow, print_answer, resumable_with
-from advisor.cli.options import AsJson, GroupedCommand, StoredRunName, takes_run_options
+from advisor.cli.options import (
+    AsJson,
+    GroupedCommand,
+    StoredRunName,
+    takes_launch_options,
+    takes_run_options,
+)
 from advisor.cli.output import (
     DATA_FLAGS,
     choose_output_format,
@@ -44,26 +50,6 @@ LARGEST_CHANGE = 0.05
 app = typer.Typer(rich_markup_mode=None)
 
 
-Replay = Annotated[
-    str,
-    typer.Option(metavar="DIR", help="replay a recorded run in the screens; nothing is measured"),
-]
-OpenRun = Annotated[
-    str,
-    typer.Option("--open", metavar="RUN", help="open a stored run, or a file that --json wrote"),
-]
-Speed = Annotated[
-    float, typer.Option(help="speed of the replay, in multiples of real time", min=0.1, max=1000)
-]
-AsciiOnly = Annotated[bool, typer.Option("--ascii", help="draw with ASCII characters only")]
-Theme = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="colour theme, such as p3-high-contrast or textual-light"),
-]
-NoColor = Annotated[bool, typer.Option("--no-color", help="no colours, as with NO_COLOR")]
-NoMouse = Annotated[bool, typer.Option("--no-mouse", help="do not capture the mouse")]
-
-
 def is_terminal(environment: Mapping[str, str]) -> bool:
     """Return whether the standard streams are an interactive terminal with cursor control."""
     has_cursor = environment.get("TERM", "") not in {"", "dumb"} and environment.get(
@@ -86,18 +72,8 @@ def wants_terminal(
 
 
 @app.command(cls=GroupedCommand, rich_help_panel="Measure")
-@takes_run_options
-def ask(
-    run_options: RunOptions,
-    *,
-    replay: Replay = "",
-    open_run: OpenRun = "",
-    speed: Speed = 8.0,
-    ascii_only: AsciiOnly = False,
-    theme: Theme = "",
-    no_color: NoColor = False,
-    no_mouse: NoMouse = False,
-) -> None:
+@takes_launch_options
+def ask(launch_options: LaunchOptions) -> None:
     """Start the terminal program. It asks for the options and shows the run and its results."""
     if not is_terminal(os.environ):
         raise NoTerminalError(
@@ -105,17 +81,7 @@ def ask(
         )
     from advisor.tui import launch
 
-    options = launch.LaunchOptions(
-        run_options=run_options,
-        replay=replay,
-        open=open_run,
-        speed=speed,
-        ascii_only=ascii_only,
-        theme=theme,
-        no_color=no_color,
-        no_mouse=no_mouse,
-    )
-    code, exit_message = launch.run_app(options, make_context())
+    code, exit_message = launch.run_app(launch_options, make_context())
     if exit_message:
         print_text(exit_message)
     raise typer.Exit(code)

@@ -17,21 +17,14 @@ from textual.binding import BindingType
 from textual.screen import Screen, ScreenResultType
 from textual.theme import Theme
 
-from advisor.ask.run_options import RunOptions
+from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
 from advisor.system import ADVISOR_COMMAND, without_current_directory
 from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter
-from advisor.tui.launch import (
-    BackgroundTasks,
-    LaunchOptions,
-    Settings,
-    check_actions,
-    read_settings,
-    save_theme,
-)
+from advisor.tui.launch import BackgroundTasks, Settings, check_actions, read_settings, save_theme
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.widgets import bind
 
@@ -127,7 +120,7 @@ class AdvisorApp(App[int]):
         self.call_after_refresh(self._start_background_work)
 
     def _apply_settings(self) -> None:
-        if self.launch_options.ascii_only:
+        if self.launch_options.ascii:
             self._filters.append(AsciiFilter())  # Textual has no public list
         self.set_keymap(self._settings.keys)
         theme = self.launch_options.theme or self._settings.theme

@@ -1,4 +1,4 @@
-"""Start the terminal program: its options, settings, tasks in the background, and crash report."""
+"""Start the terminal program: its settings, tasks in the background, and crash report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import msgspec
 import platformdirs
 
 from advisor import tui
-from advisor.ask.run_options import RunOptions
+from advisor.ask.run_options import LaunchOptions
 from advisor.context import Context
 from advisor.errors import DefectError, SettingsError, UserError, choose_among
 from advisor.store.store import default_home
@@ -123,20 +123,6 @@ class BackgroundTasks:
 
 def _raise(error: BaseException) -> None:
     raise error
-
-
-class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    run_options: RunOptions = RunOptions()
-    #: Directory of a recorded run to play back; empty for none.
-    replay: str = ""
-    #: A stored run or run document to open; empty for none.
-    open: str = ""
-    #: How many times as fast as recorded the run is played back.
-    speed: float = 8.0
-    ascii_only: bool = False
-    theme: str = ""
-    no_color: bool = False
-    no_mouse: bool = False
 
 
 #: The line of the colour theme in the settings.

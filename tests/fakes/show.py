@@ -8,11 +8,10 @@ import os
 import pathlib
 import sys
 
-from advisor.ask.run_options import RunOptions
+from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.context import Context
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.launch import LaunchOptions
 from advisor.tui.session import HostProcess
 
 probes, rubric, home = map(pathlib.Path, sys.argv[1:4])

@@ -31,13 +31,12 @@ from onscreen import (
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 from textual.pilot import Pilot
 
-from advisor.ask.run_options import RunOptions
+from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog
-from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen

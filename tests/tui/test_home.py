@@ -24,6 +24,7 @@ from onscreen import (
 from recorded_runs import make_run
 from textual.pilot import Pilot
 
+from advisor.ask.run_options import LaunchOptions
 from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.measurement import Interval
@@ -33,7 +34,6 @@ from advisor.store.store import Store
 from advisor.text_format import MISSING
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
-from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.history import EMPTY_MESSAGE, HistoryScreen
 from advisor.tui.screens.home import COLUMNS, TRADE_OFF, HomeScreen, list_examples
 from advisor.tui.screens.results import ResultsScreen

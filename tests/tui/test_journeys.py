@@ -26,13 +26,12 @@ from sessions import create_run
 from textual.widgets import Input, Static
 
 from advisor.ask.devices import VISIBLE_DEVICES
-from advisor.ask.run_options import RunOptions
+from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.context import Context
 from advisor.domain.run_events import Finished
 from advisor.report import answer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
-from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen

@@ -28,6 +28,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, Markdown, Tab, TabbedContent
 
+from advisor.ask.run_options import LaunchOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.domain.answer import Problem
@@ -51,7 +52,6 @@ from advisor.tui.answer import (
 )
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog, LineDialog
-from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import list_examples
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, DetailScreen, ResultsScreen

@@ -28,6 +28,7 @@ from onscreen import (
 from recorded_runs import make_run
 from sessions import expect_failure, short_options
 
+from advisor.ask.run_options import LaunchOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.decide.unmeasured import arms_to_retry
@@ -40,7 +41,6 @@ from advisor.tui.actions import render_answer
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
-from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens import live
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen, Timeline

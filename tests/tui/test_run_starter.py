@@ -29,7 +29,7 @@ from onscreen import (
 from sessions import short_options
 from textual.pilot import Pilot
 
-from advisor.ask.run_options import RunOptions
+from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.context import Context
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry
@@ -40,7 +40,6 @@ from advisor.system import HOME_VARIABLE
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import WAIT_SECONDS, ChoiceDialog
-from advisor.tui.launch import LaunchOptions
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen

@@ -30,7 +30,7 @@ from textual.widgets import Input, Static
 from textual.widgets._footer import FooterKey
 
 from advisor.ask.rubric_files import read_glossary
-from advisor.ask.run_options import RunOptions
+from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.context import Context
 from advisor.domain.constraints import PILLARS
 from advisor.errors import OptionValueError, SettingsError, UserError
@@ -50,7 +50,7 @@ from advisor.tui.answer import (
 from advisor.tui.app import AdvisorApp
 from advisor.tui.appearance import to_ascii
 from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
-from advisor.tui.launch import BackgroundTasks, LaunchOptions, check_actions
+from advisor.tui.launch import BackgroundTasks, check_actions
 from advisor.tui.progress import process_columns
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import DetailScreen, ResultsScreen
