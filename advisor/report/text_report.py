@@ -69,7 +69,7 @@ EXTENTS = (
     *(Extent(3, 0, has_details=False, code_lines=lines) for lines in (MOST_CODE_LINES, 6, 4, 3)),
     *(
         Extent(arms, 0, has_details=False, has_next_step=False, code_lines=lines)
-        for arms, lines in ((3, 4), (2, 4), (2, 3), (0, 4))
+        for arms, lines in ((3, 4), (2, 4), (2, 3), (2, 2), (0, 4))
     ),
 )
 
