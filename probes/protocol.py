@@ -101,8 +101,6 @@ class LongTextOptions(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Everything that a worker is asked."""
-
     arm: str
     #: File of the workflow's module. It is loaded by path, so that the advisor's packages stay off
     #: the stack's import path.

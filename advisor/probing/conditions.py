@@ -91,8 +91,6 @@ class GpuMonitor:
 
 
 class ConditionsMonitor:
-    """Measures the conditions under which a process ran."""
-
     def __init__(
         self,
         gpus: Sequence[GpuMonitor] = (),

@@ -18,8 +18,6 @@ NANOSECONDS, MILLI = 1e-9, 1e-3
 
 
 class TracedRequest(NamedTuple):
-    """One request of a trace."""
-
     #: Seconds after the start of its block.
     at: float
     lengths: RequestLengths

@@ -24,8 +24,6 @@ from advisor.probing.worker_process import BuildLimit, Worker
 
 @dataclasses.dataclass(frozen=True)
 class NextBuild:
-    """An arm that is built next."""
-
     arm: Arm
     #: Number of the process that is started; None if the arm's worker runs already.
     process: int | None = None

@@ -55,8 +55,6 @@ MAX_PHASE_STARTS = 400
 
 
 class TokenStep(NamedTuple):
-    """What a worker does for a token."""
-
     #: In which it is from the token on.
     phase: Phase
     #: Which it may start.
@@ -115,8 +113,6 @@ class ClockComparison:
 
 @dataclasses.dataclass(eq=False)
 class Worker:
-    """A worker process and its progress."""
-
     arm: str
     process: int
     #: Control directory of the process.

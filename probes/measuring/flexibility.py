@@ -87,8 +87,6 @@ def coupled_rows_file(request: Request) -> pathlib.Path:
 
 @dataclasses.dataclass(frozen=True)
 class NewShape:
-    """A shape that was not built."""
-
     shape: Shape
     #: The cell whose program is called.
     cell: ProgramCell

@@ -63,8 +63,6 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class Calls:
-    """What is timed."""
-
     call: Callable[[Any], object]
     #: The program's inputs, one entry for each input set, which the calls use in rotation.
     device_inputs: Sequence[Any]

@@ -24,8 +24,6 @@ MAX_BLOCK_GROWTH = 4
 
 @dataclasses.dataclass
 class BuiltWorker:
-    """A worker that has built everything."""
-
     job: Job
     cells: dict[Shape, ProgramCell]
     blocks: dict[Shape, timing.Block]

@@ -92,8 +92,6 @@ class EngineSubject(Subject):
 
 
 class EngineProgram(TextProgram):
-    """Generates with an engine."""
-
     def __init__(self, subject: EngineSubject, request: Request) -> None:
         super().__init__(request)
         self.engine = subject.engine

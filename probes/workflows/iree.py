@@ -82,8 +82,6 @@ def open_subject(request: Request) -> Model:
 
 @dataclasses.dataclass(frozen=True)
 class IreeProgram:
-    """The function of a loaded module."""
-
     context: Any
     function: Any
     types: tuple[Any, ...]

@@ -76,8 +76,6 @@ def engine_arguments(subject: EngineSubject) -> dict[str, Any]:
 
 
 class EngineGeneration(EngineProgram):
-    """Generates with MAX's pipeline."""
-
     def collect(self, output: Any) -> list[Any]:
         new = self.request.output_tokens
         return [np.array([row[-new:] for row in output.sequences], dtype=np.int64)]

@@ -67,8 +67,6 @@ def engine_arguments(subject: EngineSubject) -> dict[str, Any]:
 
 
 class EngineGeneration(EngineProgram):
-    """Generates with SGLang's offline engine."""
-
     def score(self, device_inputs: list[list[int]], tokens: Any, rows: int) -> TokenLogprobs:
         """Pass `tokens` as part of the prompts and return the likeliest tokens at their places."""
         outputs = self.engine.generate(

@@ -139,8 +139,6 @@ def memory_share(subject: EngineSubject) -> float:
 
 
 class EngineGeneration(EngineProgram):
-    """Generates with vLLM's offline engine."""
-
     def __init__(self, subject: EngineSubject, request: Request) -> None:
         import vllm
 

@@ -32,8 +32,6 @@ STALE_LOCK = "it was created from an earlier lock file"
 
 
 class CreationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The origin and the packages of a created environment."""
-
     digest: str
     #: Versions by distribution.
     packages: dict[str, str]

@@ -130,8 +130,6 @@ OFFLINE = "run it once without --offline, or name a folder with the wheels in UV
 
 @dataclasses.dataclass(frozen=True)
 class BuildSettings:
-    """The settings with which environments are created."""
-
     #: Folder of all environments.
     root: pathlib.Path
     rubric: pathlib.Path
