@@ -221,6 +221,17 @@ def test_a_snippet_has_the_speed_up_of_an_arm_but_the_baseline(arm: str) -> None
     assert (speedup in " ".join((title or "").split())) == (arm != builders.BASELINE)
 
 
+@pytest.mark.parametrize("value", ["refused", "served"])
+def test_a_snippet_of_one_shape_says_that_the_others_need_a_build(value: str) -> None:
+    document = built_answers.answer(question=builders.question(batch_sizes=(1, 8)))
+    entry = document.ranked[0]
+    fixed = builders.rating(fact="new_shapes", value=value)
+    ratings = {**entry.scored.ratings, "input_flexibility": fixed}
+    entry = entry._replace(scored=msgspec.structs.replace(entry.scored, ratings=ratings))
+    script = recipe_text.render_snippet(document, entry, RECIPE)
+    assert ("takes this shape only" in script) == (value == "refused")
+
+
 def test_a_snippet_has_the_batch_size_that_is_asked_for() -> None:
     document = built_answers.answer()
     entry = document.ranked[0]
