@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.serving import SECONDS_PER_HOUR
-from advisor.decide.unmeasured import machine_unfit, may_meet_constraints, nothing_viable
+from advisor.decide.unmeasured import crossed_bounds, machine_unfit, nothing_viable
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.measurement import Measurement
@@ -52,7 +52,7 @@ def recommend(
     measurements = answer.measurements
     is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
     if not viable:
-        may_meet = [arm for arm in scored if may_meet_constraints(arm, measurements[arm.arm])]
+        may_meet = [arm for arm in scored if crossed_bounds(arm, measurements[arm.arm])]
         if may_meet and is_unfit:
             budget = further_budget(answer, catalogue)
             raise machine_unfit(results, budget, *_leaders(may_meet[0], may_meet, measurements))

@@ -164,7 +164,8 @@ def _find_unsteadiness(results: Results) -> list[str]:
     if stalled:
         # On a busy machine they waited.
         cause = "" if disturbances else ", probably because the stack compiled in them"
-        reasons.append(f"{stalled} timed calls took far longer than usual{cause}")
+        calls = f"{stalled} timed call{'' if stalled == 1 else 's'}"
+        reasons.append(f"{calls} took far longer than usual{cause}")
     contradicted = [
         entry.arm
         for entry in results.measurements

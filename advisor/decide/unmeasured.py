@@ -249,7 +249,8 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
         )
     asked = ", ".join(constraint.text for constraint in constraints)
     late = [arm for arm in answer.unmeasured if arm.arm in outstanding]
-    may_meet = [spread for arm in scored for spread in _crossed(arm, measured[arm.arm])]
+    spreads = [spread for arm in scored for spread in crossed_bounds(arm, measured[arm.arm])]
+    may_meet = spreads[:MOST_NAMED]
     if late:
         titles = [arm.title for arm in late[:MOST_NAMED]]
         may_meet.append(f"not measured: {join_names(titles)}")
@@ -257,7 +258,7 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
         longer = "measure longer with --budget, on a machine that does nothing else"
         return ConstraintUndecidedError(
             f"the figures do not show whether a workflow meets --require {asked}: "
-            f"{'; '.join(may_meet[-MOST_NAMED:])}",
+            f"{'; '.join(may_meet)}",
             next((arm.fix for arm in late if arm.fix), longer),
         )
     effects = sensitivity.constraint_effects(scored, constraints, None)
@@ -273,12 +274,8 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
     )
 
 
-def may_meet_constraints(arm: ScoredArm, measured: Measurement) -> bool:
-    """Return whether each constraint that the arm fails lies within the error of its figure."""
-    return bool(_crossed(arm, measured))
-
-
-def _crossed(arm: ScoredArm, measured: Measurement) -> list[str]:
+def crossed_bounds(arm: ScoredArm, measured: Measurement) -> list[str]:
+    """Return the figures whose error the arm's failed constraints lie in; empty unless all do."""
     found = []
     for failed in arm.failures:
         spread = failed.constraint.crossed_by(measured)
