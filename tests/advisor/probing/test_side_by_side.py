@@ -105,6 +105,8 @@ def test_a_failed_build_leaves_its_processors_to_the_next_one(session: WorkerSes
 
 
 SLOW = builders.arm("misbehaving/slow", options={"fault": "slow"})
+#: Its build goes on whatever the machine does meanwhile.
+HANGING = builders.arm("misbehaving/hangs", options={"fault": "hangs"})
 
 
 def assert_stands_still(worker: Worker) -> None:
@@ -206,7 +208,7 @@ def test_an_arm_whose_build_ends_as_it_is_suspended_can_warm_up(
 def test_workers_of_a_repetition_import_while_processors_are_free(session: WorkerSession) -> None:
     start_workers(session)
     builds = SideBySideBuilds(session, 2, repeated=[QUICK])
-    choose = taking([NextBuild(QUICK, process=0), NextBuild(SLOW, process=0)])
+    choose = taking([NextBuild(QUICK, process=0), NextBuild(HANGING, process=0)])
     standbys = session.standbys
     received = list(
         session.build_side_by_side(
@@ -214,7 +216,7 @@ def test_workers_of_a_repetition_import_while_processors_are_free(session: Worke
         )
     )
     (process,) = process_tree(standbys[QUICK.id].worker.directory)[-1:]
-    assert builds.running == [SLOW.id]
+    assert builds.running == [HANGING.id]
     assert len(worker_events_of(received, Imported, QUICK.id)) == 1, "nothing of it is recorded yet"
     assert_stands_still(standbys[QUICK.id].worker)
 
