@@ -35,6 +35,7 @@ from advisor.domain.constraints import (
     FIGURES,
     PILLARS,
     Constraint,
+    Priorities,
     check_constraints,
 )
 from advisor.domain.machine import Machine
@@ -203,24 +204,28 @@ def test_any_text_is_parsed_or_a_one_line_error(parse: Callable[[str], object], 
     assert error is None or "\n" not in error.what + error.next_step
 
 
-def test_priority_may_set_the_weights_of_the_other_criteria() -> None:
-    weights = parse_priorities(
-        "performance=60.5, productivity = 24.5,portability=15,"
-        "input-flexibility=20,architecture_support=0"
-    )
-    assert weights == builders.priorities(
-        60.5, 24.5, 15, input_flexibility=20, architecture_support=0
-    )
+THIRD = 100 / 3
 
 
-def test_weights_of_the_three_ps_that_are_left_out_are_zero() -> None:
-    assert parse_priorities("performance=100") == builders.priorities(100, 0, 0)
-
-
-def test_rounding_errors_of_the_sum_are_accepted() -> None:
-    third = 100 / 3
-    weights = parse_priorities(",".join(f"{pillar}={third!r}" for pillar in PILLARS))
-    assert weights == builders.priorities(third, third, third)
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        (
+            "performance=60.5, productivity = 24.5,portability=15,input-flexibility=20",
+            builders.priorities(60.5, 24.5, 15, input_flexibility=20),
+        ),
+        (
+            "performance=60,productivity=25,portability=15,architecture_support=5",
+            builders.priorities(60, 25, 15, architecture_support=5),
+        ),
+        ("performance=100", builders.priorities(100, 0, 0)),
+        # The sum is 100 but for its rounding.
+        (",".join(f"{pillar}={THIRD!r}" for pillar in PILLARS), builders.priorities(*[THIRD] * 3)),
+    ],
+    ids=["inputs", "models", "left out", "rounding"],
+)
+def test_weights_are_parsed(text: str, weights: Priorities) -> None:
+    assert parse_priorities(text) == weights
 
 
 @pytest.mark.parametrize(

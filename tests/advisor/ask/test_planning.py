@@ -153,15 +153,22 @@ def test_a_precision_that_the_baseline_does_not_support_is_an_error() -> None:
     assert problem.value.next_step
 
 
-def test_an_arm_for_another_device_is_excluded() -> None:
-    graphs = builders.workflow(
-        "graphs", arms={"default": DeclaredArm(), "cuda-graph": DeclaredArm(devices=("cuda",))}
+@pytest.mark.parametrize(
+    ("limits", "missing"),
+    [({"devices": ("cuda",)}, "cpu"), ({"tasks": ("generate",)}, "forward")],
+    ids=["device", "task"],
+)
+def test_an_arm_for_another_device_or_task_is_excluded_with_a_reason(
+    limits: dict[str, Any], missing: str
+) -> None:
+    limited = builders.workflow(
+        "limited", arms={"default": DeclaredArm(), "other": DeclaredArm(**limits)}
     )
-    assert [arm.id for arm in plan(graphs).arms] == [BASELINE, builders.DUPLICATE, "graphs"]
-    with pytest.raises(NoStackError, match=r"graphs/cuda-graph does not support cpu"):
-        refuse(graphs, workflows=("graphs/cuda-graph",))
-    on_gpu = plan(graphs, machine=builders.gpu_machine(H100), **ON_GPU)
-    assert "graphs/cuda-graph" in [arm.id for arm in on_gpu.arms]
+    assert [arm.id for arm in plan(limited).arms] == [BASELINE, builders.DUPLICATE, "limited"]
+    with pytest.raises(NoStackError, match=rf"limited/other does not support {missing}"):
+        refuse(limited, workflows=("limited/other",))
+    on_gpu = plan(limited, machine=builders.gpu_machine(H100), **ON_GPU)
+    assert ("limited/other" in [arm.id for arm in on_gpu.arms]) == (missing == "cpu")
 
 
 def test_an_onnx_file_has_no_arm_that_would_run_the_code_of_another() -> None:
@@ -194,15 +201,6 @@ def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
     assert chosen == {(): ["slow"], ("slow",): ["slow"], ("slow/dynamic",): ["slow/dynamic"]}
     on_gpu = plan(slow, machine=builders.gpu_machine(H100), **ON_GPU)
     assert "slow/dynamic" in [arm.id for arm in on_gpu.arms]
-
-
-def test_a_requested_arm_for_another_task_is_excluded_with_a_reason() -> None:
-    cached = builders.workflow(
-        "cached", arms={"default": DeclaredArm(), "cache": DeclaredArm(tasks=("generate",))}
-    )
-    assert [arm.id for arm in plan(cached).arms][2:] == ["cached"]
-    with pytest.raises(NoStackError, match=r"cached/cache does not support forward"):
-        refuse(cached, workflows=("cached/cache",))
 
 
 def test_what_cannot_run_is_refused_only_where_nothing_else_is_named() -> None:

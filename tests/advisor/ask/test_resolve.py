@@ -286,13 +286,11 @@ def test_a_model_with_its_own_inputs_keeps_dtype_and_batch_size(model: Model) ->
 @pytest.mark.parametrize(
     ("text", "seconds"), [("7.5 s", 7.5), ("90s", 90.0), ("5min", 300.0), ("1h", 3600.0)]
 )
-def test_a_budget_may_be_a_duration(text: str, seconds: float) -> None:
-    assert resolved(budget=text).budget.measuring_seconds == seconds
-
-
-def test_a_budget_in_seconds_has_the_rounds_of_the_default_budget() -> None:
-    budget = resolved(budget="7.5s").budget
-    assert (budget.name, budget.measuring_seconds) == ("7.5 s", 7.5)
+def test_a_duration_is_a_budget_with_the_rounds_of_the_default_one(
+    text: str, seconds: float
+) -> None:
+    budget = resolved(budget=text).budget
+    assert budget.measuring_seconds == seconds
     assert resolved(budget=budget.name).budget == budget
     assert budget.most_rounds == SHIPPED.presets.budgets[SHIPPED.presets.default_budget].most_rounds
 

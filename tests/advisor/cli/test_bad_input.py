@@ -73,20 +73,6 @@ def test_an_unknown_run_is_an_error(
     assert_user_error(run_program(command, "gone", directory=tmp_path), 2, "there is no run 'gone'")
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [(b"rubbish", "is damaged"), (b'{"schema": "p3-advisor/stored-run/99"}', "newer version")],
-)
-def test_an_unreadable_run_is_an_error(
-    content: bytes, words: str, home: pathlib.Path, tmp_path: pathlib.Path, run_program: RunProgram
-) -> None:
-    directory = home / "runs" / "20260101-000000-0000"
-    directory.mkdir(parents=True)
-    (directory / "run.json").write_bytes(content)
-    code = 3 if "newer" in words else 2
-    assert_user_error(run_program("show", "2026", directory=tmp_path), code, words)
-
-
 def test_a_home_that_is_not_writable_is_an_error(
     tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:

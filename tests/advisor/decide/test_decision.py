@@ -195,20 +195,6 @@ def test_an_answer_decided_again_is_the_answer_of_the_run_decided_so(
     assert again == read_back(decide(run, **changes))
 
 
-def test_other_weights_change_scores_and_advice_but_no_figure(home: pathlib.Path) -> None:
-    weights = builders.priorities(0, 0, 100)
-    stored = recorded_runs.make_run(Store(home), finished=True)
-    before = read_back(decide(stored))
-    after = decide_again(before, stored.header().catalogue, priorities=weights)
-    assert after.question.priorities == weights
-    assert before.question.priorities != weights
-    assert after.results == before.results
-    by_arm = {arm.arm: arm for arm in after.scores}
-    assert all(by_arm[arm.arm].ratings == arm.ratings for arm in before.scores)
-    assert all(by_arm[arm.arm].score != arm.score for arm in before.scores)
-    assert after.recommendation != before.recommendation
-
-
 def test_a_constraint_that_nothing_meets_leaves_a_problem_and_can_be_lifted(
     home: pathlib.Path,
 ) -> None:

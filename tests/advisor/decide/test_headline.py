@@ -152,6 +152,13 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
     assert found.answer.scores[0].arm != "longer"
     assert builders.known(found.advice.margin) < 0
     expect("headline-chosen-for-speed", built_answers.headline(found.answer))
+    first, own = found.answer.scores[0], found.scored
+    told = built_answers.headline(found.answer)[1]
+    assert f"{own.title} scores {own.score:.2f}, {first.title} {first.score:.2f}: " in told
+    unproven = msgspec.structs.replace(first, unproven=True)
+    answer = msgspec.structs.replace(found.answer, scores=(unproven, *found.answer.scores[1:]))
+    lines = write_headline(answer, builders.shipped_catalogue())
+    assert "less exact, and its gain is not shown" in lines[1].text
 
 
 def test_options_of_the_advised_workflow_that_are_about_as_good_are_named() -> None:
@@ -164,22 +171,6 @@ def test_options_of_the_advised_workflow_that_are_about_as_good_are_named() -> N
     told = built_answers.headline(found.answer)[1]
     assert "About as good with other options: " in told
     assert "(1.97x, 0.01 points less)" in told
-
-
-def test_the_scores_of_a_choice_are_those_of_the_table() -> None:
-    longer = builders.workflow("longer", declared=builders.declared(lines_changed=6))
-    arms = (measured("short", 1.0, spread=0.002), measured("longer", 1.5, spread=0.002))
-    found = advise(*arms, workflows=(longer,), priorities=builders.priorities(38, 62, 0))
-    first, own = found.answer.scores[0], found.scored
-    told = built_answers.headline(found.answer)[1]
-    assert f"{own.title} scores {own.score:.2f}, {first.title} {first.score:.2f}: " in told
-    unproven = msgspec.structs.replace(first, unproven=True)
-    others = (unproven, *found.answer.scores[1:])
-    answer = msgspec.structs.replace(found.answer, scores=others)
-    lines = write_headline(answer, builders.shipped_catalogue())
-    assert "less exact, and its gain is not shown" in lines[1].text
-    assert format_apart(2.2312, 2.2309) == ("2.2312", "2.2309")
-    assert format_apart(2.23, 2.22) == ("2.23", "2.22")
 
 
 def test_beside_the_baseline_the_best_other_workflow_is_named(expect: Expect) -> None:
@@ -438,6 +429,11 @@ def test_a_share_below_the_limit_is_not_rounded_up_to_it() -> None:
         "98 %",
         "over 99 %",
     ]
+
+
+def test_figures_have_the_digits_in_which_they_differ() -> None:
+    assert format_apart(2.2312, 2.2309) == ("2.2312", "2.2309")
+    assert format_apart(2.23, 2.22) == ("2.23", "2.22")
 
 
 def test_names_with_commas_are_separated_by_semicolons() -> None:

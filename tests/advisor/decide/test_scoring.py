@@ -6,7 +6,6 @@ import itertools
 from typing import Any
 
 import builders
-import built_measurements
 import msgspec
 import pytest
 from hypothesis import given
@@ -21,7 +20,6 @@ from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
 from advisor.domain.workflow import DeclaredArm, Environment, Workflow
 from probes.wire.checks import AccuracyClass
-from probes.wire.shape import Shape
 
 RUBRIC = builders.shipped_catalogue().rubric
 FAILED = FailedConstraint(
@@ -226,21 +224,6 @@ def test_a_class_of_accuracy_is_measured_or_that_of_exact_outputs(
     failed = find_failures(builders.scored_arm("one").ratings, required, measured)
     wanted = [f"{has}; the constraint requires >=B"] if has else []
     assert [failure.text for failure in failed] == wanted
-
-
-def test_each_batch_size_is_scored_alone() -> None:
-    one, two = (
-        built_measurements.measured(name, *speedups)
-        for name, speedups in (("one", (4.0, 1.0)), ("two", (1.0, 3.0)))
-    )
-    known = builders.catalogue(builders.workflow("one"), builders.workflow("two"))
-    by_size = scoring.score_by_shape(
-        builders.results(one, two), builders.question(batch_sizes=(1, 4)), known
-    )
-    assert {size: ranked[0].arm for size, ranked in by_size.items()} == {
-        Shape(1): "one",
-        Shape(4): "two",
-    }
 
 
 def rule(fact: str, **changes: Any) -> GradeRule:

@@ -278,22 +278,17 @@ def test_the_goodput_is_below_capacity_and_below_rates_that_half_of_the_requests
     assert greatest_goodput([missed], LOAD, GAIN) == 2.0
 
 
-def test_an_arm_cannot_lead_that_cannot_reach_half_of_anothers_goodput() -> None:
+def test_an_arm_cannot_lead_that_cannot_reach_half_of_anothers_goodput_or_is_below_it() -> None:
     for slow, expected in (
         (process(loops=(1.0, 1.1)), False),
         (process(loops=(7.0, 7.1)), True),
         (process(loops=(1.0, 4.0)), True),
         (process(blocks=(block(1.0, 5, 30),)), False),
+        (process(blocks=ladder(0.4)), False),
+        (process(blocks=ladder(0.9)), True),
     ):
         assert may_lead(state_of_two(slow), "slow", LOAD, RULES, 0) is expected
     assert may_lead(state_of_two(process(loops=(1.0, 1.1))), "fast", LOAD, RULES, 0)
-
-
-def test_an_arm_cannot_lead_whose_interval_is_below_another_one() -> None:
-    slow = process(blocks=ladder(0.4))
-    assert not may_lead(state_of_two(slow), "slow", LOAD, RULES, 0)
-    near = process(blocks=ladder(0.9))
-    assert may_lead(state_of_two(near), "slow", LOAD, RULES, 0)
 
 
 def test_a_failed_arm_excludes_no_other_one() -> None:

@@ -22,6 +22,7 @@ from kept.runs import EVIDENCE
 
 from advisor.context import Context
 from advisor.domain.plan import BASELINE, PLAIN_COMPILE
+from advisor.domain.run_events import Finished, Planned, Resumed
 from advisor.errors import ExportFileError, MissingExtraError, NewerVersionError, UserError
 from advisor.recipes.server import REQUEST
 from advisor.report import answer_files, figures, found_recipe, markdown, recipe_text, text_report
@@ -130,17 +131,19 @@ def test_an_answer_with_impossible_figures_is_refused(tmp_path: pathlib.Path) ->
         read_answer(str(file))
 
 
-#: The first reads of a new process, in eight threads at once; see `tests/advisor/store`.
+#: The first reads of a new process, in eight threads at once. Threads take turns as often as they
+#: can, so that they meet inside msgspec.
 FIRST_READS = """
-import sys, threading
+import pathlib, sys, threading
 from advisor.report.answer_files import read_answer
+from advisor.store.runs import Run
 
 sys.setswitchinterval(1e-6)
 begin = threading.Barrier(8)
 
 def read():
     begin.wait()
-    assert read_answer(sys.argv[1]).scores
+    assert eval(sys.argv[2])
 
 threads = [threading.Thread(target=read) for _ in range(8)]
 for thread in threads:
@@ -150,10 +153,16 @@ for thread in threads:
 """
 
 
-def test_threads_that_open_an_answer_for_the_first_time_do_not_crash() -> None:
-    file = str(EVIDENCE / "cpu-demo.json")
-    for _ in range(3):
-        subprocess.run([sys.executable, "-c", FIRST_READS, file], check=True)
+def test_threads_that_read_for_the_first_time_do_not_crash(home: pathlib.Path) -> None:
+    events = builders.events(Planned(plan=builders.plan("compiled")), Resumed(), Finished())
+    run = recorded_runs.make_planned_run(home, recorded_runs.IDS[0], *events).directory
+    opened = "Run(pathlib.Path(sys.argv[1]))"
+    for path, read in (
+        (EVIDENCE / "cpu-demo.json", "read_answer(sys.argv[1]).scores"),
+        (run, f"{opened}.events() and {opened}.header()"),
+    ):
+        for _ in range(3):
+            subprocess.run([sys.executable, "-c", FIRST_READS, path, read], check=True)
 
 
 def test_a_missing_library_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -306,19 +306,6 @@ def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> Non
     )
 
 
-def test_the_extras_of_a_distribution_are_required() -> None:
-    (found,) = map(
-        Requirement,
-        pin(
-            {"msgspec"},
-            {},
-            this_environment(),
-            {"msgspec": ("toml", "yaml"), "elsewhere": ("more",)},
-        ),
-    )
-    assert (found.name, found.extras) == ("msgspec", {"toml", "yaml"})
-
-
 @pytest.mark.parametrize("name", ["torch_xla", "Torch.XLA", "torch-xla"])
 def test_names_are_compared_normalised_and_local_versions_left_out(name: str) -> None:
     found = environment({"torch-xla": "2.9.0+cpu"}, {})

@@ -10,14 +10,12 @@ import builders
 import msgspec
 import pytest
 
-from advisor.context import Context
 from advisor.decide import decision as deciding
 from advisor.decide.decision import evaluate_imported
 from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import Header
-from advisor.errors import ExportFileError, NewerVersionError, RunIsImportedError
-from advisor.execute.execution import execute
+from advisor.errors import ExportFileError, NewerVersionError
 from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -102,33 +100,13 @@ def test_an_imported_run_equals_the_exported_run(
     assert [event.seq for event in imported.events()] == [event.seq for event in run.events()]
     (entry,) = other_store.history()
     assert (entry.run_id, entry.imported) == (run.directory.name, True)
+    assert list(other_store.resumable_runs()) == []
 
 
 def test_an_export_contains_no_interpreter_paths(run: Run) -> None:
     content = export_file.encode_run(run)
     assert b"somebody" not in content
     assert b'"/' not in b"\n".join(content.splitlines()[1:3]), "a path of the header or the plan"
-
-
-def test_an_imported_run_cannot_be_executed_or_resumed(
-    run: Run, other_store: Store, tmp_path: pathlib.Path, context: Context
-) -> None:
-    imported = export_file.import_run(
-        other_store, *export_file.read_export(write_export(tmp_path, export_file.encode_run(run)))
-    )
-    with pytest.raises(RunIsImportedError):
-        list(execute(imported, context))
-    assert list(other_store.resumable_runs()) == []
-
-
-def test_an_import_does_not_replace_an_existing_run(
-    run: Run, home: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    with pytest.raises(ExportFileError, match="already"):
-        export_file.import_run(
-            Store(home),
-            *export_file.read_export(write_export(tmp_path, export_file.encode_run(run))),
-        )
 
 
 HEADER = builders.header(

@@ -59,11 +59,6 @@ def test_the_history_drops_removed_runs(three_runs: Store, home: pathlib.Path) -
     assert run_ids(three_runs.history()) == HISTORY[1:]
 
 
-def test_the_history_omits_a_damaged_run(three_runs: Store, home: pathlib.Path) -> None:
-    (home / "runs" / IDS[1] / "run.json").write_bytes(b"rubbish")
-    assert run_ids(three_runs.history()) == [IDS[2], IDS[0]]
-
-
 SUMMARY = AnswerSummary(
     arm="compiled",
     decision_word="OPEN",
