@@ -355,17 +355,6 @@ def workflows_of(context: Context) -> dict[str, Workflow]:
     }
 
 
-def test_a_module_and_a_table_add_a_workflow(extend_catalogue: Callable[..., Context]) -> None:
-    context = extend_catalogue()
-    assert workflows_of(context)["throw-away"].has_probe
-    plan = planning.plan(
-        builders.question(),
-        builders.machine(),
-        rubric_files.load(context.rubric, probes=context.probes),
-    )
-    assert "throw-away" in [arm.id for arm in plan.arms]
-
-
 def test_a_table_without_a_module_needs_the_reason(
     extend_catalogue: Callable[..., Context],
 ) -> None:

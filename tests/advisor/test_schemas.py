@@ -15,7 +15,6 @@ from kept.runs import EVIDENCE, NAMES
 
 from advisor import schemas
 from advisor.ask import rubric_files
-from advisor.ask.run_options import RunOptions
 from advisor.decide.decision import decide
 from advisor.domain.answer import encode
 from advisor.store.runs import Run
@@ -69,16 +68,6 @@ def test_the_files_and_the_answer_of_a_new_run_are_valid(recorded_home: pathlib.
 def test_a_rubric_file_is_valid(name: str) -> None:
     file = rubric_files.rubric_directory() / f"{name}.toml"
     validator(name).validate(msgspec.toml.decode(file.read_bytes()))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"model": "demo", "gpu": "cpu", "batch_sizes": "1,4", "offline": True}],
-    ids=["none", "some"],
-)
-def test_options_are_valid(options: dict[str, object]) -> None:
-    validator("options").validate(options)
-    msgspec.convert(options, RunOptions)
 
 
 def test_the_specification_is_valid_against_its_own_schemas(specification: dict[str, Any]) -> None:

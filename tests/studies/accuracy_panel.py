@@ -42,10 +42,11 @@ import numpy as np
 import torch
 import workers
 from injected_faults import MODULE_FAULTS, change_last_row, half_accumulation
-from panel import PanelModel, read_panel
 from scipy.stats import binomtest
 
 from advisor.ask.detection import cpu_model
+from advisor.ask.rubric_files import read
+from advisor.domain.model import FactoryModel, Model, TransformersModel
 from probes import protocol
 from probes.checking import array_reference, correctness
 from probes.checking.array_reference import create_reference
@@ -65,6 +66,29 @@ INPUT_SETS = 4
 #: the precision, is inside rounding.
 BEYOND_ROUNDING, UNITS = 4.0, 2.0
 UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A small model with random weights: a configuration of transformers, or a factory."""
+
+    id: str
+    family: str
+    config: dict[str, Any] | None = None
+    #: A function of `panel_models.py`.
+    factory: str = ""
+
+    @property
+    def factory_name(self) -> str:
+        return f"{HERE / 'panel_models.py'}:{self.factory}"
+
+    def to_model(self) -> Model:
+        if self.config is not None:
+            return TransformersModel(name=self.id, weights="random", config=self.config)
+        return FactoryModel(name=self.factory_name)
+
+
+def read_panel() -> list[PanelModel]:
+    return read(HERE / "panel.toml", dict[str, list[PanelModel]])["model"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,19 +167,13 @@ def output_faults(case: Case) -> dict[str, list[list[Any]]]:
     return faults
 
 
-def run_module(case: Case, module: torch.nn.Module) -> list[list[Any]]:
-    return [
-        collect(module(*case.subject.tensors(arguments))) for arguments in case.reference.inputs
-    ]
-
-
-def run_precisely(case: Case, module: torch.nn.Module) -> list[list[Any]]:
-    """Return the outputs of a faulty module in float64, which shows the effect of the fault."""
-    dtype = getattr(torch, case.reference.name)
-    precise = copy.deepcopy(module).to(dtype)
+def run_module(
+    case: Case, module: torch.nn.Module, dtype: torch.dtype | None = None
+) -> list[list[Any]]:
+    """Return the outputs of a module for inputs of its precision, which is `dtype` if given."""
     return [
         collect(
-            precise(
+            module(
                 *(
                     tensor.to(dtype) if tensor.is_floating_point() else tensor
                     for tensor in case.subject.tensors(arguments)
@@ -164,6 +182,12 @@ def run_precisely(case: Case, module: torch.nn.Module) -> list[list[Any]]:
         )
         for arguments in case.reference.inputs
     ]
+
+
+def run_precisely(case: Case, module: torch.nn.Module) -> list[list[Any]]:
+    """Return the outputs of a faulty module in float64, which shows the effect of the fault."""
+    dtype = getattr(torch, case.reference.name)
+    return run_module(case, copy.deepcopy(module).to(dtype), dtype)
 
 
 def effect_of(case: Case, produced: list[list[Any]]) -> float:
@@ -180,27 +204,28 @@ def effect_of(case: Case, produced: list[list[Any]]) -> float:
 
 def inject(case: Case, rules: Rules) -> Iterator[dict[str, Any]]:
     """Yield the judgement of each fault that applies to the model."""
+    for name, effect, produced in faulty_outputs(case):
+        yield {"name": name, "effect": rounded(effect)} | judge(case, produced, rules)
+
+
+def faulty_outputs(case: Case) -> Iterator[tuple[str, float, list[list[Any]]]]:
+    """Yield name, effect and outputs of each fault that has an effect."""
     for name, change in MODULE_FAULTS.items():
         module = copy.deepcopy(case.subject.module)
         if change(module):
             torch.manual_seed(1)
             effect = effect_of(case, run_precisely(case, module))
             if effect:
-                yield {"name": name, "effect": rounded(effect)} | judge(
-                    case, run_module(case, module), rules
-                )
+                yield name, effect, run_module(case, module)
     if case.subject.dtype != "bfloat16":
         with half_accumulation():
             produced = run_module(case, case.subject.module)
         effect = effect_of(case, produced)
         if effect != effect_of(case, case.eager):
-            yield {"name": "FP16 accumulation", "effect": rounded(effect)} | judge(
-                case, produced, rules
-            )
+            yield "FP16 accumulation", effect, produced
     for name, produced in output_faults(case).items():
-        effect = effect_of(case, produced)
-        if effect:
-            yield {"name": name, "effect": rounded(effect)} | judge(case, produced, rules)
+        if effect := effect_of(case, produced):
+            yield name, effect, produced
 
 
 # Programs that are right

@@ -220,12 +220,26 @@ def loss_of(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "expected"), [(1.001, "A"), (1.005, "B"), (1.02, "C"), (1.05, "worse")]
+    ("ratio", "figures", "expected"),
+    [
+        (1.001, {}, "A"),
+        (1.005, {}, "B"),
+        (1.02, {}, "C"),
+        (1.05, {}, "worse"),
+        # What eager PyTorch loses in this precision does not count.
+        (1.001, {"eager": 0.1}, "A"),
+        (1.0, {"same_top": np.full(SEQUENCES, 0.98)}, "B"),
+    ],
+    ids=str,
 )
-def test_the_perplexity_decides_the_class(ratio: float, expected: str) -> None:
-    found = loss_of(scores(ratio))
+def test_the_perplexity_and_the_likeliest_tokens_decide_the_class(
+    ratio: float, figures: dict[str, Any], expected: str
+) -> None:
+    found = loss_of(scores(ratio, **figures))
     assert (found.basis, found.loss_class) == ("text", expected)
     assert found.text.perplexity_ratio.value == pytest.approx(ratio, rel=1e-4)
+    assert found.text.divergence.value == pytest.approx(1e-4)
+    assert found.text.same_top.value == pytest.approx(0.98 if "same_top" in figures else 0.995)
     assert (found.text.sequences, found.text.positions) == (SEQUENCES, 4096)
 
 
@@ -234,18 +248,6 @@ def test_the_bound_counts_and_not_the_estimate() -> None:
     assert steady.loss_class == "A"
     assert doubtful.loss_class != "A"
     assert doubtful.text.perplexity_ratio.bound > doubtful.text.perplexity_ratio.value
-
-
-def test_what_eager_loses_in_this_precision_does_not_count() -> None:
-    found = loss_of(scores(1.001, eager=0.1))
-    assert found.loss_class == "A"
-    assert found.text.divergence.value == pytest.approx(1e-4)
-
-
-def test_too_few_equal_likeliest_tokens_are_no_class_a() -> None:
-    found = loss_of(scores(1.0, same_top=np.full(SEQUENCES, 0.98)))
-    assert found.loss_class == "B"
-    assert found.text.same_top.value == pytest.approx(0.98)
 
 
 @pytest.mark.parametrize(

@@ -146,12 +146,6 @@ def test_servers_are_not_repeated_to_settle_the_decision() -> None:
     assert found.needed_repetitions is None
 
 
-def test_the_same_seed_gives_the_same_result() -> None:
-    open_run = results(measured("one", 2.0, spread=0.3), measured("two", 2.3, spread=0.3))
-    assert assess(open_run, seed=7) == assess(open_run, seed=7)
-    assert abs(assess(open_run, seed=7)[1].certainty - assess(open_run, seed=8)[1].certainty) < 0.05
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0.2, 10), min_size=1, max_size=5), st.sampled_from([0.01, 0.2]))
 def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: float) -> None:

@@ -10,13 +10,10 @@ import builders
 import msgspec
 import pytest
 from builders import BASELINE
-from hypothesis import given
-from hypothesis import strategies as st
 
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import (
     DeviceMemory,
-    Finished,
     LoadMeasured,
     LoggedEvent,
     Planned,
@@ -31,7 +28,6 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.wire import decode, decode_event
 from probes.wire.events import (
-    BlockTimed,
     Built,
     Engagement,
     Event,
@@ -164,43 +160,6 @@ def test_resuming_a_run_changes_only_number_and_time() -> None:
     assert state == msgspec.structs.replace(before, seq=2, at=9.0, resumed_at=9.0)
 
 
-def test_a_finished_run_that_measures_on_keeps_its_answer() -> None:
-    state = state_after(Planned(plan=builders.plan()), Finished(), Resumed())
-    assert (state.finished, state.measured_on) == (True, 1)
-
-
-STARTUP_EVENTS: tuple[Event, ...] = (IMPORTED, OPENED, *BUILT, *WARM, Ready())
-ALL_EVENTS = builders.events(
-    Planned(plan=builders.plan("compiled")),
-    WorkerSpawned(arm=BASELINE, process=0),
-    WorkerSpawned(arm="compiled", process=0),
-    *(
-        WorkerReported(arm=arm, process=0, worker_event=worker_event)
-        for arm in (BASELINE, "compiled")
-        for worker_event in STARTUP_EVENTS
-    ),
-    RaceOpened(shape=Shape(1), arms=(BASELINE, "compiled")),
-    *(WorkerReported(arm=BASELINE, process=0, worker_event=visit) for visit in VISITS),
-    WorkerEnded(
-        arm="compiled",
-        process=0,
-        outcome=Outcome(Failure("timed-out", phase="measure", reason="it hung")),
-    ),
-    RaceClosed(shape=Shape(1), reason="the verdict stands", cause="decided"),
-    Resumed(),
-    WorkerSpawned(arm="compiled", process=1),
-    Finished(),
-)
-
-
-@given(st.lists(st.integers(0, len(ALL_EVENTS)), max_size=4).map(sorted))
-def test_folding_in_parts_gives_the_same_state(interruptions: list[int]) -> None:
-    state: RunState | None = None
-    for begin, end in zip([0, *interruptions], [*interruptions, len(ALL_EVENTS)], strict=True):
-        state = fold(ALL_EVENTS[begin:end], state)
-    assert state == fold(ALL_EVENTS)
-
-
 BLOCK = {
     "event": "block_timed",
     "shape": {"batch_size": 1, "input_tokens": None, "output_tokens": None},
@@ -223,18 +182,6 @@ def logged(run_event: object) -> LoggedEvent:
     """Decode an event of a run that has the fields of `run_event`."""
     line = msgspec.json.encode({"seq": 1, "at": 0.0, "run_event": run_event})
     return msgspec.json.decode(line, type=LoggedEvent, dec_hook=decode_event)
-
-
-def test_a_block_is_decoded() -> None:
-    assert decode(encoded(BLOCK), Event) == BlockTimed(
-        shape=Shape(1),
-        round=1,
-        seconds=(0.5, 0.25),
-        warmup_seconds=(0.5,),
-        streamed_seconds=None,
-        began=-2.0,
-        ended=-1.0,
-    )
 
 
 IMPOSSIBLE = [
@@ -317,24 +264,3 @@ def test_an_outcome_has_a_failure_or_none() -> None:
     message = encoded({"failure": {**REFUSED, "missing_module": "timm"}})
     assert decode(message, Outcome) == Outcome(refused)
     assert decode(b'{"failure": null}', Outcome) == Outcome()
-
-
-def test_an_event_of_a_run_has_the_names_of_the_code() -> None:
-    reported = WorkerReported(arm="a", process=0, worker_event=Built(Shape(1), 2.0, 3.0))
-    line = msgspec.json.encode(LoggedEvent(seq=1, at=0.5, run_event=reported))
-    assert json.loads(line) == {
-        "seq": 1,
-        "at": 0.5,
-        "run_event": {
-            "event": "worker_reported",
-            "arm": "a",
-            "process": 0,
-            "worker_event": {
-                "shape": {"batch_size": 1, "input_tokens": None, "output_tokens": None},
-                "build_seconds": 2.0,
-                "first_call_seconds": 3.0,
-                "kept_bytes": None,
-                "event": "built",
-            },
-        },
-    }

@@ -127,16 +127,6 @@ PROBLEM = Problem(
 )
 
 
-def test_arms_are_sorted_by_rank_and_those_without_a_measurement_are_apart() -> None:
-    made = built_answers.answer()
-    assert [(arm.arm, arm.scored.rank) for arm in made.ranked] == [("compiled", 1), (BASELINE, 2)]
-    assert [(each.arm, each.status) for each in made.unmeasured] == [
-        ("broken", "crashed"),
-        ("absent", "not-installed"),
-    ]
-    assert set(made.titles) == {"compiled", BASELINE, "broken", "absent"}
-
-
 def test_the_advised_arm_and_the_baseline_have_their_figures() -> None:
     made = built_answers.answer()
     assert made.advised is not None

@@ -10,7 +10,10 @@ import os
 import pathlib
 import random
 import shlex
+import shutil
+import sysconfig
 import tempfile
+import venv
 from collections.abc import Callable, Generator
 from typing import cast
 
@@ -19,12 +22,11 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
-import serving_fakes
 import sessions
-from serving_fakes import ask
 from sessions import expect_failure
 
 from advisor.ask import rubric_files
+from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.decision import decide, decide_again
 from advisor.domain.answer import Answer, encode
@@ -35,6 +37,7 @@ from advisor.errors import EnvironmentNotUsableError, NothingViableError
 from advisor.execute import servers
 from advisor.execute.drafts import propose
 from advisor.execute.execution import execute
+from advisor.probing.environments import registry
 from advisor.report import found_recipe, generation, text_report
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -49,22 +52,100 @@ CAPACITY = {BASELINE: 1 / 0.06, "faster": 1 / 0.008}
 ASKED_RATE = 500.0
 
 
+FAKES = pathlib.Path(__file__).parents[2] / "fakes"
+
+
+def ask(lengths: str, workflows: str, rate: float = 0.0, budget: str = "quick") -> RunOptions:
+    return RunOptions(
+        task="serve",
+        model="demo/llama",
+        gpu="cpu",
+        dtype="float32",
+        ttft="300ms",
+        itl="200ms",
+        lengths=lengths,
+        batch_sizes="1",
+        input_tokens="4",
+        output_tokens="3",
+        workflows=workflows,
+        rate=rate,
+        budget=budget,
+    )
+
+
 @pytest.fixture(scope="module")
 def probes(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return serving_fakes.copy_probes(fake_probes, tmp_path_factory.mktemp("serving") / "probes")
+    """The real worker and harness with a fake language model and fake servers."""
+    directory = tmp_path_factory.mktemp("serving") / "probes"
+    shutil.copytree(fake_probes, directory)
+    workflows = directory / "workflows"
+    shutil.copytree(FAKES / "serving" / "workflows", workflows, dirs_exist_ok=True)
+    shutil.copy(workflows / "faster.py", workflows / "transformers_serve.py")
+    return directory
 
 
 @pytest.fixture(scope="module")
 def rubric(fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return serving_fakes.copy_rubric(fake_rubric, tmp_path_factory.mktemp("serving") / "rubric")
+    """The fake rubric with servers and short blocks."""
+    directory = tmp_path_factory.mktemp("serving") / "rubric"
+    shutil.copytree(fake_rubric, directory)
+    with (directory / "workflows.toml").open("a") as file:
+        file.write((FAKES / "serving" / "workflows.toml").read_text())
+    shorten(
+        directory / "accuracy.toml",
+        ("\ncalls = 30", "\ncalls = 3"),
+        ("most_seconds = 1.0", "most_seconds = 0.3"),
+    )
+    shorten(
+        directory / "serving.toml",
+        ("quick = 10.0", "quick = 1.0"),
+        ("least_ttfts = 20", "least_ttfts = 2"),
+        ("least_misses = 1", "least_misses = 0.2"),
+        ("gap_seconds = 2.0", "gap_seconds = 0.1"),
+        ("closed_loop_concurrencies = [1, 4, 16, 64]", "closed_loop_concurrencies = [1, 4]"),
+        ("closed_loop_seconds = 2.0", "closed_loop_seconds = 0.2"),
+        # A busy machine delays single requests.
+        ("closed_loop_gain = 1.3", "closed_loop_gain = 3.0"),
+        ("ladder = [0.4, 0.6, 0.8, 1.0]", "ladder = [0.5, 1.0]"),
+        ("most_blocks = 8", "most_blocks = 2"),
+        ("most_block_seconds = 45.0", "most_block_seconds = 1.5"),
+        # A busy machine sends requests late; the fake generator has its own delay.
+        ("late_share = 0.1", "late_share = 0.8"),
+        ("far_below = 2.0", "far_below = 0.3"),
+        ("sampled_share = 0.04", "sampled_share = 0.1"),
+        ("repeat_rates = [0.5, 0.8, 0.9, 1.0]", "repeat_rates = [0.8]"),
+        ("request_seconds = 60.0", "request_seconds = 20.0"),
+    )
+    return directory
+
+
+def shorten(file: pathlib.Path, *changes: tuple[str, str]) -> None:
+    """Replace values of a TOML file, each of which it has."""
+    text = file.read_text()
+    for long, short in changes:
+        assert long in text
+        text = text.replace(long, short)
+    file.write_text(text)
 
 
 @pytest.fixture(scope="module")
 def home(
     tmp_path_factory: pytest.TempPathFactory, rubric: pathlib.Path, probes: pathlib.Path
 ) -> pathlib.Path:
+    """A directory of runs whose environment `aiperf` has the fake AIPerf."""
     home = tmp_path_factory.mktemp("home")
-    serving_fakes.make_generator(home, rubric, probes)
+    environments = home / "environments"
+    known = rubric_files.load(rubric, probes=probes)
+    environment = registry.own_environments(known.workflows)["aiperf"]
+    digest = registry.environment_digest(environment, registry.lock_file(rubric, "aiperf"))
+    directory = registry.environment_directory(environments, "aiperf", digest)
+    venv.create(directory, symlinks=True)
+    base = {"base": str(directory), "platbase": str(directory)}
+    package = pathlib.Path(sysconfig.get_path("purelib", vars=base)) / "aiperf"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    shutil.copy(FAKES / "serving" / "aiperf_main.py", package / "__main__.py")
+    builders.write_creation_record(directory, digest)
     return home
 
 
@@ -89,7 +170,10 @@ def make_context(
 
 @pytest.fixture(scope="module")
 def lengths(home: pathlib.Path) -> str:
-    return serving_fakes.write_lengths(home)
+    """The file with the lengths of requests."""
+    file = home / "lengths.jsonl"
+    file.write_text('{"input_tokens": 4, "output_tokens": 3}\n')
+    return str(file)
 
 
 @pytest.fixture(scope="module")

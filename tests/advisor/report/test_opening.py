@@ -106,18 +106,13 @@ def with_further_fields(value: object) -> Any:
     return msgspec.to_builtins(value)
 
 
-def test_an_answer_with_fields_of_a_later_version_is_opened(tmp_path: pathlib.Path) -> None:
-    file, answer = tmp_path / "later.json", read_answer(str(UNFINISHED))
+def test_an_answer_and_a_run_with_fields_of_a_later_version_are_opened(home: pathlib.Path) -> None:
+    run, answer = recorded_runs.make_run(Store(home), finished=True), read_answer(str(UNFINISHED))
+    file, header = home / "later.json", run.header()
     file.write_text(json.dumps(with_further_fields(answer)))
     assert file.read_text().count('"x": 1') > 100
     assert read_answer(str(file)) == answer
-
-
-def test_a_run_with_fields_of_a_later_version_is_opened(home: pathlib.Path) -> None:
-    run = recorded_runs.make_run(Store(home), finished=True)
-    header = run.header()
-    later = json.dumps(with_further_fields(header)).encode()
-    (run.directory / "run.json").write_bytes(later)
+    (run.directory / "run.json").write_text(json.dumps(with_further_fields(header)))
     assert run.header() == header
 
 

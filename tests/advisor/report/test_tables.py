@@ -167,23 +167,20 @@ def test_every_cell_of_the_ranking_has_its_figure_in_the_exports(finished_run: A
 
 
 @pytest.mark.parametrize(
-    ("text_columns", "expected"),
+    ("rows", "text_columns", "expected"),
     [
-        (None, ["a    bbb", "ccc  d"]),
-        ({0}, ["a    bbb", "ccc    d"]),
-        ({1}, ["  a  bbb", "ccc  d"]),
+        ([["a", "bbb"], ["ccc", "d"]], None, ["a    bbb", "ccc  d"]),
+        ([["a", "bbb"], ["ccc", "d"]], {0}, ["a    bbb", "ccc    d"]),
+        ([["a", "bbb"], ["ccc", "d"]], {1}, ["  a  bbb", "ccc  d"]),
+        ([["x", "1.50"], ["y", "1e3"]], None, ["x  1.50", "y  1e3"]),
+        ([["a\nb", "c"], ["", ""], ["d", ""]], None, ["a b  c", "", "d"]),
     ],
+    ids=["left", "right", "left and right", "numbers", "one line"],
 )
-def test_columns_are_aligned(text_columns: set[int] | None, expected: list[str]) -> None:
-    assert plain_table([["a", "bbb"], ["ccc", "d"]], text_columns) == expected
-
-
-def test_numbers_in_texts_keep_their_form() -> None:
-    assert plain_table([["x", "1.50"], ["y", "1e3"]]) == ["x  1.50", "y  1e3"]
-
-
-def test_every_row_is_one_line() -> None:
-    assert plain_table([["a\nb", "c"], ["", ""], ["d", ""]]) == ["a b  c", "", "d"]
+def test_columns_are_aligned_and_every_row_is_one_line(
+    rows: list[list[str]], text_columns: set[int] | None, expected: list[str]
+) -> None:
+    assert plain_table(rows, text_columns) == expected
 
 
 def test_a_markdown_table_has_a_line_that_aligns_its_columns() -> None:
@@ -193,10 +190,6 @@ def test_a_markdown_table_has_a_line_that_aligns_its_columns() -> None:
     assert left.startswith(":-")
     assert right.endswith("-:")
     assert [cell.strip() for cell in row.split("|")[1:-1]] == ["compiled", "1.50"]
-
-
-def test_a_markdown_table_without_rows_has_its_head() -> None:
-    assert len(markdown_table(["a", "b"], [])) == 2
 
 
 @pytest.mark.parametrize(
