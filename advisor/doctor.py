@@ -23,7 +23,7 @@ from advisor.errors import MigEnabledError
 from advisor.probing.environments import creation, registry
 from advisor.text_format import GIBIBYTE, format_share
 from advisor.version import how_to_install
-from probes.measuring import timing
+from probes.measuring.host import time_host
 
 #: Share of the processors from which other work disturbs the timing.
 MAX_BUSY_SHARE = 0.5
@@ -132,7 +132,7 @@ def check_host_speed() -> Finding:
     """Report how much the speed of this processor changes within about a second."""
     seconds = []
     for _ in range(HOST_READINGS):
-        seconds.append(timing.time_host())
+        seconds.append(time_host())
         time.sleep(HOST_PAUSE_SECONDS)
     ordered, outer = sorted(seconds), HOST_READINGS // 20
     spread = (ordered[-1 - outer] - ordered[outer]) / statistics.median(seconds)

@@ -83,6 +83,8 @@ class VisitQualityLimits(msgspec.Struct, frozen=True, kw_only=True):
     most_throttled_seconds: float
     #: Smallest SM clock, as a share of the GPU's default clock.
     least_clock_share: float
+    #: How many times as long a piece of host work may take after the visit as before.
+    most_host_slowdown: float
     #: Largest number of retries of a visit, and largest share of an arm's visits that may be
     #: discarded.
     retries: int

@@ -53,7 +53,7 @@ def measure_visit(
         if not session.is_running(arm):
             return
         conditions = session.last_conditions(arm)
-        disturbance = find_disturbance(conditions, counts.limits)
+        disturbance = find_disturbance(session.last_visit(arm), conditions, counts.limits)
         is_discarded = disturbance is not None and may_discard(
             counts.discarded[arm], counts.visits[arm], attempt, counts.limits
         )

@@ -24,6 +24,7 @@ from advisor.domain.machine import THROTTLE_BITS
 from advisor.domain.run_events import Conditions
 from advisor.nvml import MILLI, Device
 from advisor.probing.device_memory import increase, repeating
+from probes.wire.events import BlockTimed
 
 NANOSECONDS = 1e-9
 PERIOD_SECONDS = 0.1
@@ -184,7 +185,9 @@ def run_queue_delay_seconds(
     return sum(max(now[thread] - before[thread], 0) for thread in threads) * NANOSECONDS
 
 
-def find_disturbance(conditions: Conditions, limits: VisitQualityLimits) -> str | None:
+def find_disturbance(
+    visit: BlockTimed | None, conditions: Conditions, limits: VisitQualityLimits
+) -> str | None:
     """Accept a power limit alone: heavy kernels reach it in production too."""
     if conditions.thermal_throttled_share:
         return "the GPU's clocks were held down by heat or a fault"
@@ -205,4 +208,6 @@ def find_disturbance(conditions: Conditions, limits: VisitQualityLimits) -> str 
             "other processes made it wait for a processor during "
             f"{conditions.queued_share:.0%} of the time"
         )
+    if visit and visit.host_slowdown and visit.host_slowdown > limits.most_host_slowdown:
+        return f"its processor became {visit.host_slowdown:.1f} times slower"
     return None

@@ -169,9 +169,9 @@ def time_in_turns(
         timed = []
         for name in names:
             follow(session.visit(name, Shape(1), len(rounds)))
-            is_unfit = find_disturbance(session.last_conditions(name), limits) is not None
             if visit := session.last_visit(name):
-                timed.append(TimedCalls(visit.seconds, is_unfit))
+                disturbance = find_disturbance(visit, session.last_conditions(name), limits)
+                timed.append(TimedCalls(visit.seconds, disturbance is not None))
         rounds.append(tuple(timed))
     return rounds
 

@@ -13,7 +13,6 @@ import gc
 import itertools
 import math
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter, perf_counter_ns
 from typing import Any
@@ -249,43 +248,3 @@ def variances_of_means(values: Sequence[float]) -> list[float]:
         squares += deviation * (value - mean)
         variances.append(squares / count / count)
     return variances[::-1]
-
-
-#: Passes of which the median counts, so that one interruption does not show.
-PASSES = 3
-#: Additions in one pass, and kernel launches where there is a GPU.
-ADDITIONS, LAUNCHES = 5000, 30
-
-
-def time_host(launch: Callable[[], object] | None = None) -> float:
-    """Return the median seconds of a fixed piece of host work of about a millisecond.
-
-    Calls that wait for the host are as fast as the host is at that moment; the time of the same
-    work in each visit shows how that changes. `launch` starts one kernel without waiting for it.
-    """
-    passes = []
-    for _ in range(PASSES):
-        start = perf_counter_ns()
-        total = 0
-        for number in range(ADDITIONS):
-            total += number
-        if launch is not None:
-            for _ in range(LAUNCHES):
-                launch()
-        passes.append(perf_counter_ns() - start)
-    return statistics.median(passes) * NANOSECONDS
-
-
-def find_launch() -> Callable[[], object] | None:
-    """Return a function that launches a tiny kernel; None if PyTorch uses no GPU here."""
-    torch = torch_on_gpu()
-    if torch is None:
-        return None
-    value = torch.zeros(1, device="cuda")
-    return lambda: value.add_(0)
-
-
-def torch_on_gpu() -> Any:
-    """Return the module `torch` if the stack has loaded it and it uses a GPU, else None."""
-    torch = sys.modules.get("torch")
-    return torch if torch is not None and torch.cuda.is_initialized() else None

@@ -17,6 +17,7 @@ from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.files import load_module
 from probes.measuring import device_work, timing
+from probes.measuring.host import torch_on_gpu
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional
 from probes.runtime.process import KeptMemory, exclusive_calls
@@ -190,7 +191,7 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
     """Return the size of blocks; raise `FailureError` if calls return before their work is done."""
     request = job.request
     job.channel.start_phase("warmup", cell.shape)
-    calls, torch = calls_of(cell), timing.torch_on_gpu()
+    calls, torch = calls_of(cell), torch_on_gpu()
     late_share = (
         device_work.late_share_on_device(calls, torch.cuda.synchronize)
         if torch

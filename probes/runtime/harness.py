@@ -13,7 +13,8 @@ from probes.adapter import UnsupportedError, WorkflowModule
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.files import count_bytes, load_module
-from probes.measuring import flexibility, timing
+from probes.measuring import flexibility
+from probes.measuring.host import Host, find_launch
 from probes.runtime import process, reference, sandbox
 from probes.runtime.cells import (
     Job,
@@ -132,8 +133,8 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     channel.start_phase("measure")
     channel.send(events.Ready())
     # A stack without what the launch needs is measured all the same.
-    launch = try_optional(timing.find_launch)
-    BuiltWorker(job, cells, blocks, launch).answer_tokens()
+    host = Host(try_optional(find_launch))
+    BuiltWorker(job, cells, blocks, host).answer_tokens()
     channel.send(read_memory(workflow))
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from importlib import metadata
 
 from probes import protocol
-from probes.measuring.timing import torch_on_gpu
+from probes.measuring.host import torch_on_gpu
 from probes.wire.events import MemoryRead
 from probes.wire.facts import InterpreterFacts
 

@@ -21,6 +21,7 @@ from probes.checking.arrays import as_collected, np
 from probes.checking.deviation import error_and_scale
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring import timing
+from probes.measuring.host import Host, find_launch, torch_on_gpu
 from probes.protocol import Request
 from probes.runtime.channel import Channel
 from probes.runtime.process import keep_freed_blocks, read_environment
@@ -77,8 +78,11 @@ def run_role(request: Request, channel: Channel) -> None:
     gc.collect()
     gc.freeze()
     channel.send(events.Ready())
+    host = Host(find_launch())
     while (token := channel.read_token())[0] == "visit":
-        channel.send(timing.time_block(calls, block, shape=shape, round_number=int(token[2])))
+        host.settle()
+        timed = timing.time_block(calls, block, shape=shape, round_number=int(token[2]))
+        channel.send(dataclasses.replace(timed, host_slowdown=host.slowdown()))
 
 
 class MarkedSnippet:
@@ -146,7 +150,7 @@ class MarkedSnippet:
 
     def synchronise(self) -> None:
         """Wait for work on the GPU; engines that run in other processes have waited."""
-        if torch := timing.torch_on_gpu():
+        if torch := torch_on_gpu():
             torch.cuda.synchronize()
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 from probes import protocol
 from probes.checking.program_cell import ProgramCell
 from probes.measuring import device_work, flexibility, timing
+from probes.measuring.host import Host
 from probes.runtime.cells import Job, calls_of, nondeterministic
 from probes.runtime.failures import FailureError, attempt, exception_summary
 from probes.wire import events
@@ -27,8 +27,7 @@ class BuiltWorker:
     job: Job
     cells: dict[Shape, ProgramCell]
     blocks: dict[Shape, timing.Block]
-    #: Launches a tiny kernel; None without a GPU.
-    launch: Callable[[], object] | None = None
+    host: Host
     #: Whether the outputs were checked after the last visit.
     is_checked: bool = False
 
@@ -64,11 +63,12 @@ class BuiltWorker:
     def time_visit(self, shape: Shape, round_number: int) -> None:
         self.is_checked = False
         cell, block = self.cells[shape], self.blocks[shape]
-        host_seconds = timing.time_host(self.launch)
+        host_seconds = self.host.settle()
         calls, streams = calls_of(cell), self.job.request.device == "cuda"
         timed = timing.time_block(
             calls, block, shape=shape, round_number=round_number, streams=streams
         )
+        slowdown = self.host.slowdown()
         # Other work may have slowed the calls of the warm-up, or of this visit.
         typical = max(min(timed.seconds), statistics.median(timed.seconds) / MAX_BLOCK_GROWTH)
         sized = timing.size_block(typical, self.job.request.block_seconds)
@@ -77,7 +77,12 @@ class BuiltWorker:
         calls = dataclasses.replace(calls, call=first_token)
         first_tokens = timing.time_calls(calls, block.first_token_calls)
         self.job.channel.send(
-            dataclasses.replace(timed, host_seconds=host_seconds, first_token_seconds=first_tokens)
+            dataclasses.replace(
+                timed,
+                host_seconds=host_seconds,
+                host_slowdown=slowdown,
+                first_token_seconds=first_tokens,
+            )
         )
 
     def sustain(self, shape: Shape, seconds: float) -> None:

@@ -260,6 +260,8 @@ class BlockTimed(Event):
     ended: float
     #: Seconds of a fixed piece of host work before the block; None where there is none.
     host_seconds: Amount | None = None
+    #: How many times as long the same work took after the block; None where it was not repeated.
+    host_slowdown: Amount | None = None
     #: Of calls for the first token after the block; empty for tasks other than generated text and
     #: where prompts run one after the other.
     first_token_seconds: tuple[Duration, ...] = ()

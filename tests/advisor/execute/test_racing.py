@@ -149,6 +149,7 @@ LIMITS = VisitQualityLimits(
     most_queued_share=0.2,
     most_throttled_seconds=0.0,
     least_clock_share=0.75,
+    most_host_slowdown=1.3,
     retries=2,
     most_discarded_share=0.3,
     source="a test",
@@ -169,7 +170,7 @@ BUSY_GPU = msgspec.structs.replace(QUIET, sm_clock_share=0.86, thermal_throttled
     ],
 )
 def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(conditions: Conditions) -> None:
-    assert find_disturbance(conditions, LIMITS) is None
+    assert find_disturbance(None, conditions, LIMITS) is None
 
 
 @pytest.mark.parametrize(
@@ -184,9 +185,17 @@ def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(conditions: C
 )
 def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str) -> None:
     disturbance = builders.known(
-        find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS)
+        find_disturbance(None, msgspec.structs.replace(QUIET, **changes), LIMITS)
     )
     assert words in disturbance
+
+
+@pytest.mark.parametrize(("slowdown", "is_disturbed"), [(None, False), (1.3, False), (1.4, True)])
+def test_a_processor_that_becomes_slower_disturbs_a_visit(
+    slowdown: float | None, is_disturbed: bool
+) -> None:
+    visit = dataclasses.replace(builders.visits([1.0])[0], host_slowdown=slowdown)
+    assert (find_disturbance(visit, QUIET, LIMITS) is not None) is is_disturbed
 
 
 def test_a_visit_is_repeated_at_most_as_often_as_the_limit_allows() -> None:

@@ -174,7 +174,7 @@ def test_throttling_disturbs_a_visit_and_the_power_limit_does_not(
     conditions = conditions_of(
         kernel, gpu=GpuMonitor(UUID, FakeNvml(nvmlDeviceGetCurrentClocksThrottleReasons=bits))
     )
-    assert (find_disturbance(conditions, RULES) is None) is is_undisturbed
+    assert (find_disturbance(None, conditions, RULES) is None) is is_undisturbed
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_throttling_disturbs_a_visit_and_the_power_limit_does_not(
 def test_a_value_that_the_gpu_lacks_is_none_and_no_disturbance(kernel: Kernel, absent: str) -> None:
     gpu_monitor = GpuMonitor(UUID, FakeNvml(absent=[absent]))
     conditions = conditions_of(kernel, gpu=gpu_monitor)
-    assert find_disturbance(conditions, RULES) is None
+    assert find_disturbance(None, conditions, RULES) is None
     clocks = {"nvmlDeviceGetDefaultApplicationsClock", "nvmlDeviceGetClockInfo"}
     assert (conditions.sm_clock_share is None) == (absent in clocks)
     has_energy = gpu_monitor.energy_joules() is not None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 from fake_clock import FakeClock, no_synchronize, replace_clocks
 
-from probes.measuring import device_work, timing
+from probes.measuring import device_work
 from probes.measuring.timing import Calls
 
 
@@ -133,17 +133,6 @@ def test_one_stall_of_the_machine_does_not_make_a_long_call_late(clock: FakeCloc
     calls = Calls(lambda _: clock.advance(0.6), ["input"], no_synchronize)
     late = device_work.late_share_on_device(calls, lambda: clock.advance(next(waits)))
     assert late == 0.0
-
-
-def test_one_interruption_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, pauses = FakeClock(), iter([0.001, 0.001] * 30 + [0.0] * 30 + [9.0] + [0.0] * 29)
-    replace_clocks(monkeypatch, timing, clock)
-    monkeypatch.setattr(timing, "LAUNCHES", 30)
-    assert timing.time_host(lambda: clock.advance(next(pauses))) == pytest.approx(0.03)
-
-
-def test_there_is_no_launch_without_a_gpu() -> None:
-    assert timing.find_launch() is None
 
 
 #: Profiles a call of eager PyTorch and prints its profile and whether Inductor was imported.

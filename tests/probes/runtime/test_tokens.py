@@ -13,6 +13,7 @@ from workers import WorkerResult, rules
 
 from probes.adapter import UnsupportedError
 from probes.checking.program_cell import ProgramCell
+from probes.measuring.host import Host
 from probes.measuring.timing import Block
 from probes.runtime.cells import Job, warm_up_first_token
 from probes.runtime.tokens import BuiltWorker
@@ -142,6 +143,7 @@ def text_service(
         ),
         cells={Shape(size): text_cell(program) for size, program in programs.items()},
         blocks=dict.fromkeys(map(Shape, programs), block),
+        host=Host(None),
     )
 
 
