@@ -10,7 +10,6 @@ import os
 import pathlib
 import random
 import shutil
-from collections.abc import Callable
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -91,7 +90,24 @@ def _mutate_once(tree: Any, chance: random.Random) -> Any:
     if not places:
         return chance.choice(HOSTILE)
     parent, key = chance.choice(places)
-    chance.choice(OPERATIONS)(parent, key, chance)
+    value = parent[key]
+    match chance.randrange(7):
+        case 0:
+            del parent[key]
+        case 1 if isinstance(parent, list):
+            parent.insert(key, copy.deepcopy(value))
+        case 1:
+            parent[f"{key}-again"] = copy.deepcopy(value)
+        case 2 if isinstance(value, (int, float)) and not isinstance(value, bool):
+            parent[key] = value * chance.choice((-1, 0, 2, 1000, 1e-9, 1e12))
+        case 3:
+            other = chance.choice(list(parent) if isinstance(parent, dict) else range(len(parent)))
+            parent[key], parent[other] = parent[other], value
+        case 4:
+            for _ in range(chance.choice((1, 10, 400))):
+                parent[key] = [parent[key]]
+        case _:
+            parent[key] = copy.deepcopy(chance.choice(HOSTILE))
     return tree
 
 
@@ -106,50 +122,6 @@ def _places(tree: Any) -> list[tuple[Any, Any]]:
             found += [(node, key) for key in keys]
             pending += [node[key] for key in keys]
     return found
-
-
-def _replace(parent: Any, key: Any, chance: random.Random) -> None:
-    parent[key] = copy.deepcopy(chance.choice(HOSTILE))
-
-
-def _remove(parent: Any, key: Any, _: random.Random) -> None:
-    del parent[key]
-
-
-def _repeat(parent: Any, key: Any, _: random.Random) -> None:
-    if isinstance(parent, list):
-        parent.insert(key, copy.deepcopy(parent[key]))
-    else:
-        parent[f"{key}-again"] = copy.deepcopy(parent[key])
-
-
-def _scale(parent: Any, key: Any, chance: random.Random) -> None:
-    value = parent[key]
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        parent[key] = value * chance.choice((-1, 0, 2, 1000, 1e-9, 1e12))
-    else:
-        _replace(parent, key, chance)
-
-
-def _swap(parent: Any, key: Any, chance: random.Random) -> None:
-    other = chance.choice(list(parent) if isinstance(parent, dict) else range(len(parent)))
-    parent[key], parent[other] = parent[other], parent[key]
-
-
-def _nest(parent: Any, key: Any, chance: random.Random) -> None:
-    for _ in range(chance.choice((1, 10, 400))):
-        parent[key] = [parent[key]]
-
-
-OPERATIONS: tuple[Callable[[Any, Any, random.Random], None], ...] = (
-    _replace,
-    _replace,
-    _scale,
-    _remove,
-    _repeat,
-    _swap,
-    _nest,
-)
 
 
 def mutate_bytes(content: bytes, chance: random.Random) -> bytes:

@@ -31,6 +31,7 @@ GPU_ARMS = (
     "torch-compile-inductor/reduce-overhead",
 )
 WARMUP_CALLS, TIMED_SECONDS = 10, 0.4
+Process = subprocess.CompletedProcess[str]
 
 
 def run_script(model: str, device: str, dtype_name: str, sizes: list[int]) -> dict[str, Any]:
@@ -141,54 +142,39 @@ def time_calls(call: Any, args: tuple[Any, ...], device: str) -> float:
 def compare(model: str, device: str, dtype: str, sizes: str, limit: float) -> dict[str, Any]:
     """Return both walls, winners and speed-ups of one model."""
     arms = GPU_ARMS if device == "cuda" else CPU_ARMS
+    asked = ["--dtype", dtype, "--batch-sizes", sizes]
     with tempfile.TemporaryDirectory() as folder:
-        environment = {
-            **os.environ,
-            "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
-            "TRITON_CACHE_DIR": f"{folder}/triton",
-            "P3_ADVISOR_HOME": f"{folder}/home",
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-        }
-        script = [sys.executable, __file__, model, "--script", "--device", device]
-        script += ["--dtype", dtype, "--batch-sizes", sizes]
-        script_wall, printed = time_process(script, environment, limit)
+        script = [sys.executable, __file__, model, "--script", "--device", device, *asked]
+        script_wall, printed = time_process(script, folder, limit)
         by_script = json.loads(printed.stdout or "{}")
-        program = [sys.executable, "-m", "advisor", "recommend", "--json"]
         named = [arm if "/" in arm else f"{arm}/default" for arm in arms]
-        program += ["--model", f"{MODELS}:{model}", "--workflows", ",".join(named)]
-        program += ["--dtype", dtype, "--batch-sizes", sizes]
-        program += ["--gpu", "cpu"] if device == "cpu" else []
-        wall, printed = time_process(program, environment, limit)
+        options = ["--model", f"{MODELS}:{model}", "--workflows", ",".join(named), *asked]
+        options += ["--gpu", "cpu"] if device == "cpu" else []
+        speedups, summary, _ = recommend(options, folder, limit)
         events = [
             json.loads(line)
             for log in pathlib.Path(folder, "home", "runs").glob("*/events.jsonl")
             for line in log.read_text(encoding="utf-8").splitlines()
         ]
-    answer = json.loads(printed.stdout or "{}")
-    advice = answer.get("recommendation") or {}
     measured = {
-        each["arm"]: each["speedup"]["value"]
-        for each in answer.get("results", {}).get("measurements", ())
-        if each.get("speedup") and each["arm"] != "pytorch-eager"
+        arm: speedup["value"]
+        for arm, speedup in speedups.items()
+        if speedup and arm != "pytorch-eager"
     }
-    first = first_answer(events, advice.get("arm"))
+    wall, first = summary["seconds"], first_answer(events, summary["advised"])
     return {
         "model": model,
         "device": device,
         "dtype": dtype,
         "batch_sizes": sizes,
         "script_seconds": round(script_wall, 1),
-        "seconds": round(wall, 1),
         "ratio": round(wall / script_wall, 2),
         "first_seconds": first and round(wall - (events[-1]["at"] - first), 1),
         "script_winner": fastest(by_script),
         "winner": fastest(measured),
-        "advised": advice.get("arm"),
-        "word": (advice.get("decision") or {}).get("word"),
         "script_speedups": {arm: round(each, 2) for arm, each in by_script.items()},
         "speedups": {arm: round(each, 2) for arm, each in measured.items()},
-        "headline": [line["text"] for line in answer.get("headline", ())][:2]
-        or printed.stderr.splitlines()[-3:],
+        **summary,
     }
 
 
@@ -212,8 +198,16 @@ def fastest(speedups: dict[str, float]) -> str:
 
 
 def time_process(
-    command: list[str], environment: dict[str, str], limit: float
-) -> tuple[float, subprocess.CompletedProcess[str]]:
+    command: list[str], folder: str, limit: float | None = None
+) -> tuple[float, Process]:
+    """Return the seconds of a command whose caches and runs are below `folder`, and its end."""
+    environment = {
+        **os.environ,
+        "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
+        "TRITON_CACHE_DIR": f"{folder}/triton",
+        "P3_ADVISOR_HOME": f"{folder}/home",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    }
     start = time.perf_counter()
     try:
         done = subprocess.run(
@@ -222,6 +216,25 @@ def time_process(
     except subprocess.TimeoutExpired as late:
         done = subprocess.CompletedProcess(command, -1, "", f"stopped after {late.timeout:g} s")
     return time.perf_counter() - start, done
+
+
+def recommend(
+    options: list[str], folder: str, limit: float | None = None
+) -> tuple[dict[str, Any], dict[str, Any], Process]:
+    """Return the speed-ups of a run by arm, what it advised in which time, and its end."""
+    command = [sys.executable, "-m", "advisor", "recommend", "--json", *options]
+    seconds, done = time_process(command, folder, limit)
+    answer = json.loads(done.stdout or "{}")
+    advice = answer.get("recommendation") or {}
+    measurements = answer.get("results", {}).get("measurements", ())
+    headline = [line["text"] for line in answer.get("headline", ())][:2]
+    summary = {
+        "seconds": round(seconds, 1),
+        "advised": advice.get("arm"),
+        "word": (advice.get("decision") or {}).get("word"),
+        "headline": headline or done.stderr.splitlines()[-3:],
+    }
+    return {each["arm"]: each["speedup"] for each in measurements}, summary, done
 
 
 def main() -> None:

@@ -16,18 +16,16 @@ import argparse
 import csv
 import json
 import math
-import os
 import pathlib
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from typing import Any
 
+from against_script import recommend
+
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[1]
 KEY = HERE / "answer_key.csv"
 RESULTS = HERE / "results" / "answer-key-h100.jsonl"
 GPUS = ("cu128-4090", "cu130-5090", "cu130-pro6000maxq")
@@ -130,33 +128,17 @@ def measure_model(row: dict[str, str], budget: str, batch_size: int) -> dict[str
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "model.py")
         file.write_text(MODEL_FILE.format(**row), encoding="utf-8")
-        environment = {
-            **os.environ,
-            "P3_ADVISOR_HOME": f"{folder}/home",
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-        }
-        command = [sys.executable, "-m", "advisor", "recommend", "--json"]
-        command += ["--model", f"{file}:build", "--batch-sizes", str(batch_size)]
-        command += ["--workflows", f"{INDUCTOR}/default", "--budget", budget]
-        start = time.monotonic()
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        seconds = time.monotonic() - start
-    answer = json.loads(done.stdout or "{}")
-    advice = answer.get("recommendation") or {}
-    measurements = answer.get("results", {}).get("measurements", ())
-    speedups = {each["arm"]: each["speedup"] for each in measurements}
+        options = ["--model", f"{file}:build", "--batch-sizes", str(batch_size)]
+        options += ["--workflows", f"{INDUCTOR}/default", "--budget", budget]
+        speedups, summary, done = recommend(options, folder)
     return {
         "model": row["model"],
         "size": int(row["size"]),
         "batch_size": batch_size,
         "budget": budget,
-        "seconds": round(seconds, 1),
         "exit_status": done.returncode,
         "speedup": speedups.get(INDUCTOR),
-        "advised": advice.get("arm"),
-        "word": (advice.get("decision") or {}).get("word"),
-        "headline": [line["text"] for line in answer.get("headline", ())][:2]
-        or done.stderr.splitlines()[-3:],
+        **summary,
     }
 
 

@@ -190,9 +190,14 @@ def test_a_file_serves_new_shapes_if_its_batch_is_free(
     assert known.for_question(question).declared.new_shapes.value == expected
 
 
-def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
+@pytest.mark.parametrize(
+    "limits", [{"on_request": ("cpu",)}, {"after": "nondeterministic"}], ids=["request", "fallback"]
+)
+def test_an_arm_on_request_or_a_fallback_is_measured_only_where_it_is_named(
+    limits: dict[str, Any],
+) -> None:
     slow = builders.workflow(
-        "slow", arms={"default": DeclaredArm(), "dynamic": DeclaredArm(on_request=("cpu",))}
+        "slow", arms={"default": DeclaredArm(), "dynamic": DeclaredArm(**limits)}
     )
     chosen = {
         names: [arm.id for arm in plan(slow, workflows=names).arms][2:]
@@ -200,7 +205,7 @@ def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
     }
     assert chosen == {(): ["slow"], ("slow",): ["slow"], ("slow/dynamic",): ["slow/dynamic"]}
     on_gpu = plan(slow, machine=builders.gpu_machine(H100), **ON_GPU)
-    assert "slow/dynamic" in [arm.id for arm in on_gpu.arms]
+    assert ("slow/dynamic" in [arm.id for arm in on_gpu.arms]) == ("on_request" in limits)
 
 
 def test_what_cannot_run_is_refused_only_where_nothing_else_is_named() -> None:
@@ -243,28 +248,6 @@ def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
         {"jax": ("cuda13",)},
     ]
     assert extras["cpu"]["max"] == {"max": ("serve",)}
-
-
-RUNTIME = builders.workflow(
-    "runtime",
-    arms={
-        "host": DeclaredArm(),
-        "one-thread": DeclaredArm(options={"threads": 1}, after="nondeterministic"),
-    },
-)
-
-
-@pytest.mark.parametrize(
-    ("named", "arms"),
-    [
-        ((), {"runtime/host"}),
-        (("runtime",), {"runtime/host"}),
-        (("runtime/one-thread",), {"runtime/one-thread"}),
-    ],
-)
-def test_a_fallback_is_planned_only_by_its_name(named: tuple[str, ...], arms: set[str]) -> None:
-    made = plan(RUNTIME, workflows=named)
-    assert {arm.id for arm in made.arms} - {BASELINE, builders.DUPLICATE} == arms
 
 
 @pytest.mark.parametrize(

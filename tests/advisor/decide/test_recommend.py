@@ -236,11 +236,8 @@ def test_a_build_is_paid_by_what_each_request_saves() -> None:
     first, second = find_break_even(measured("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
     assert (first.shape.batch_size, first.requests) == (1, 200)
     assert (second.shape.batch_size, second.requests) == (4, 800)
-
-
-def test_the_interval_of_the_speedup_bounds_the_break_even() -> None:
     (found,) = find_break_even(measured("fast", {1: 0.5}, build=90, spread=0.5), EAGER)
-    assert (found.low, found.requests, found.high) == (150, 180, 270)
+    assert (found.low, found.requests, found.high) == (150, 180, 270), "by the interval"
 
 
 @pytest.mark.parametrize(

@@ -359,24 +359,25 @@ def test_larger_groups_of_misses_make_wider_intervals() -> None:
     assert width(0, 1, 1) > 1.1 * width(0, 10, 25)
 
 
+def searched(search: GoodputSearch, met: int, *, coarse: bool = False) -> GoodputSearch:
+    """Return the search at its end, if `met` of 50 requests meet the limits at every rate."""
+    while not search.is_finished(coarse=coarse):
+        for rate in search.next_rates(coarse=coarse):
+            search.blocks.append(LoadBlock(rate, met, 50, 50 - met))
+    return search
+
+
 def test_a_server_that_never_meets_the_limits_has_no_goodput() -> None:
-    search = GoodputSearch(8.0, SHARE, most_blocks=10)
-    while not search.is_finished():
-        for rate in search.next_rates():
-            search.blocks.append(LoadBlock(rate, 0, 50, 50))
+    search = searched(GoodputSearch(8.0, SHARE, most_blocks=10), met=0)
     assert estimate_goodput(search.blocks, SHARE, 0) is None
     assert min(block.rate for block in search.blocks) < 1
 
 
 @pytest.mark.parametrize(("coarse", "descents"), [(False, 4), (True, 2)])
 def test_rates_below_a_ladder_that_failed_are_tried(coarse: bool, descents: int) -> None:
-    search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=(0.4, 0.6, 0.8, 1.0))
-    for rate in search.next_rates():
-        search.blocks.append(LoadBlock(rate, 10, 50, 40))
-    assert not search.is_finished(coarse=coarse)
-    while not search.is_finished(coarse=coarse):
-        for rate in search.next_rates(coarse=coarse):
-            search.blocks.append(LoadBlock(rate, 10, 50, 40))
+    ladder = (0.4, 0.6, 0.8, 1.0)
+    search = GoodputSearch(10.0, SHARE, most_blocks=8, ladder=ladder)
+    searched(search, met=10, coarse=coarse)
     assert sum(block.rate < 4 for block in search.blocks) == descents
     assert search.blocks[-1].rate < 4 / 4
 
@@ -403,10 +404,7 @@ def test_a_rate_that_failed_twice_has_failed_although_a_higher_one_met_the_limit
 
 
 def test_the_search_ends_where_every_rate_meets_the_limits() -> None:
-    search = GoodputSearch(1.0, SHARE, most_blocks=4)
-    while not search.is_finished():
-        for rate in search.next_rates():
-            search.blocks.append(LoadBlock(rate, 50, 50, 0))
+    search = searched(GoodputSearch(1.0, SHARE, most_blocks=4), met=50)
     assert [block.rate for block in search.blocks] == [1, 1.5, 2.5, 3.75]
     found = builders.known(estimate_goodput(search.blocks, SHARE, 0))
     assert found.value >= 3.75

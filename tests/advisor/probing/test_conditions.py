@@ -196,13 +196,6 @@ def test_a_value_that_the_gpu_lacks_is_none_and_no_disturbance(kernel: Kernel, a
     assert has_energy == (absent != "nvmlDeviceGetTotalEnergyConsumption")
 
 
-def test_energy_is_in_joules(kernel: Kernel) -> None:
-    assert make_monitor(kernel, GpuMonitor(UUID, FakeNvml())).energy_joules() == pytest.approx(
-        5000.0
-    )
-    assert make_monitor(kernel).energy_joules() is None
-
-
 def test_the_samples_of_a_visit_are_those_taken_during_it(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +229,7 @@ def test_the_energy_of_several_gpus_is_summed(kernel: Kernel) -> None:
     gpus = [GpuMonitor(UUID, FakeNvml()), GpuMonitor(UUID, hot)]
     monitor = ConditionsMonitor(gpus, proc=kernel.proc, clock=lambda: kernel.now)
     assert monitor.energy_joules() == pytest.approx(10_000.0)
+    assert make_monitor(kernel).energy_joules() is None
     before = monitor.read_counters(PID)
     kernel.advance(1.0)
     conditions = monitor.conditions_since(before, PID)
