@@ -112,14 +112,6 @@ def default_path(interpreter: str) -> list[str]:
     return path
 
 
-def test_the_path_of_the_foreign_interpreter_is_unchanged(
-    foreign_python: str, tmp_path: pathlib.Path
-) -> None:
-    path = evaluate("sys.path", tmp_path, interpreter=foreign_python)
-    assert path == default_path(foreign_python)
-    assert str(ROOT) not in path
-
-
 @pytest.mark.parametrize("name", ["advisor", "rubric", "msgspec", "harness", "timing"])
 def test_our_code_and_packages_cannot_be_imported(
     name: str, foreign_python: str, tmp_path: pathlib.Path

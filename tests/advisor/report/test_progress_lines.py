@@ -5,6 +5,7 @@ from __future__ import annotations
 import builders
 import built_answers
 import pytest
+from golden_files import Expect
 
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.plan import REFERENCE
@@ -47,33 +48,21 @@ def ended(arm: str, status: FailureStatus, reason: str) -> WorkerEnded:
     return WorkerEnded(arm=arm, process=0, outcome=Outcome(failure))
 
 
-@pytest.mark.parametrize(
-    ("run_event", "line"),
-    [
-        (
-            Planned(plan=builders.plan("one", "two", excluded=[builders.excluded()])),
-            "3 arms to measure, 1 workflows excluded",
-        ),
-        (phase_started("import"), "compiled: import"),
-        (phase_started("build", 16), "compiled: build, batch size 16"),
-        (ended("compiled", "crashed", "it fell"), "compiled: crashed, it fell"),
-        (ended(REFERENCE, "model-refused", "no input"), f"{REFERENCE}: model-refused, no input"),
-        (phase_started("open", arm=REFERENCE), f"{REFERENCE}: open"),
-        (phase_started("correctness", 4, arm=REFERENCE), f"{REFERENCE}: outputs, batch size 4"),
-        (
-            RaceOpened(shape=Shape(4), arms=("one", "two")),
-            "batch size 4: measuring 2 processes in turn",
-        ),
-        (
-            RaceClosed(shape=Shape(4), reason="the verdict stands: TIE", cause="decided"),
-            "batch size 4: the verdict stands: TIE",
-        ),
-        (Resumed(), "resuming the run"),
-        (Finished(), "finished after 1 s in all"),
-    ],
-)
-def test_slow_steps_and_results_have_a_line(run_event: RunEvent, line: str) -> None:
-    assert render(run_event) == line
+def test_slow_steps_and_results_have_a_line(expect: Expect) -> None:
+    run_events = (
+        Planned(plan=builders.plan("one", "two", excluded=[builders.excluded()])),
+        phase_started("import"),
+        phase_started("build", 16),
+        ended("compiled", "crashed", "it fell"),
+        ended(REFERENCE, "model-refused", "no input"),
+        phase_started("open", arm=REFERENCE),
+        phase_started("correctness", 4, arm=REFERENCE),
+        RaceOpened(shape=Shape(4), arms=("one", "two")),
+        RaceClosed(shape=Shape(4), reason="the verdict stands: TIE", cause="decided"),
+        Resumed(),
+        Finished(),
+    )
+    expect("progress-lines", [render(each) for each in run_events])
 
 
 @pytest.mark.parametrize(

@@ -61,11 +61,6 @@ def waiting_bytes(descriptor: int) -> int:
     return count[0]
 
 
-def test_tokens_that_arrive_together_are_read_one_by_one(channel: Channel, stdin: BinaryIO) -> None:
-    stdin.write(b"build\nvisit 1 1\nstop\n")
-    assert [channel.read_token() for _ in range(3)] == [["build"], ["visit", "1", "1"], ["stop"]]
-
-
 def test_a_partial_token_is_not_returned(channel: Channel, stdin: BinaryIO) -> None:
     tokens: list[list[str]] = []
     reader = threading.Thread(target=lambda: tokens.append(channel.read_token()))
@@ -115,12 +110,6 @@ def test_each_event_is_written_before_its_notification(
     ]
 
 
-def test_the_phase_is_kept_for_the_response(channel: Channel) -> None:
-    phases = [channel.phase]
-    channel.start_phase("open")
-    assert [*phases, channel.phase] == ["start", "open"]
-
-
 def test_a_full_pipe_of_notifications_does_not_block(
     channel: Channel, tmp_path: pathlib.Path, notifications: tuple[int, int]
 ) -> None:
@@ -151,8 +140,3 @@ def test_a_response_is_written_atomically(channel: Channel, tmp_path: pathlib.Pa
     failure = json.loads(response.read_text())["failure"]
     assert (failure["status"], failure["reason"]) == ("unsupported", "no such operator")
     assert sorted(file.name for file in tmp_path.iterdir()) == [protocol.EVENTS, protocol.RESPONSE]
-
-
-def test_the_response_has_a_notification(channel: Channel, notifications: tuple[int, int]) -> None:
-    channel.respond(Outcome())
-    assert os.read(notifications[0], 100) == b"."

@@ -21,14 +21,6 @@ from probes.runtime import process, reference
 from probes.runtime.cells import Job
 
 
-def test_installed_versions_and_the_providers_of_packages_are_read() -> None:
-    found = process.read_environment()
-    assert found.interpreter == sys.executable
-    assert found.python == "{}.{}".format(*sys.version_info)
-    assert found.distributions["msgspec"] == metadata.version("msgspec")
-    assert found.providers["msgspec"] == ("msgspec",)
-
-
 @pytest.mark.parametrize(("role", "is_reported"), [("measure", True), ("reference", False)])
 def test_only_a_measured_worker_reports_its_environment(
     role: str, is_reported: bool, fake_probes: pathlib.Path, tmp_path: pathlib.Path
@@ -45,6 +37,7 @@ def test_only_a_measured_worker_reports_its_environment(
 def test_packages_are_those_that_the_standard_library_finds() -> None:
     found = process.read_environment()
     versions, providers = found.distributions, found.providers
+    assert found.python == "{}.{}".format(*sys.version_info)
     assert versions == {
         each.metadata["Name"]: each.version for each in [*metadata.distributions()][::-1]
     }
