@@ -28,6 +28,7 @@ from advisor.ask.run_options import LaunchOptions
 from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.measurement import Interval
+from advisor.domain.model import TransformersModel
 from advisor.domain.run_events import Planned
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -218,10 +219,26 @@ def test_a_run_that_failed_before_a_measurement_is_marked(context: Context) -> N
     with context.store.create(builders.header(run_id=failed)).writer() as writer:
         writer.append(builders.events(Planned(plan=builders.plan()))[0])
         going_on = list_items(context.store)[0]
-    items = {item.entry.run_id: item for item in list_items(context.store)}
-    assert items[failed].progress
-    assert not items[stopped.directory.name].progress
-    assert not going_on.progress
+    cells = [list_cells(item, None, context.now()) for item in list_items(context.store)]
+    answers = {each["id"]: each["answer"] for each in cells}
+    assert answers == {failed: "no measurement", stopped.directory.name: "stopped"}
+    assert list_cells(going_on, None, context.now())["answer"] == "running"
+
+
+@async_test
+async def test_the_history_is_as_wide_as_the_terminal_also_with_a_scroll_bar(
+    context: Context,
+) -> None:
+    model = TransformersModel(name="an-owner/a-model-with-a-long-name-that-fills", weights="random")
+    question = builders.question(model=model)
+    for number in range(10, 40):
+        run_id = f"20261121-1300{number}-0000"
+        context.store.create(builders.header(run_id=run_id, question=question))
+    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+        table = (await open_history(pilot, 30)).query_one(Table)
+        await wait_for_text(pilot, "no measurement")
+        assert table.max_scroll_y > 0
+        assert table.virtual_size.width <= table.scrollable_content_region.width
 
 
 @async_test

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from advisor.tui import text
 from advisor.tui.dialogs import LineDialog, delete_dialog
-from advisor.tui.screens.runs import MOST_RUNS, RunsScreen, format_age
+from advisor.tui.screens.runs import RunsScreen, format_age
 from advisor.tui.table import Column, SelectableTable, Table
 from advisor.tui.widgets import bind
 
@@ -23,10 +23,10 @@ COLUMNS = (
     Column("model", "Model", 14, most=40, is_name=True),
     Column("answer", "Answer", 18, most=50, is_name=True),
     Column("device", "Device", 10, most=30, is_name=True),
-    Column("state", "State", 8),
     Column("speed", "Speed", 6, shown_from=72, is_numeric=True, terms=("speed-up", "baseline")),
     Column("trust", "Trust", 5, shown_from=72, terms=("trust",)),
-    Column("age", "Age", 10, shown_from=110),
+    Column("age", "Age", 10, shown_from=72),
+    Column("state", "State", 8, shown_from=120),
     Column("id", "Run", 20, shown_from=110, is_name=True),
     Column("note", "Note", 4, most=200, shown_from=110),
 )
@@ -72,15 +72,8 @@ a run, d deletes it; p3-advisor note and delete do the same."""
     def draw(self) -> None:
         if self.items is None or not self.is_attached:
             return
-        now, marks = self.app.context.now(), dict(zip(self._marked, "AB", strict=False))
-        rows = {
-            item.entry.run_id: {
-                "mark": marks.get(item.entry.run_id, ""),
-                **self.cells_of(item, now),
-            }
-            for item in self.items[:MOST_RUNS]
-        }
-        self.query_one(Table).fill(COLUMNS, rows)
+        marks = dict(zip(self._marked, "AB", strict=False))
+        self.query_one(Table).fill(COLUMNS, self.rows(marks))
         self.query_one("#empty", Static).update("" if self.items else EMPTY_MESSAGE)
         self.on_data_table_row_highlighted()
 
@@ -91,9 +84,7 @@ a run, d deletes it; p3-advisor note and delete do the same."""
             age = format_age(item.entry.created, self.app.context.now())
             note = text.printable(item.entry.note, 200)
             parts = [f"Run {item.entry.run_id}", age, f"Note: {note}" if note else ""]
-        self.query_one("#note", Static).update(
-            Text("   ".join(filter(None, parts)), no_wrap=True), layout=False
-        )
+        self.query_one("#note", Static).update("   ".join(filter(None, parts)), layout=False)
         self.refresh_bindings()
 
     def on_data_table_row_selected(self) -> None:

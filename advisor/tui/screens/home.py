@@ -16,6 +16,7 @@ from textual.widgets import Static
 from advisor.ask.rubric_files import rubric_directory
 from advisor.domain.answer import Answer
 from advisor.domain.machine import Machine
+from advisor.store.runs import GOING_ON
 from advisor.store.store import Store
 from advisor.text_format import GIBIBYTE
 from advisor.tui import text
@@ -86,23 +87,17 @@ run under the cursor. H lists all stored runs."""
 
     def list_runs(self, store: Store) -> list[StoredItem]:
         # The sort is stable: those that are going on come first, each group newest first.
-        return sorted(list_items(store, MOST_LISTED), key=lambda item: not item.is_going_on)
+        return sorted(list_items(store, MOST_LISTED), key=lambda item: item.state not in GOING_ON)
 
     def draw(self) -> None:
         # A result may arrive before the widgets are there, or while the program ends.
         tables = self.query(Table)
         if not tables:
             return
-        now = self.app.context.now()
         self.query_one("#machine", Static).update(describe_machine(self.app.machine))
-        rows: dict[str, dict[str, str]] = {
-            NEW_ROW: {"mark": "+", "model": "New question", "answer": "measure a model"}
-        }
-        for item in self.items or ():
-            cells = self.cells_of(item, now)
-            if "trust" not in cells:
-                cells["answer"] = ", ".join(filter(None, (item.state, item.progress)))
-            rows[item.entry.run_id] = {"mark": MARKS[item.state], **cells}
+        marks = {item.entry.run_id: MARKS[item.state] for item in self.items or ()}
+        new = {"mark": "+", "model": "New question", "answer": "measure a model"}
+        rows = {NEW_ROW: new, **self.rows(marks)}
         for file, answer in list_examples().items():
             rows[str(file)] = {
                 "mark": "\N{BLACK STAR}",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import ClassVar
 
 import msgspec
 from textual.binding import BindingType
 
 from advisor.domain.answer import AnswerSummary
-from advisor.store.runs import GOING_ON, HistoryEntry, RunStatus
+from advisor.store.runs import HistoryEntry, RunStatus
 from advisor.store.store import Store
 from advisor.text_format import MISSING, format_speedup
 from advisor.tui import text
@@ -28,14 +29,6 @@ class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
     entry: HistoryEntry
     state: RunStatus
 
-    @property
-    def is_going_on(self) -> bool:
-        return self.state in GOING_ON
-
-    @property
-    def progress(self) -> str:
-        return self.entry.shortcoming(self.state)
-
 
 def list_items(store: Store, most_runs: int | None = None) -> list[StoredItem]:
     """Return the newest runs, newest first; create nothing in an empty store."""
@@ -48,7 +41,7 @@ def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime
     entry = item.entry
     cells = {
         "model": text.model_name(entry.model),
-        "answer": item.progress,
+        "answer": entry.shortcoming(item.state) or item.state,
         "device": entry.device,
         "state": item.state,
         "age": format_age(entry.created, now),
@@ -126,8 +119,14 @@ class RunsScreen(AdvisorScreen):
         self._summaries |= summaries
         self.draw()
 
-    def cells_of(self, item: StoredItem, now: dt.datetime) -> dict[str, str]:
-        return list_cells(item, self._summaries.get(item.entry.run_id), now)
+    def rows(self, marks: Mapping[str, str]) -> dict[str, dict[str, str]]:
+        """Return the cells of each run by its id; `marks` are by id."""
+        now, rows = self.app.context.now(), {}
+        for item in (self.items or ())[:MOST_RUNS]:
+            run_id = item.entry.run_id
+            cells = list_cells(item, self._summaries.get(run_id), now)
+            rows[run_id] = {"mark": marks.get(run_id, ""), **cells}
+        return rows
 
     def item_at_cursor(self) -> StoredItem | None:
         run_id = self.query_one(Table).key_at_cursor()
