@@ -17,7 +17,7 @@ from advisor.tui import actions, text
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs import quit_dialog, yes_or_no
 from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.results import AbsentGpuScreen, ResultsScreen
+from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.session import (
     NOT_CONTROLLED_MESSAGE,
     REFRESH_SECONDS,
@@ -181,7 +181,7 @@ class RunController:
     def show_absent_gpu(self, document: Answer) -> None:
         """Show an answer from figures of elsewhere; esc goes back to the questions."""
         self._app.clear_notifications()  # they would cover the answer
-        self._app.push_screen(AbsentGpuScreen(RunAnswer(document, self._app.catalogue)))
+        self._app.push_screen(ResultsScreen(RunAnswer(document, self._app.catalogue)))
 
     def toggle_pause(self) -> None:
         with self._app.showing_errors():

@@ -16,6 +16,7 @@ from advisor.domain.constraints import CRITERIA
 from advisor.errors import NoRecipeError
 from advisor.execute.execution import keeps_builds
 from advisor.report import explanation, found_recipe, recipe_text
+from advisor.report.answer import cost_line
 from advisor.report.ranking import speed_or_range
 from advisor.store.runs import Run
 from advisor.system import read_tail
@@ -25,7 +26,6 @@ from advisor.tui.answer import (
     AnswerPanel,
     ResultsPanes,
     RunAnswer,
-    describe_arm,
     describe_question,
     ranking_table,
     render_answer_lines,
@@ -58,7 +58,8 @@ ranking has the 95 % interval of its speed-up on one axis, with eager PyTorch at
 the criteria: A is best, C lowest. tab, or a number, goes through the panes below the ranking.
 Changing a weight ranks again at once; marks on the bars show where the answer changes, and u
 restores the weights of the run. For generated text, TTFT is the time to the first token and ITL the
-time between tokens, in milliseconds, at the first batch size."""
+time between tokens, in milliseconds, at the first batch size. The figures for a GPU that is not
+attached come from a stored run, which the first lines name and o opens."""
     TERMS = ("interval", "CLEAR, LIKELY, OPEN", "trust", "flip", "grade", "weights", "arm")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("enter", "detail", "Evidence"),
@@ -83,10 +84,8 @@ time between tokens, in milliseconds, at the first batch size."""
         bind("u", "undo", "Undo", "restore the weights of the run"),
         bind("f", "retry", "Retry failed", "measure the failed arms again, in a new run"),
         bind("n", "app.new_question", tooltip="a new question", name="new"),
+        bind("o", "open", "Open the run", "the stored run that this answer comes from"),
     ]
-
-    #: Comes before the answer.
-    lead = ""
 
     def __init__(self, answer: RunAnswer) -> None:
         super().__init__()
@@ -103,6 +102,11 @@ time between tokens, in milliseconds, at the first batch size."""
         self.draw()
 
     @property
+    def is_of_absent_gpu(self) -> bool:
+        """Whether nothing was measured here, and the figures come from a stored run."""
+        return not self.original.source
+
+    @property
     def is_explored(self) -> bool:
         """Whether the weights differ from those of the run."""
         return self.answer.priorities != self.original.priorities
@@ -114,8 +118,10 @@ time between tokens, in milliseconds, at the first batch size."""
         if action in OF_AN_ARM and not document.ranked:
             return "nothing was measured"
         is_foreign = action in OF_THE_RUN and (run is None or document.imported)
-        if is_foreign or (action == "code" and not self.original.source):
+        if is_foreign or (action in {"code", "compare"} and self.is_of_absent_gpu):
             return OF_ANOTHER_MACHINE
+        if action == "open" and not self.is_of_absent_gpu:
+            return "this is the run itself"
         if action == "retry" and not (document.finished and arms_to_retry(document)):
             return "every arm has a result"
         can_go_on = keeps_builds(document) and run is not None and run.scratch.is_dir()
@@ -126,14 +132,20 @@ time between tokens, in milliseconds, at the first batch size."""
 
     def describe_focus(self) -> str:
         arm = self.query_one(Table).key_at_cursor()
-        return describe_arm(self.answer, arm) if arm and self.focused_part == RANKING else ""
+        if arm is None or self.focused_part != RANKING:
+            return ""
+        entry = self.answer.ranked_arm(arm)
+        return text.printable(
+            f"{arm}: {entry.scored.title}. {cost_line(self.answer.document, entry)}."
+        )
 
     def draw(self) -> None:
         answer, advice = self.answer, self.answer.document.recommendation
         question, device = answer.document.question, answer.document.device_name
         title = Text.assemble(("Results  ", "bold"), text.model_name(question.model.name, 30))
         self.set_title(title, describe_question(question, device, self.size.width))
-        lead = "With these weights: " if self.is_explored else self.lead
+        lead = "Not measured here. From a stored run: " if self.is_of_absent_gpu else ""
+        lead = "With these weights: " if self.is_explored else lead
         self.query_one(AnswerPanel).show(render_answer_lines(answer, self.size.width, lead))
         columns, rows = ranking_table(answer.document)
         unfit = answer.document.has_unfit_problem
@@ -176,18 +188,21 @@ time between tokens, in milliseconds, at the first batch size."""
 
     # Ranking
 
-    def on_data_table_row_selected(self) -> None:
-        self.action_detail()
-
     def action_detail(self) -> None:
         arm = self.query_one(Table).key_at_cursor()
         if arm is not None:
             self.app.push_screen(DetailScreen(self.answer, arm, self.original.run))
 
+    on_data_table_row_selected = action_detail
+
     def action_back(self) -> None:
-        self.app.action_home()
+        """Go to the question where nothing was measured, else to the first screen."""
+        (self.app.pop_screen if self.is_of_absent_gpu else self.app.action_home)()
 
     # Actions on the run
+
+    def action_open(self) -> None:
+        self.app.run_controller.open(self.original.document.run_id)
 
     def action_resume(self) -> None:
         self.app.run_controller.resume(self.original.document.run_id)
@@ -217,30 +232,6 @@ time between tokens, in milliseconds, at the first batch size."""
 
     def action_compare(self) -> None:
         self.app.push_screen(HistoryScreen(marked=self.answer.document.run_id))
-
-
-class AbsentGpuScreen(ResultsScreen):
-    """The answer of `p3-advisor recommend` for such a GPU; its first line names the origin."""
-
-    HELP_TEXT = """\
-Nothing was measured on this machine. The first lines name the stored run that the figures come
-from, with its date and machine. o opens the stored run; e writes the answer as HTML,
-Markdown, CSV or JSON; the extension of the file selects the format."""
-    BINDINGS: ClassVar[list[BindingType]] = [
-        bind("o", "open", "Open the run", "the stored run that is the source of this answer")
-    ]
-
-    lead = "Not measured here. From a stored run: "
-
-    def refusal_of(self, action: str) -> str:
-        is_theirs = action in {"resume", "leaders", "compare"}
-        return OF_ANOTHER_MACHINE if is_theirs else super().refusal_of(action)
-
-    def action_open(self) -> None:
-        self.app.run_controller.open(self.original.document.run_id)
-
-    def action_back(self) -> None:
-        self.app.pop_screen()
 
 
 TABS = ("Explanation", "Code", "Log")
