@@ -182,6 +182,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return "the model's own precision" if self.dtype == "own" else self.dtype
 
     @property
+    def required(self) -> str:
+        """The constraints in the form of `--require`; empty for none."""
+        return ", ".join(constraint.text for constraint in self.constraints)
+
+    @property
     def serves(self) -> bool:
         return self.load is not None
 

@@ -125,7 +125,6 @@ def input_facts(answer: Answer) -> list[tuple[str, str]]:
 
 def _question_facts(answer: Answer) -> list[tuple[str, str]]:
     question = answer.question
-    constraints = (constraint.text for constraint in question.constraints)
     limit = f"{question.budget.measuring_seconds:g} s of measuring"
     if math.isfinite(question.seconds):
         limit = f"at most {question.seconds:g} s"
@@ -137,7 +136,7 @@ def _question_facts(answer: Answer) -> list[tuple[str, str]]:
         ("batch sizes", _batch_sizes(answer)),
         ("device", answer.device_name),
         ("weights", question.priorities.describe()),
-        ("constraints", ", ".join(constraints) or "none"),
+        ("constraints", question.required or "none"),
         ("budget", f"{question.budget.name}, {limit}"),
         ("seed", str(question.seed)),
     ]

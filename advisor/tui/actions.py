@@ -7,7 +7,7 @@ import functools
 import math
 import pathlib
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry, needs_more_time
 from advisor.domain.answer import Answer
 from advisor.domain.question import Question
+from advisor.domain.run_state import Header
 from advisor.errors import UserError
 from advisor.execute import quiet
 from advisor.execute.drafts import DraftRun, create, propose_again, propose_or_answer
@@ -27,7 +28,7 @@ from advisor.store.runs import Run
 from advisor.text_format import escape_control_chars
 from advisor.tui import text
 from advisor.tui.answer import RunAnswer
-from advisor.tui.dialogs import LineDialog, start_dialog
+from advisor.tui.dialogs import LineDialog, start_dialog, with_warning
 
 if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 #: A draft with what keeps the machine from being quiet, or the answer for a GPU that is absent.
 Checked: TypeAlias = tuple[DraftRun | Answer, tuple[str, ...]]
+Found = TypeVar("Found")
 
 
 def draft_or_answer(app: AdvisorApp) -> DraftRun | Answer:
@@ -122,16 +124,16 @@ def _start(
     app.background.start("start", check, _unless_left(app, show))
 
 
-def _unless_left(app: AdvisorApp, show: Callable[[Checked], object]) -> Callable[[Checked], None]:
+def _unless_left(app: AdvisorApp, show: Callable[[Found], object]) -> Callable[[Found], None]:
     """Return a function that shows a value while the screen of now is shown.
 
     On another screen, the keys that are typed there would answer its question.
     """
     asked_on = app.screen
 
-    def show_there(checked: Checked) -> None:
+    def show_there(found: Found) -> None:
         if app.screen is asked_on:
-            show(checked)
+            show(found)
         else:
             app.notify("not started: the screen was left meanwhile")
 
@@ -144,9 +146,10 @@ def describe_work(draft: DraftRun, left_out: Collection[str] = ()) -> str:
     sizes = ", ".join(map(str, question.batch_sizes))
     source = " of the examples" if draft.example_rows else ""
     batch = "" if question.serves else f", batch {sizes}{source}"
+    required = f"  Required: {question.required}." if question.constraints else ""
     return (
         f"{measured} ways to {_task(question)}{batch},"
-        f" {question.precision}.  At most {_most_time(draft, left_out)}."
+        f" {question.precision}.  At most {_most_time(draft, left_out)}.{required}"
     )
 
 
@@ -174,10 +177,10 @@ def _task(question: Question) -> str:
     return f"generate {outputs} tokens from {inputs} with {name}"
 
 
-def find_quiet_problems(drafted: DraftRun, context: Context) -> tuple[str, ...]:
+def find_quiet_problems(run: DraftRun | Header, context: Context) -> tuple[str, ...]:
     """Observe the machine for about a second and return what keeps it from being quiet."""
-    limits = drafted.catalogue.presets.quiet
-    read = quiet.activity_reader(drafted.machine, drafted.question.gpus, context)
+    limits = run.catalogue.presets.quiet
+    read = quiet.activity_reader(run.machine, run.question.gpus, context)
     check = quiet.check_now(read, limits)
     return tuple(describe_problem(problem, check.activity) for problem in check.problems)
 
@@ -216,13 +219,21 @@ def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
 
 
 def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
-    if answer.run is None or app.run_controller.refuse_if_busy():
+    run = answer.run
+    if run is None or app.run_controller.refuse_if_busy():
         return
-    app.ask_to_run(
-        f"Run the code of {text.printable(arm, 60)} and check its outputs and its speed?",
-        "It takes as long as the build, and a few seconds.",
-        ("verify", answer.document.run_id, "--workflow", arm),
-    )
+    app.notify("observing the machine ...", timeout=2)
+
+    def show(problems: tuple[str, ...]) -> None:
+        asked = with_warning(
+            f"Run the code of {text.printable(arm, 60)} and check its outputs and its speed?",
+            "It takes as long as the build, and a few seconds.",
+            problems,
+        )
+        app.ask_to_run(*asked, ("verify", answer.document.run_id, "--workflow", arm))
+
+    observe = functools.partial(find_quiet_problems, run.header(), app.context)
+    app.background.start("start", observe, _unless_left(app, show))
 
 
 def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> None:

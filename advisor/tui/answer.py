@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -24,7 +25,6 @@ from advisor.errors import NothingViableError
 from advisor.report import markdown, parts, ranking
 from advisor.report.answer import (
     code_lines,
-    cost_line,
     flip_lines,
     headline,
     next_steps,
@@ -69,26 +69,31 @@ class RunAnswer:
 
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
 #: Most lines of code that an answer shows, and the columns that its frame takes.
-MOST_CODE_LINES, CODE_MARGIN = 5, 10
+MOST_CODE_LINES, CODE_MARGIN = 5, 6
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 #: Cells of the terminal from which a title has room for the task.
 TASK_WIDTH, MAX_DEVICE_CELLS = 100, 24
 
 
-def describe_arm(answer: RunAnswer, arm: str) -> str:
-    entry = answer.ranked_arm(arm)
-    title, cost = text.printable(entry.scored.title, 80), cost_line(answer.document, entry)
-    return f"{text.printable(arm, 60)}: {title}. {cost}."
-
-
 def render_answer_lines(answer: RunAnswer, width: int, lead: str = "") -> Text:
-    """Return what `p3-advisor show` prints first, after `lead`; long lines of code are cut."""
+    """Return what `p3-advisor show` prints first, after `lead`."""
     document = with_keys(answer.document)
     first, *others = short_answer_lines(document)
     advice = document.recommendation
     word = advice.decision.word if advice else None
+    code = [
+        text.styled(line, "cyan")
+        for whole in code_lines(document, MOST_CODE_LINES)
+        for line in textwrap.wrap(
+            text.printable(whole),
+            width - CODE_MARGIN,
+            initial_indent="    ",
+            subsequent_indent=" " * 12,
+            break_on_hyphens=False,
+        )
+    ]
     if advice is not None:
-        # The trust stays in sight with the decision, above the details and the code.
+        # Decision and trust stay in sight; the code follows, or what a server achieves.
         others.insert(1 + len(stop_notice(document)), others.pop())
     shown = [text.styled(text.printable(lead + first, 600), "bold")]
     for line in others:
@@ -96,11 +101,8 @@ def render_answer_lines(answer: RunAnswer, width: int, lead: str = "") -> Text:
         if word is not None and line.startswith(word):
             start = text.styled(word, f"bold {DECISION_COLOURS[word]}")
         shown.append(start + Text(text.printable(line, 600)[len(start) :]))
-    shown += [
-        text.styled(f"    {text.printable(line, width - CODE_MARGIN)}", "cyan")
-        for line in code_lines(document, MOST_CODE_LINES)
-    ]
-    return Text("\n").join(shown)
+    place = len(shown) if document.question.serves else 3 + len(stop_notice(document))
+    return Text("\n").join([*shown[:place], *code, *shown[place:]])
 
 
 def with_keys(answer: Answer) -> Answer:
@@ -113,7 +115,7 @@ def with_keys(answer: Answer) -> Answer:
 
 
 def describe_question(question: Question, device: str, width: int) -> str:
-    """Return device, task, precision, batch sizes and several lengths, without the task if narrow.
+    """Return device, task if there is room, precision, batch sizes, several lengths, requirements.
 
     The clients of a server set its batch sizes.
     """
@@ -121,8 +123,11 @@ def describe_question(question: Question, device: str, width: int) -> str:
     lengths = dict.fromkeys(shape.lengths for shape in question.shapes if shape.lengths)
     batch = "" if question.serves else f"batch {','.join(map(str, question.batch_sizes))}"
     tokens = f"{'/'.join(lengths)} tokens" if lengths else ""
+    required = question.required.replace(",", "")
+    for name, head in CRITERION_HEADS.items():
+        required = required.replace(name, head)
     facts = (text.printable(device, MAX_DEVICE_CELLS), task, question.dtype, batch, tokens)
-    return " \N{MIDDLE DOT} ".join(filter(None, facts))
+    return " \N{MIDDLE DOT} ".join(filter(None, (*facts, required)))
 
 
 NO_FLIP = "No other weight of one of the three Ps changes the answer."
@@ -196,6 +201,8 @@ def _unasked_lines(answer: Answer) -> list[str]:
 
 def describe_weights(answer: RunAnswer) -> Text:
     lines = [f"Your weights: {answer.priorities.describe()}."]
+    if required := answer.document.question.required:
+        lines.append(f"Required: {required}.")
     lines += flip_lines(answer.document) or ([NO_FLIP] if answer.document.recommendation else [])
     return Text("\n".join(text.printable(line, 600) for line in lines))
 

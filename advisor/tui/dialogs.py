@@ -125,18 +125,24 @@ def start_dialog(
     `work` is what would be measured. On a machine without problems the start keeps `wait_seconds`.
     """
     replies = [Reply[float | None]("y,enter", "Start", wait_seconds)]
-    details = [work]
     if problems:
-        busy = f"This machine is busy: {'; '.join(problems)}."
-        question = f"{question}  {busy}".strip()
-        details.append("Times that are measured now may not decide anything.")
         wait = f"wait at most {WAIT_SECONDS / 60:.0f} minutes until it is quiet"
         replies = [
             Reply[float | None]("w,enter", "Wait", WAIT_SECONDS, wait),
             Reply[float | None]("s", "Start now", 0.0),
         ]
     replies.append(Reply[float | None]("escape,n", "Do not start", None))
-    return ChoiceDialog(question, replies, "\n".join([*details, ""]))
+    question, details = with_warning(question, work, problems)
+    return ChoiceDialog(question, replies, f"{details}\n")
+
+
+def with_warning(question: str, details: str, problems: Sequence[str]) -> tuple[str, str]:
+    """Return a question and its details with what keeps the machine from being quiet."""
+    if not problems:
+        return question, details
+    busy = f"This machine is busy: {'; '.join(problems)}."
+    outlook = "Times that are measured now may not decide anything."
+    return f"{question}  {busy}".strip(), f"{details}\n{outlook}"
 
 
 class LineInput(Input):
@@ -172,7 +178,7 @@ class LineDialog(Dialog[None]):
 
 
 GENERAL = """\
-?  F1        this help              ctrl+p  all commands
+F1  ?        help (in a field F1)   ctrl+p  all commands
 esc          up one level           q  ctrl+q  quit
 arrows j k   move                   tab     next widget
 ctrl+g       the run in progress    H       the stored runs

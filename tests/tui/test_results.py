@@ -28,6 +28,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, Markdown, Tab, TabbedContent
 
+from advisor.ask.option_values import parse_constraints
 from advisor.ask.run_options import LaunchOptions
 from advisor.context import Context
 from advisor.decide.decision import decide
@@ -215,6 +216,10 @@ def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
     shown = describe_question(document.question, document.device_name, width)
     assert len(shown) < width
     assert shown.endswith("batch 1,4,16,64")
+    required = parse_constraints("performance>=B,memory<=2GiB")
+    asked = msgspec.structs.replace(document.question, constraints=required)
+    shown = describe_question(asked, document.device_name, width)
+    assert shown.endswith("batch 1,4,16,64 \N{MIDDLE DOT} Perf>=B memory<=2GiB")
     assert ("generate text" in shown) == (width >= 100)
 
 

@@ -137,6 +137,18 @@ def open_copy(context: Context, recorded: Run, host: StartHost) -> AdvisorApp:
 
 
 @async_test
+async def test_v_names_what_keeps_the_machine_busy(
+    context: Context, recorded: Run, busy_machine: tuple[str, ...], waiting_host: StartHost
+) -> None:
+    async with running_app(open_copy(context, recorded, waiting_host)) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("v")
+        await wait_for_screen(pilot, ChoiceDialog)
+        shown = " ".join((await check_screen_at(pilot, SMALLEST)).split())
+        assert all(word in shown for word in " ".join(busy_machine).split())
+
+
+@async_test
 async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_not_clear(
     context: Context, recorded: Run, busy_machine: tuple[str, ...], waiting_host: StartHost
 ) -> None:

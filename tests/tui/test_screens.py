@@ -145,10 +145,10 @@ async def test_a_load_of_requests_is_asked_for_with_its_limits(tui_context: Cont
 
 
 @async_test
-async def test_weights_always_sum_to_100_and_quantised_weights_have_a_class(
+async def test_weights_always_sum_to_100_and_the_plan_says_what_is_required(
     tui_context: Context,
 ) -> None:
-    app = asking_app(tui_context, require="accuracy<=1e-2")
+    app = asking_app(tui_context, require="accuracy<=0.01")
     async with running_app(app) as pilot:
         setup = await go_to_step(pilot, 1)
         setup.query_one("#quantised").focus()
@@ -174,7 +174,9 @@ async def test_weights_always_sum_to_100_and_quantised_weights_have_a_class(
         await pilot.press("right", "right")
         await pilot.pause()
         assert app.run_options.quantised == "int8"
-        assert app.run_options.require == "accuracy>=2,accuracy<=1e-2"
+        assert app.run_options.require == "accuracy>=2,accuracy<=0.01"
+        await go_to_step(pilot, 3)
+        await wait_for_text(pilot, "Required: accuracy>=B, accuracy<=0.01.")
 
 
 @async_test

@@ -20,6 +20,7 @@ from onscreen import (
     replay_app,
     running_app,
     screen_text,
+    settle,
     wait_for,
     wait_for_screen,
     wait_for_text,
@@ -175,19 +176,18 @@ def test_the_timeline_tells_what_the_run_has_done(recorded: Run) -> None:
     assert times == sorted(times)
 
 
-def test_decision_and_trust_stand_above_the_code_which_is_cut() -> None:
-    code = "".join(f"line_{number} = {'x' * 100}\n" for number in range(9))
+def test_decision_and_trust_stand_above_the_code_of_which_no_line_is_cut() -> None:
+    code = "".join(f"line_{number} = {' + '.join('x' * 50)}\n" for number in range(9))
     made = with_measurement(built_answers.answer(), "compiled", integration=code)
-    shown = render_answer_lines(RunAnswer(made, builders.shipped_catalogue()), 80)
-    _, decision, cost, *lines = shown.plain.split("\n")
-    assert "Trust " in cost
-    lines = lines[-5:]
-    assert decision.split()[0].rstrip(".:") in DECISION_COLOURS
-    assert [line.split()[0] for line in lines[:4]] == [f"line_{number}" for number in range(4)]
-    assert max(map(len, lines[:5])) <= 76, "no line wraps at 80 columns"
-    assert "5 more" in lines[4], "of the nine"
-    wide = render_answer_lines(RunAnswer(made, builders.shipped_catalogue()), 120)
-    assert "x" * 100 in wide.plain, "only what a terminal has no room for is cut"
+    for width in (80, 120):
+        shown = render_answer_lines(RunAnswer(made, builders.shipped_catalogue()), width)
+        _, decision, cost, *lines = shown.plain.split("\n")
+        assert "Trust " in cost
+        assert decision.split()[0].rstrip(".:") in DECISION_COLOURS
+        first = next(place for place, line in enumerate(lines) if "line_0" in line)
+        last = next(place for place, line in enumerate(lines) if "5 more" in line)
+        assert "".join(lines[first:last]).count("x") == 4 * 50
+        assert max(map(len, lines[first:last])) <= width - 4, "no line wraps"
 
 
 HINTS = [
@@ -310,7 +310,7 @@ GLOSSARY = read_glossary()
 
 
 @async_test
-async def test_the_help_of_a_field_starts_with_its_option(tui_context: Context) -> None:
+async def test_a_focused_field_stands_out_and_has_help(tui_context: Context) -> None:
     app = AdvisorApp(LaunchOptions(run_options=RunOptions(gpu="cpu")), tui_context)
     async with running_app(app, (100, 30)) as pilot:
         setup = await go_to_step(pilot, 1)
@@ -323,11 +323,19 @@ async def test_the_help_of_a_field_starts_with_its_option(tui_context: Context) 
             assert description.startswith(option)
             assert explained == usage
             widget.focus()
-            await pilot.press("f1")
+            await settle(pilot)
+            labels = [each for each in setup.query("Field > Label") if each.rich_style.reverse]
+            assert [each.parent for each in labels] == [widget.parent]
+            assert screen_text(pilot).splitlines()[-1].startswith("f1 Help")
+            await pilot.press("question_mark" if name == "device" else "f1")
             await wait_for_screen(pilot, HelpDialog)
             assert description[:60] in screen_text(pilot)
             await pilot.press("escape")
             await wait_for_screen(pilot, type(setup))
+        field = setup.query_one("#batch_sizes", Input)
+        field.focus()
+        await pilot.press("question_mark")
+        assert field.value == "?"
 
 
 async def open_help(pilot: Pilot[int]) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from advisor.tui.app import AdvisorApp
 
 MIN_WIDTH, MIN_HEIGHT = 60, 16
+#: Cells of the first line that are left to the title.
+TITLE_WIDTH = 16
 #: Seconds between two looks at the state of the run that is going on.
 STATUS_SECONDS = 1.0
 
@@ -41,7 +43,7 @@ class TitleBar(Horizontal):
     def set_text(self, left: Text, right: str = "") -> None:
         title = Text.assemble((" p3 ", "bold reverse"), " ", left)
         self.query_one("#title", Static).update(title, layout=False)
-        self._right = text.printable(right, 60)
+        self._right = text.printable(right, self.app.size.width - TITLE_WIDTH)
         self._draw_status()
 
     def _draw_status(self) -> None:

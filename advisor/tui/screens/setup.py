@@ -41,6 +41,7 @@ Several input tokens, such as 32,512,2048, are measured in one run, with an answ
 which each length has a share.
 Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
     BINDINGS: ClassVar[list[BindingType]] = [
+        bind("question_mark", "help"),  # text in the fields, so the last line shows F1
         bind("enter", "next", "Next"),
         bind("ctrl+r", "start", "Run now", name="run"),
     ]
@@ -93,18 +94,13 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         what, next_step = text.printable(error.what, 600), text.printable(error.next_step, 300)
         notice.update(f"{what}\nnext: {next_step}")
         if self.step_index == LAST_STEP:
-            self._plan_step().show_no_rows("There is no plan: see the error below.")
-
-    def _plan_step(self) -> PlanStep:
-        return cast("PlanStep", self.step)
+            plan = cast("PlanStep", self.step)
+            plan.show_no_rows("There is no plan: see the error below.")
 
     def show_machine(self, machine: Machine) -> None:
         for step in self.query(TargetStep):
             if step.has_begun:  # otherwise it reads the machine when it begins
                 step.show_machine(machine)
-
-    def on_step_answered(self) -> None:
-        self.action_next()
 
     def on_step_checked(self, event: Step.Checked) -> None:
         self.show_error(event.error)
@@ -115,6 +111,8 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         elif self._store_options():
             self._ask(self.step_index + 1)
 
+    on_step_answered = action_next
+
     def action_back(self) -> None:
         if self.step_index == 0:
             self.app.action_home()
@@ -122,7 +120,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
             self._ask(self.step_index - 1)
 
     def action_start(self) -> None:
-        if self.step_index == LAST_STEP and not self._plan_step().is_ready:
+        if self.step_index == LAST_STEP and not cast("PlanStep", self.step).is_ready:
             self.notify("the plan is not ready", timeout=2)
         elif self._store_options():
             self.app.action_start_now(*([""] if self.step_index == LAST_STEP else []))

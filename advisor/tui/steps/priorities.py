@@ -70,19 +70,14 @@ class PrioritiesStep(Step):
             self._draw_preset_note()
             return
         chosen = {name: self.query_one(f"#required-{name}", Choice).chosen for name in REQUIRED}
-        figures = [
-            part
-            for part in self.run_options.require.split(",")
-            if part.strip() and not parse_constraints(part)[0].asks_for_letter
-        ]
+        given = parse_constraints(self.run_options.require)
+        figures = [each.text for each in given if not each.asks_for_letter]
         letters = [f"{name}>={tier}" for name, tier in chosen.items() if tier]
         self.change_options(require=",".join([*letters, *figures]))
 
     def _store_weights(self, priorities: Priorities) -> None:
-        weights = {name: getattr(priorities, name) for name in CRITERIA}
-        self.change_options(
-            preset="", priority=",".join(f"{name}={weight!r}" for name, weight in weights.items())
-        )
+        weights = (f"{name}={getattr(priorities, name)!r}" for name in CRITERIA)
+        self.change_options(preset="", priority=",".join(weights))
 
     def _draw_preset_note(self) -> None:
         name = self.query_one("#preset", Choice).chosen
