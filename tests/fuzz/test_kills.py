@@ -23,7 +23,6 @@ import workers
 
 from advisor.context import Context
 from advisor.decide.decision import decide
-from advisor.domain.run_events import WorkerReported
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.wire.events import PhaseStarted
@@ -70,11 +69,8 @@ def wait_for_phase(process: subprocess.Popen[bytes], home: pathlib.Path, phase: 
         directory = newest_run(home)
         events = Run(directory).events() if directory else []
         return process.poll() is not None or any(
-            isinstance(event.run_event, WorkerReported)
-            and event.run_event.arm != "reference"
-            and isinstance(event.run_event.worker_event, PhaseStarted)
-            and event.run_event.worker_event.phase == phase
-            for event in events
+            report.arm != "reference" and started.phase == phase
+            for report, started in sessions.reports_of(events, PhaseStarted)
         )
 
     workers.wait_until(is_reached, PHASE_SECONDS)

@@ -10,7 +10,6 @@ import dataclasses
 import os
 import pathlib
 import re
-import sys
 import time
 
 import builders
@@ -178,8 +177,7 @@ async def test_questions_help_history_and_comparison(
     *,
     update: bool,
 ) -> None:
-    software = builders.interpreter(executable=sys.executable, torch_cuda="13.0")
-    machine = builders.machine(gpus=(builders.gpu(),), gpu_problem=None, software=software)
+    machine = builders.gpu_machine()
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
     assert finished.directory.parent == unfinished.directory.parent
     app = AdvisorApp(
@@ -271,9 +269,7 @@ async def test_text_generation(context: Context, *, update: bool) -> None:
 async def test_the_questions_of_several_lengths(
     tui_context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
 ) -> None:
-    software = builders.interpreter(executable=sys.executable)
-    machine = builders.machine(software=software)
-    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
+    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.machine())
     options = LaunchOptions(
         run_options=RunOptions(
             gpu="cpu",

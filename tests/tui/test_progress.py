@@ -12,6 +12,7 @@ import built_measurements
 import msgspec
 import pytest
 import sessions
+import workers
 from built_answers import advice_of, with_decision, with_measurement, with_results, without_advice
 from recorded_runs import make_run
 from sessions import expect_failure
@@ -373,9 +374,7 @@ def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: St
         time.sleep(0.01)
     session.toggle_pause()
     host.detach()
-    end = time.monotonic() + 60
-    while not isinstance(run.events()[-1].run_event, Finished) and time.monotonic() < end:
-        time.sleep(0.1)
+    workers.wait_until(lambda: isinstance(run.events()[-1].run_event, Finished), 60)
     session = RunSession(run)
     session.refresh()
     assert session.is_finished

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 import psutil
 import pytest
+import workers
 
 from advisor.store.runs import Run
 
@@ -147,10 +148,7 @@ def test_a_signal_during_a_run_leaves_no_process(
         screen.wait_for(b"Which model")
         time.sleep(0.5)
         screen.start_run()
-        limit = time.monotonic() + TIMEOUT_SECONDS
-        while not processes_of(home) and time.monotonic() < limit:
-            time.sleep(0.05)
-        assert processes_of(home)
+        workers.wait_until(lambda: processes_of(home), TIMEOUT_SECONDS)
         os.kill(screen.pid, number)
         status = screen.wait()
         if number == signal.SIGKILL:
@@ -159,10 +157,7 @@ def test_a_signal_during_a_run_leaves_no_process(
             assert status == 128 + number
             assert LEAVE_ALTERNATE_SCREEN in screen.out
             assert RELEASE_MOUSE in screen.out
-    limit = time.monotonic() + TIMEOUT_SECONDS
-    while processes_of(home) and time.monotonic() < limit:
-        time.sleep(0.1)
-    assert processes_of(home) == []
+    workers.wait_until(lambda: not processes_of(home), TIMEOUT_SECONDS)
 
 
 def test_a_run_continues_while_the_program_is_suspended(
@@ -186,11 +181,8 @@ def test_a_run_continues_while_the_program_is_suspended(
         assert RELEASE_MOUSE in screen.out[since:]
         assert os.WIFSTOPPED(os.waitpid(screen.pid, os.WUNTRACED)[1])
         (run,) = (home / "runs").iterdir()
-        limit = time.monotonic() + TIMEOUT_SECONDS
-        while (
-            b'"finished"}' not in (run / "events.jsonl").read_bytes() and time.monotonic() < limit
-        ):
-            time.sleep(0.05)
+        events = run / "events.jsonl"
+        workers.wait_until(lambda: b'"finished"}' in events.read_bytes(), TIMEOUT_SECONDS)
         since = len(screen.out)
         os.kill(screen.pid, signal.SIGCONT)
         screen.wait_for(ENTER_ALTERNATE_SCREEN, since)

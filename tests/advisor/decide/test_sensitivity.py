@@ -209,12 +209,6 @@ def test_of_flips_on_both_sides_the_nearer_comes_first() -> None:
     ]
 
 
-def test_of_two_arms_that_take_the_lead_together_the_faster_one_is_named() -> None:
-    field = [((3, 1, 2, 2, 2), 2.0), ((1, 2, 2, 2, 2), 1.0), ((1, 2, 2, 2, 2), 1.5)]
-    (flip,) = flips_of(field, builders.priorities(50, 25, 25), "performance")
-    assert flip.to == "arm2"
-
-
 def test_scores_beyond_the_ninth_place_leave_it_to_the_speed() -> None:
     slow, fast = (
         builders.scored_arm(name, speedup=speedup)

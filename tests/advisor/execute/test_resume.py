@@ -40,7 +40,7 @@ from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.wire.events import BlockTimed, PhaseStarted
+from probes.wire.events import BlockTimed, Event, PhaseStarted
 from probes.wire.outcome import Failure, Outcome
 from probes.wire.shape import Shape
 
@@ -50,33 +50,24 @@ DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"
 WORKFLOWS = "quick,alike,misbehaving/raises"
 
 
-def has_phase(phase: str) -> Callable[[LoggedEvent], bool]:
+def reports(kind: type[Event], **fields: object) -> Callable[[LoggedEvent], bool]:
+    """Return a function that finds the event with which a worker reports these fields."""
+
     def matches(event: LoggedEvent) -> bool:
         reported = sessions.worker_event_of(event)
-        return isinstance(reported, PhaseStarted) and reported.phase == phase
-
-    return matches
-
-
-def has_visit(number: int, batch_size: int) -> Callable[[LoggedEvent], bool]:
-    def matches(event: LoggedEvent) -> bool:
-        reported = sessions.worker_event_of(event)
-        return isinstance(reported, BlockTimed) and (reported.round, reported.shape.batch_size) == (
-            number,
-            batch_size,
-        )
+        return isinstance(reported, kind) and fields.items() <= vars(reported).items()
 
     return matches
 
 
 #: The event at which the run is killed, in the order of a run.
 MOMENTS: dict[str, Callable[[LoggedEvent], bool]] = {
-    "building": has_phase("build"),
-    "checking": has_phase("correctness"),
-    "third round": has_visit(3, 1),
+    "building": reports(PhaseStarted, phase="build"),
+    "checking": reports(PhaseStarted, phase="correctness"),
+    "third round": reports(BlockTimed, round=3, shape=Shape(1)),
     "between two batch sizes": lambda event: isinstance(event.run_event, RaceClosed),
-    "second batch size": has_visit(2, 2),
-    "ending": has_phase("done"),
+    "second batch size": reports(BlockTimed, round=2, shape=Shape(2)),
+    "ending": reports(PhaseStarted, phase="done"),
 }
 
 
