@@ -245,7 +245,7 @@ class _ProgressLine:
     """A bar of the arms that are built or have failed, and the last line of progress."""
 
     def __init__(self, plan: Plan, display: types.ModuleType) -> None:
-        self._arms = {arm.id for arm in plan.arms}
+        self._arms = {each.id for each in plan.arms}
         self._done: set[str] = set()
         self._display = display
         self._handle = display.display(display.HTML(""), display_id=True)

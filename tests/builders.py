@@ -207,7 +207,7 @@ def excluded(workflow_id: str = "absent", **changes: Any) -> Excluded:
 
 
 def unmeasured(workflow_id: str = "absent", **changes: Any) -> UnmeasuredArm:
-    arm = UnmeasuredArm(
+    unmeasured = UnmeasuredArm(
         arm=workflow_id,
         workflow=workflow_id,
         title=workflow_id.title(),
@@ -215,7 +215,7 @@ def unmeasured(workflow_id: str = "absent", **changes: Any) -> UnmeasuredArm:
         reason="its environment has not been made",
         fix="make it",
     )
-    return msgspec.structs.replace(arm, **changes)
+    return msgspec.structs.replace(unmeasured, **changes)
 
 
 def visits(

@@ -33,13 +33,13 @@ def run_arms(run_options: RunOptions, folder: pathlib.Path) -> bool:
     context = Context(environment=os.environ, store=Store(folder))
     run = create(propose(run_options, context), context)
     plan, failed = run.state().plan, False
-    arms = [arm for arm in plan.arms if arm != plan.baseline and not arm.duplicate_of]
+    arms = [each for each in plan.arms if each != plan.baseline and not each.duplicate_of]
     with WorkerSession(run_config_of(run, run.header(), context)) as session:
         for event in itertools.chain(
             session.start_reference(plan.baseline, 0),
-            session.start([(arm, 0) for arm in arms]),
+            session.start([(each, 0) for each in arms]),
             session.finish_reference(),
-            *(session.build(arm.id) for arm in arms),
+            *(session.build(each.id) for each in arms),
             session.stop(),
         ):
             if isinstance(event, WorkerEnded):

@@ -56,7 +56,7 @@ def start_workers(session: WorkerSession, *arms: Arm) -> list[RunEvent]:
     """Start the reference and import the arms, as the pipeline does before the first build."""
     return [
         *session.start_reference(BASELINE, 0),
-        *session.start((arm, 0) for arm in arms),
+        *session.start((each, 0) for each in arms),
         *session.finish_reference(),
     ]
 

@@ -159,13 +159,13 @@ class SimulatedSession:
         self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Iterable[str] = ()
     ) -> Iterator[RunEvent]:
         del built
-        for arm, process in arms:
+        for planned, process in arms:
             offset = self.machine.generator.gauss(0, self.machine.noise.process)
-            self._processes[arm.id] = (process, offset)
-            self._running.add(arm.id)
-            yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
+            self._processes[planned.id] = (process, offset)
+            self._running.add(planned.id)
+            yield WorkerSpawned(arm=planned.id, process=process, repeat=repeat)
             for worker_event in (builders.process().opened, builders.checked(1), Ready()):
-                yield WorkerReported(arm=arm.id, process=process, worker_event=worker_event)  # type: ignore[arg-type]
+                yield WorkerReported(arm=planned.id, process=process, worker_event=worker_event)  # type: ignore[arg-type]
 
     def build(self, arm: str, **_: Any) -> Iterator[RunEvent]:
         """Build nothing."""
@@ -231,7 +231,7 @@ def simulate_run(
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
     recorder = new_recorder(arms)
     progress = progress_of(session, recorder, question, functools.partial(evaluate, header))
-    started = [(arm, 0) for arm in recorder.state.plan.arms]
+    started = [(each, 0) for each in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(started)))
     races = racing.race_shapes(progress, functools.partial(has_answer, header))
     sessions.exhaust(recorder.record_each(races))

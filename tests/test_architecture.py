@@ -391,5 +391,5 @@ def test_an_added_workflow_is_measured_and_shown(
     loaded, shown = run_and_list_packages(
         ["show", "--json"], tmp_path, home=run.directory.parents[1]
     )
-    assert "throw-away" in [arm["arm"] for arm in json.loads(shown)["scores"]]
+    assert "throw-away" in [each["arm"] for each in json.loads(shown)["scores"]]
     assert loaded & NEVER_LOADED == set()

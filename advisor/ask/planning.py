@@ -39,7 +39,7 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         baseline, id=baseline.id + "#duplicate", duplicate_of=baseline.id
     )
     return Plan(
-        arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)),
+        arms=(baseline, duplicate, *(each for each in arms if each != baseline)),
         excluded=tuple(excluded),
     )
 
@@ -51,24 +51,24 @@ def _choose_arms(
     if obstacle is not None:
         return [], [obstacle]
     requested = [
-        arm
-        for arm in list_arms(workflow, question.device, environment_interpreter(workflow, machine))
-        if is_chosen(arm, question.workflows)
-        and (arm.id in question.workflows or not is_on_request(workflow, arm, question))
+        each
+        for each in list_arms(workflow, question.device, environment_interpreter(workflow, machine))
+        if is_chosen(each, question.workflows)
+        and (each.id in question.workflows or not is_on_request(workflow, each, question))
     ]
     if not requested:
         return [], [Excluded(workflow.id, "excluded", "not named in --workflows")]
-    with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
+    with_weights = [each for each in requested if each.weights in {None, *question.quantised}]
     if not with_weights:
-        formats = ",".join(sorted({arm.weights for arm in requested if arm.weights}))
+        formats = ",".join(sorted({each.weights for each in requested if each.weights}))
         reason = f"{requested[0].id} has quantised weights, for which the question did not ask"
         return [], [Excluded(workflow.id, "excluded", reason, f"add --quantised {formats}")]
-    usable = [arm for arm in with_weights if unsupported_use(workflow, arm, question) is None]
+    usable = [each for each in with_weights if unsupported_use(workflow, each, question) is None]
     if not usable:
         use = unsupported_use(workflow, with_weights[0], question)
         reason = f"{with_weights[0].id} does not support {use}"
         return [], [Excluded(workflow.id, "unsupported", reason)]
-    found = [_with_quantiser(workflow, arm, machine) for arm in usable]
+    found = [_with_quantiser(workflow, each, machine) for each in usable]
     return (
         [each for each in found if isinstance(each, Arm)],
         [each for each in found if isinstance(each, Excluded)],
@@ -86,14 +86,14 @@ def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
             f"{how_to_install('stack')} 'transformers[serving]', or create an environment "
             "with p3-advisor env create",
         )
-    return tuple(sorted(arms, key=lambda arm: arm.id != SERVING_BASELINE))
+    return tuple(sorted(arms, key=lambda each: each.id != SERVING_BASELINE))
 
 
 def refuse_without_rival(question: Question, plan: Plan) -> None:
     """Raise `NoStackError` where none of the workflows of `--workflows` can run here."""
     named = {ArmName.parse(name).workflow for name in question.workflows}
     reasons = [each for each in plan.excluded if ArmName.parse(each.workflow).workflow in named]
-    if question.serves or not named or named & {arm.workflow for arm in plan.arms}:
+    if question.serves or not named or named & {each.workflow for each in plan.arms}:
         return
     raise NoStackError(
         "; ".join(f"{each.workflow} cannot run here: {each.reason}" for each in reasons),
@@ -109,9 +109,9 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
             f"no workflow{named} that takes ONNX files can run here",
             "leave out --workflows" if named else how_to_install("stack"),
         )
-    for arm in arms:
-        if arm.id == BASELINE or isinstance(question.model, OnnxModel):
-            return arm
+    for planned in arms:
+        if planned.id == BASELINE or isinstance(question.model, OnnxModel):
+            return planned
     reason = next(entry for entry in excluded if entry.workflow == BASELINE)
     raise NoStackError(
         f"the baseline {BASELINE} cannot run: {reason.reason}",
@@ -119,22 +119,22 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
     )
 
 
-def _with_quantiser(workflow: Workflow, arm: Arm, machine: Machine) -> Arm | Excluded:
+def _with_quantiser(workflow: Workflow, planned: Arm, machine: Machine) -> Arm | Excluded:
     """Return the arm with the interpreter that writes its checkpoint, or why nothing writes it.
 
     It is that of `--python` if it has the packages, else that of the created environment.
     """
-    environment = workflow.arms[arm.option].quantiser
+    environment = workflow.arms[planned.option].quantiser
     if environment is None:
-        return arm
+        return planned
     if not missing_packages(environment.requirements, machine):
-        return msgspec.structs.replace(arm, quantiser=machine.software.executable)
+        return msgspec.structs.replace(planned, quantiser=machine.software.executable)
     name = environment.name
     problem = environment_problem(name, machine)
     if problem is None:
-        return msgspec.structs.replace(arm, quantiser=machine.environments[name].python)
+        return msgspec.structs.replace(planned, quantiser=machine.environments[name].python)
     reason = f"the environment {name}, which writes its checkpoint, {problem}"
-    return Excluded(arm.id, "not-installed", reason, f"p3-advisor env create {name}")
+    return Excluded(planned.id, "not-installed", reason, f"p3-advisor env create {name}")
 
 
 def list_arms(workflow: Workflow, device: DeviceKind, python: str = "") -> list[Arm]:
@@ -160,15 +160,15 @@ def list_arms(workflow: Workflow, device: DeviceKind, python: str = "") -> list[
     ]
 
 
-def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | None:
+def unsupported_use(workflow: Workflow, planned: Arm, question: Question) -> str | None:
     """Return the question's device, precision, task or form of the model that the arm lacks.
 
     A model's own precision is known only to the worker that opens it, which refuses it then.
     """
-    declared = workflow.arms[arm.option]
+    declared = workflow.arms[planned.option]
     if question.device not in (declared.devices or workflow.devices):
         return question.device
-    if question.dtype not in {"own", *arm.dtypes}:
+    if question.dtype not in {"own", *planned.dtypes}:
         return question.dtype
     model_format = input_format_of(question.model)
     if model_format not in (declared.input_formats or workflow.input_formats):
@@ -176,15 +176,16 @@ def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | N
     return None if question.task in (declared.tasks or workflow.tasks) else question.task
 
 
-def is_on_request(workflow: Workflow, arm: Arm, question: Question) -> bool:
+def is_on_request(workflow: Workflow, planned: Arm, question: Question) -> bool:
     """Return whether the arm is measured only if it is named, or if a run finds a need for it."""
-    return question.device in workflow.arms[arm.option].on_request or arm.called_for is not None
+    on_request = workflow.arms[planned.option].on_request
+    return question.device in on_request or planned.called_for is not None
 
 
-def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
+def is_chosen(planned: Arm, chosen: tuple[str, ...]) -> bool:
     """Return whether the list names the arm or its workflow; the baseline is always chosen."""
     return (
         not chosen
-        or arm.id == BASELINE
-        or bool({ArmName(arm.workflow), arm.name} & {*map(ArmName.parse, chosen)})
+        or planned.id == BASELINE
+        or bool({ArmName(planned.workflow), planned.name} & {*map(ArmName.parse, chosen)})
     )

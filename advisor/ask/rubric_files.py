@@ -128,7 +128,7 @@ def _with_environments(
         "environment_on": {
             key: find(each) for key, each in entry.get("environment_on", {}).items()
         },
-        "arms": {key: replace(arm, "quantiser") for key, arm in entry.get("arms", {}).items()},
+        "arms": {key: replace(each, "quantiser") for key, each in entry.get("arms", {}).items()},
     }
 
 

@@ -46,7 +46,7 @@ def choose_task(
         return task
     known = {workflow.id: workflow for workflow in workflows}
     arms = {name: ArmName.parse(name) for name in named}
-    supported = {name: _tasks_of(known[arm.workflow], arm.option) for name, arm in arms.items()}
+    supported = {name: _tasks_of(known[one.workflow], one.option) for name, one in arms.items()}
     if all(task in tasks for tasks in supported.values()):
         return task
     if all(FORWARD in tasks for tasks in supported.values()):
@@ -62,7 +62,7 @@ def choose_task(
 def _tasks_of(workflow: Workflow, option: str) -> set[Task]:
     """Return the tasks of one arm of a workflow, or of all for an empty option."""
     arms = [workflow.arm(option)] if option else workflow.arms.values()
-    return {task for arm in arms for task in arm.tasks or workflow.tasks}
+    return {task for each in arms for task in each.tasks or workflow.tasks}
 
 
 def suggest_task(model: str, models: Models) -> Task:

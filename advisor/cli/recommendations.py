@@ -175,9 +175,9 @@ def upgrade(
     stored, context = open_store().find(run), make_context()
     before = decide(stored)
     arms = tuple(
-        str(arm.name)
-        for arm in stored.state().plan.arms
-        if arm.id in before.measurements and not (arm.python or arm.duplicate_of)
+        str(each.name)
+        for each in stored.state().plan.arms
+        if each.id in before.measurements and not (each.python or each.duplicate_of)
     )
     draft = drafts.propose_again(stored.header(), arms, context, python=python)
     again = drafts.create(draft, context)

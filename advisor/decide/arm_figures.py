@@ -235,7 +235,7 @@ def results_of(process: ProcessState) -> Mapping[Shape, NewShapeResult]:
 
 
 def compare_with_baseline(
-    state: RunState, arm: Arm, results: Mapping[Shape, NewShapeResult], speedup: Interval
+    state: RunState, planned: Arm, results: Mapping[Shape, NewShapeResult], speedup: Interval
 ) -> tuple[NewShapeResult, ...]:
     """Return the results in order; a shape served without the arm's speed-up has a reason.
 
@@ -250,7 +250,7 @@ def compare_with_baseline(
     for shape, each in sorted(results.items()):
         other = baseline.get(shape)
         result = _without_loading(each, other) if is_eager and other else each
-        compared.append(_mark(arm, result, other) if gains else result)
+        compared.append(_mark(planned, result, other) if gains else result)
     return tuple(compared)
 
 
@@ -261,7 +261,7 @@ def _without_loading(result: NewShapeResult, eager: NewShapeResult) -> NewShapeR
     return dataclasses.replace(result, outcome="served")
 
 
-def _mark(arm: Arm, result: NewShapeResult, baseline: NewShapeResult | None) -> NewShapeResult:
+def _mark(planned: Arm, result: NewShapeResult, baseline: NewShapeResult | None) -> NewShapeResult:
     seconds, eager_seconds = result.steady_seconds, baseline.steady_seconds if baseline else None
     if result.outcome != "served" or not seconds or not eager_seconds:
         return result
@@ -269,5 +269,5 @@ def _mark(arm: Arm, result: NewShapeResult, baseline: NewShapeResult | None) -> 
         return result
     reason = f"{seconds / eager_seconds:.2f} times as long as the baseline at this shape"
     return dataclasses.replace(
-        result, outcome="eager" if arm.eager_fallback else "served", reason=reason
+        result, outcome="eager" if planned.eager_fallback else "served", reason=reason
     )

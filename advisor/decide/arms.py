@@ -58,7 +58,7 @@ Series = Mapping[Shape, Sequence[Sequence[float]]]
 
 def summarise_arm(
     state: RunState,
-    arm: Arm,
+    planned: Arm,
     series: Series,
     peaks: Peaks | None,
     question: Question,
@@ -66,24 +66,24 @@ def summarise_arm(
 ) -> Measurement:
     """`speedup` is that of an arm without a series, such as a server."""
     dtype, weights = question.dtype, question.shape_weights
-    processes = [process for process in state.processes[arm.id] if process.ready]
-    main = state.raced_process(arm.id)
+    processes = [process for process in state.processes[planned.id] if process.ready]
+    main = state.raced_process(planned.id)
     assert main is not None  # noqa: S101 - for the type checker: only arms that raced are summarised
     imported = main.imported
     if speedup is None:
         speedup = _overall_log_speedup(series, weights).ratio
-    new_shapes = compare_with_baseline(state, arm, results_of(main), speedup)
+    new_shapes = compare_with_baseline(state, planned, results_of(main), speedup)
     cells = tuple(
         msgspec.structs.replace(
-            _summarise_cell(state, arm, main, shape, series[shape], peaks, dtype),
+            _summarise_cell(state, planned, main, shape, series[shape], peaks, dtype),
             weight=weights.get(shape, 1.0),
         )
         for shape in series
     )
     return Measurement(
-        arm=arm.id,
-        workflow=arm.workflow,
-        option=arm.option,
+        arm=planned.id,
+        workflow=planned.workflow,
+        option=planned.option,
         cells=cells,
         speedup=speedup,
         build_seconds=summarise_builds(processes),
@@ -101,12 +101,12 @@ def summarise_arm(
         steady=all(
             warmed_up.steady for process in processes for warmed_up in process.warmed_up.values()
         ),
-        diagnosis=tuple(_diagnose(state, arm, main, cell, peaks, dtype) for cell in cells),
+        diagnosis=tuple(_diagnose(state, planned.id, main, cell, peaks, dtype) for cell in cells),
         new_shape_results=new_shapes,
         new_shapes=rate_new_shapes(new_shapes),
         new_shapes_complete=all(each.outcome != "skipped" for each in new_shapes),
-        starts=state.starts.get(arm.id, ()),
-        variants=state.variants.get(arm.id, ()),
+        starts=state.starts.get(planned.id, ()),
+        variants=state.variants.get(planned.id, ()),
     )
 
 
@@ -137,14 +137,14 @@ def _overall_log_speedup(series: Series, weights: Mapping[Shape, float]) -> Esti
 
 def _summarise_cell(
     state: RunState,
-    arm: Arm,
+    planned: Arm,
     raced: ProcessState,
     shape: Shape,
     series: Sequence[Sequence[float]],
     peaks: Peaks | None,
     dtype: str,
 ) -> Cell:
-    timed = [visit for _, visit in counted_visits(state, arm.id, shape)]
+    timed = [visit for _, visit in counted_visits(state, planned.id, shape)]
     baseline = state.plan.baseline.id
     speedup = mean_of_samples(series).ratio
     baseline_visits = [visit for _, visit in counted_visits(state, baseline, shape)]
@@ -157,7 +157,7 @@ def _summarise_cell(
         samples=sum(len(visit.seconds) for visit in visits),
     )
     streamed = [visit.streamed_seconds for visit in timed if visit.streamed_seconds is not None]
-    process, flops = last_ready_process(state, arm.id), flops_per_call(state, shape)
+    process, flops = last_ready_process(state, planned.id), flops_per_call(state, shape)
     built = raced.built.get(shape)
     return Cell(
         shape=shape,
@@ -170,8 +170,8 @@ def _summarise_cell(
         speedup=speedup,
         tflops=flops / seconds.median / TERA if flops else None,
         processes=len(series),
-        undisturbed=summarise_undisturbed(state, baseline, arm.id, shape)
-        if arm.id != baseline
+        undisturbed=summarise_undisturbed(state, baseline, planned.id, shape)
+        if planned.id != baseline
         else None,
         shift=math.expm1(-find_shift(series[0], math.log1p(EQUIVALENCE_MARGIN))),
         kept_bytes=built.kept_bytes if built else None,
@@ -186,16 +186,16 @@ def _percentiles(seconds: Sequence[float]) -> CallPercentiles:
 
 
 def _diagnose(
-    state: RunState, arm: Arm, process: ProcessState, cell: Cell, peaks: Peaks | None, dtype: str
+    state: RunState, arm: str, process: ProcessState, cell: Cell, peaks: Peaks | None, dtype: str
 ) -> CallDiagnosis:
     shape = cell.shape
-    timed = [visit for _, visit in counted_visits(state, arm.id, shape)]
+    timed = [visit for _, visit in counted_visits(state, arm, shape)]
     factor = cell.seconds.median / typical_seconds(timed)  # the same as of the cell's times
     rounds = visits_by_round(state, shape).values()
     return diagnose(
         process.diagnosed.get(shape),
         shape=shape,
-        seconds=factor * typical_seconds([visits[arm.id] for visits in rounds if arm.id in visits]),
+        seconds=factor * typical_seconds([visits[arm] for visits in rounds if arm in visits]),
         flops=flops_per_call(state, shape),
         weight_bytes=bytes_per_call(state, process, shape),
         dtype=dtype,

@@ -45,13 +45,13 @@ class Contest:
     @functools.cached_property
     def _errors(self) -> SpeedupErrors:
         # Ranks depend on the weights, and the draws must not.
-        return speedup_errors(self.results, sorted(arm.arm for arm in self.measured))
+        return speedup_errors(self.results, sorted(each.arm for each in self.measured))
 
     def log_speedups(
         self, arms: Sequence[ScoredArm], scale: float = 1.0, exact: str | None = None
     ) -> Array:
         """Return `(draws, arms) float64`; `scale` and `exact` are those of `draw_log_speedups`."""
-        columns = [self._errors.arms.index(arm.arm) for arm in arms]
+        columns = [self._errors.arms.index(each.arm) for each in arms]
         return draw_log_speedups(self._errors, self.seed, scale, exact)[:, columns]
 
     def lost_scores(self, scale: float = 1.0, exact: str | None = None) -> Array:
@@ -62,7 +62,7 @@ class Contest:
         fixed_part, moving_part = np.zeros(len(self.candidates)), np.zeros(logs.shape)
         for criterion in self.rubric.criteria:
             rule = next((each for each in criterion.grades if each.fact == SPEEDUP), None)
-            ratings = [arm.ratings[criterion.id] for arm in self.candidates]
+            ratings = [each.ratings[criterion.id] for each in self.candidates]
             fixed = np.array([rating.grade for rating in ratings])
             if rule is None:
                 fixed_part += shares[criterion.id] * fixed
@@ -99,17 +99,17 @@ class Contest:
         rivals = ordered[1:]
         named = [
             place
-            for place, (arm, near, ahead) in enumerate(rivals, 1)
-            if near > rule.named and (ahead > rule.named or _is_alternative(arm, self.advised))
+            for place, (scored, near, ahead) in enumerate(rivals, 1)
+            if near > rule.named and (ahead > rule.named or _is_alternative(scored, self.advised))
         ]
         # Before one that is named, those that are nearer are named, too.
-        as_good = [arm.arm for arm, *_ in rivals[: max(named, default=0)]]
-        return {arm.arm: near for arm, near, _ in ordered}, as_good
+        as_good = [scored.arm for scored, *_ in rivals[: max(named, default=0)]]
+        return {scored.arm: near for scored, near, _ in ordered}, as_good
 
     def options_as_good(self, siblings: Sequence[ScoredArm]) -> list[str]:
         """Return the other arms of the advised workflow that lose nothing to it in most draws."""
         rule, found = self.rubric.decision, []
-        for each in filter(lambda arm: _is_alternative(arm, self.advised), siblings):
+        for each in filter(lambda each: _is_alternative(each, self.advised), siblings):
             two = dataclasses.replace(self, candidates=[self.advised, each])
             if (two.lost_scores()[:, 1] <= rule.near).mean() >= MOSTLY:
                 found.append(each.arm)
@@ -156,7 +156,7 @@ class Contest:
         """Return how many times as fast as the advised arm a rival is by their intervals."""
         measured = self.results.by_arm
         own = measured[self.advised.arm].speedup.low
-        highs = [measured[arm.arm].speedup.high for arm in rivals if arm is not self.advised]
+        highs = [measured[each.arm].speedup.high for each in rivals if each is not self.advised]
         if own is None:
             return math.inf
         return max([1.0, *(math.inf if high is None else high / own for high in highs)])
@@ -164,7 +164,7 @@ class Contest:
     def speed_regret(self) -> SpeedRegret:
         logs = self.log_speedups(self.measured)
         gains = (logs - self.log_speedups([self.advised])).max(axis=1)
-        fastest = max(self.measured, key=lambda arm: (arm.speedup, -arm.rank))
+        fastest = max(self.measured, key=lambda each: (each.speedup, -each.rank))
         value = fastest.speedup / self.advised.speedup
         drawn = math.exp(_quantile(gains, self.rubric.decision.certain))
         high = max(min(drawn, self._most_gain(self.measured)), value)
@@ -209,9 +209,9 @@ def assess(
     )
     is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked
     siblings = [
-        arm
-        for arm in viable
-        if arm.workflow == advised.workflow and not arm.unproven and arm not in candidates
+        each
+        for each in viable
+        if each.workflow == advised.workflow and not each.unproven and each not in candidates
     ]
     drawn_word = _word(share, high, rule)
     word: DecisionWord | None = drawn_word if len(candidates) > 1 or leaders else None
@@ -242,7 +242,7 @@ def assess(
 
 
 def choose(arms: Sequence[ScoredArm]) -> ScoredArm:
-    return max(arms, key=lambda arm: (round(arm.score + arm.bonus, 9), arm.speedup, -arm.rank))
+    return max(arms, key=lambda each: (round(each.score + each.bonus, 9), each.speedup, -each.rank))
 
 
 def candidates_of(arms: Sequence[ScoredArm], baseline: str) -> list[ScoredArm]:
@@ -252,9 +252,9 @@ def candidates_of(arms: Sequence[ScoredArm], baseline: str) -> list[ScoredArm]:
     any of them. The baseline needs no change of the code, so it stands for itself.
     """
     groups: dict[tuple[str, bool], list[ScoredArm]] = {}
-    for arm in arms:
-        if not arm.unproven:
-            groups.setdefault((arm.workflow, arm.arm == baseline), []).append(arm)
+    for scored in arms:
+        if not scored.unproven:
+            groups.setdefault((scored.workflow, scored.arm == baseline), []).append(scored)
     return [choose(own) for own in groups.values()]
 
 
@@ -266,7 +266,7 @@ def _is_alternative(rival: ScoredArm, advised: ScoredArm) -> bool:
 
 
 def _chosen_for(advised: ScoredArm, viable: Sequence[ScoredArm], results: Results) -> ChosenFor:
-    first = max(viable, key=lambda arm: arm.score)
+    first = max(viable, key=lambda each: each.score)
     if advised.score >= first.score:
         return "score"
     if advised.arm == results.baseline:
@@ -301,11 +301,11 @@ def _processes(
 
     Where only the baseline may lead, it is the best arm of another workflow.
     """
-    rivals = [arm for arm in candidates if arm.arm != results.baseline]
-    compared = [arm.arm for arm in rivals if shares[arm.arm] > rule.contending]
+    rivals = [each for each in candidates if each.arm != results.baseline]
+    compared = [each.arm for each in rivals if shares[each.arm] > rule.contending]
     if rivals and not compared:
-        own = next((arm.workflow for arm in candidates if arm.arm == results.baseline), None)
-        others = [arm for arm in rivals if arm.workflow != own]
+        own = next((each.workflow for each in candidates if each.arm == results.baseline), None)
+        others = [each for each in rivals if each.workflow != own]
         compared = [choose(others or rivals).arm]
     return min(
         (

@@ -274,15 +274,16 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     margin = catalogue.rubric.decision.outstanding_gain
 
     found = {}
-    for arm in answer.unmeasured:
-        is_new, is_late = arm.workflow not in known, arm.skip_cause == "out-of-time"
-        has_failed = arm.status in {"timed-out", "excluded"} or arm.skip_cause == "cannot-lead"
+    for entry in answer.unmeasured:
+        is_new, is_late = entry.workflow not in known, entry.skip_cause == "out-of-time"
+        has_failed = entry.status in {"timed-out", "excluded"} or entry.skip_cause == "cannot-lead"
         # An arm with an option was planned, and failed or was not reached.
-        if arm.option is None or arm.arm in too_slow or not (is_late or (is_new and has_failed)):
+        is_possible = is_late or (is_new and has_failed)
+        if entry.option is None or entry.arm in too_slow or not is_possible:
             continue
-        limited = None if is_new else unmeasured.potential_of(arm, answer, catalogue)
-        most = fastest * leads.get(arm.arm, 1.0) * margin
-        found[arm.arm] = limited or unmeasured.potential_at(most, arm, answer, catalogue)
+        limited = None if is_new else unmeasured.potential_of(entry, answer, catalogue)
+        most = fastest * leads.get(entry.arm, 1.0) * margin
+        found[entry.arm] = limited or unmeasured.potential_at(most, entry, answer, catalogue)
     return {arm: each.score for arm, each in found.items() if each is not None}
 
 

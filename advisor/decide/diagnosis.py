@@ -182,12 +182,13 @@ def device_peaks(state: RunState, dtype: Dtype) -> Peaks | None:
 
 def _exact_rates(state: RunState) -> Iterator[float]:
     """Yield the operations a second of the exact native arms, by arm and shape."""
-    for arm in state.plan.arms:
-        if arm.weights is not None or not is_valid(state, arm.id):
+    for planned in state.plan.arms:
+        if planned.weights is not None or not is_valid(state, planned.id):
             continue
-        checks = [each for process in state.processes[arm.id] for each in process.checked.items()]
+        processes = state.processes[planned.id]
+        checks = [each for process in processes for each in process.checked.items()]
         for shape, checked in checks:
-            visits = [visit for _, visit in counted_visits(state, arm.id, shape)]
+            visits = [visit for _, visit in counted_visits(state, planned.id, shape)]
             flops = flops_per_call(state, shape)
             if checked.accuracy_class == "exact" and visits and flops:
                 yield flops / typical_seconds(visits)

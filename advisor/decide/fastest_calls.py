@@ -45,7 +45,7 @@ def reconcile(
     shapes = {cell.shape for entry in measurements for cell in entry.cells}
     baseline = state.plan.baseline.id
     threads = next((_threads(each.settings) for each in measurements if each.arm == baseline), 1)
-    equal = [arm.id for arm in state.plan.arms if baseline in {arm.id, arm.duplicate_of}]
+    equal = [each.id for each in state.plan.arms if baseline in {each.id, each.duplicate_of}]
     references = {
         shape: [calls for arm in equal for calls in _calls(state, arm, shape)] for shape in shapes
     }

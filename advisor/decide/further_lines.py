@@ -222,20 +222,20 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
 
 
 def describe_goodput(facts: AdvisedAnswer) -> list[str]:
-    load, arm = facts.answer.question.load, facts.answer.served.get(facts.scored.arm)
-    if load is None or arm is None or arm.goodput is None:
+    load, served = facts.answer.question.load, facts.answer.served.get(facts.scored.arm)
+    if load is None or served is None or served.goodput is None:
         return []
-    least = "at least " if arm.stopped_early(load.share) else ""
+    least = "at least " if served.stopped_early(load.share) else ""
     sustained = (
-        f"It serves {least}{format_interval(arm.goodput, unit=' requests/s', decimals=None)}, "
-        f"{format_number(arm.tokens_per_second, decimals=0)} tokens/s, with {load.limits}."
+        f"It serves {least}{format_interval(served.goodput, unit=' requests/s', decimals=None)}, "
+        f"{format_number(served.tokens_per_second, decimals=0)} tokens/s, with {load.limits}."
     )
-    failed = f" {arm.failed} of {arm.requests} requests failed." if arm.failed else ""
-    return [sustained + failed, *_describe_asked(arm, load.share)]
+    failed = f" {served.failed} of {served.requests} requests failed." if served.failed else ""
+    return [sustained + failed, *_describe_asked(served, load.share)]
 
 
-def _describe_asked(arm: ServedArm, share: float) -> list[str]:
-    asked = arm.asked
+def _describe_asked(served: ServedArm, share: float) -> list[str]:
+    asked = served.asked
     if asked is None:
         return []
     count = format_count(asked.servers, asked.fewest_servers, asked.most_servers)

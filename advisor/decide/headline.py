@@ -104,7 +104,7 @@ def _certainty(facts: AdvisedAnswer) -> str:
     found, as_good = facts.decision.word, describe_equals(facts, facts.scored.arm)
     # A clear answer may have equals, and its word must not hide them.
     is_first = found == "CLEAR" and bool(as_good)
-    compared = {arm.workflow for arm in facts.answer.scores}
+    compared = {each.workflow for each in facts.answer.scores}
     asked = f" among the {len(compared)} workflows asked for"
     word = f"{found}{asked if facts.answer.question.workflows and len(compared) > 1 else ''}"
     sentences = [
@@ -130,13 +130,13 @@ def _not_reached(facts: AdvisedAnswer) -> str:
     """
     outstanding = facts.decision.outstanding
     unmeasured = facts.answer.unmeasured
-    named = {arm.workflow for arm in unmeasured if arm.arm in outstanding}
-    named |= {arm.workflow for arm in facts.answer.scores}
+    named = {each.workflow for each in unmeasured if each.arm in outstanding}
+    named |= {each.workflow for each in facts.answer.scores}
     late = {
-        arm.workflow: facts.titles[arm.arm]
-        for arm in reversed(unmeasured)
-        if arm.skip_cause == "out-of-time" and arm.workflow not in named
-        if arm.workflow == PLAIN_COMPILE or not outstanding
+        each.workflow: facts.titles[each.arm]
+        for each in reversed(unmeasured)
+        if each.skip_cause == "out-of-time" and each.workflow not in named
+        if each.workflow == PLAIN_COMPILE or not outstanding
     }
     titles = [*late.values()][:MOST_NAMED]
     return f"Not measured for lack of time: {join_names(titles)}." if late else ""
@@ -144,7 +144,7 @@ def _not_reached(facts: AdvisedAnswer) -> str:
 
 def _settings_alone(facts: AdvisedAnswer) -> str:
     """Return a sentence if all arms of an ONNX file use one workflow; PyTorch cannot run it."""
-    workflows = {arm.workflow for arm in facts.answer.scores}
+    workflows = {each.workflow for each in facts.answer.scores}
     if len(workflows) > 1 or not isinstance(facts.answer.question.model, OnnxModel):
         return ""
     return "All arms run the file with one workflow: only its settings and its feeding differ."
@@ -156,8 +156,8 @@ def _why_alone(facts: AdvisedAnswer) -> str:
         only = "No other measured workflow meets the constraints."
         return " ".join(filter(None, [only, _speed(facts), _not_reached(facts)]))
     failed = {
-        arm.workflow: f"{facts.titles.get(arm.workflow, arm.title)} ({arm.status})"
-        for arm in reversed(_planned_arms(facts))
+        each.workflow: f"{facts.titles.get(each.workflow, each.title)} ({each.status})"
+        for each in reversed(_planned_arms(facts))
     }
     if failed:
         return f"Without a result: {join_names(list(failed.values())[:MOST_NAMED])}."
@@ -168,14 +168,14 @@ def _why_alone(facts: AdvisedAnswer) -> str:
 
 def _planned_arms(facts: AdvisedAnswer) -> list[UnmeasuredArm]:
     """Return the arms that were planned and have no result, the default of each workflow first."""
-    planned = [arm for arm in facts.answer.unmeasured if arm.option is not None]
-    return sorted(planned, key=lambda arm: arm.option != "default")
+    planned = [each for each in facts.answer.unmeasured if each.option is not None]
+    return sorted(planned, key=lambda each: each.option != "default")
 
 
 def _how_to_compare(facts: AdvisedAnswer) -> str:
     unmeasured = facts.answer.unmeasured
-    planned = [arm.fix for arm in _planned_arms(facts) if arm.fix]
-    missing = [arm.fix for arm in unmeasured if arm.status == "not-installed" and arm.fix]
+    planned = [each.fix for each in _planned_arms(facts) if each.fix]
+    missing = [each.fix for each in unmeasured if each.status == "not-installed" and each.fix]
     wider = "ask without --workflows, which compares it with all that this machine has"
     steps = [*planned, *([wider] if facts.answer.question.workflows else []), *missing]
     return f"To compare it: {steps[0] if steps else 'p3-advisor workflows lists the others'}."
@@ -234,7 +234,7 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
 
 
 def _first(facts: AdvisedAnswer) -> ScoredArm:
-    return next(arm for arm in facts.answer.scores if not arm.failures)
+    return next(each for each in facts.answer.scores if not each.failures)
 
 
 def describe_equals(facts: AdvisedAnswer, shown: str) -> str:
@@ -245,24 +245,24 @@ def describe_equals(facts: AdvisedAnswer, shown: str) -> str:
     shares = facts.decision.contenders
     named: dict[str, list[str]] = {}
     equals = [each for each in (facts.scored.arm, *facts.decision.as_good) if each != shown]
-    for arm in (facts.arms[each] for each in equals):
-        share = shares[arm.arm]
+    for scored in (facts.arms[each] for each in equals):
+        share = shares[scored.arm]
         how = "about as good" if share >= MOSTLY else "perhaps as good"
         figures = (
-            f"{describe_gain(facts, arm)}, {describe_points(facts.arms[shown], arm)}, "
+            f"{describe_gain(facts, scored)}, {describe_points(facts.arms[shown], scored)}, "
             f"{describe_certainty(facts.answer.results, share)}"
         )
-        named.setdefault(how, []).append(f"{arm.title} ({figures})")
+        named.setdefault(how, []).append(f"{scored.title} ({figures})")
     return "; ".join(f"{how}: {join_names(each, 'or')}" for how, each in named.items())
 
 
 def _options_as_good(facts: AdvisedAnswer) -> str:
     """Name the arms of the advised workflow that are about as good and not named elsewhere."""
-    named = {arm.arm for arm in (find_faster_arm(facts), _first(facts)) if arm is not None}
+    named = {each.arm for each in (find_faster_arm(facts), _first(facts)) if each is not None}
     options = [
-        f"{arm.title} ({describe_gain(facts, arm)}, {describe_points(facts.scored, arm)})"
-        for arm in (facts.arms[each] for each in facts.decision.options_as_good)
-        if arm.arm not in named
+        f"{scored.title} ({describe_gain(facts, scored)}, {describe_points(facts.scored, scored)})"
+        for scored in (facts.arms[each] for each in facts.decision.options_as_good)
+        if scored.arm not in named
     ]
     return f"About as good with other options: {join_names(options, 'or')}." if options else ""
 

@@ -45,8 +45,8 @@ def describe_faster(facts: AdvisedAnswer) -> str:
     elif not is_baseline:
         over = " over all shapes" if len(facts.measured.cells) > 1 else ""
         sentences.append(f"Nothing measured is clearly faster{over}.")
-    others = (arm for arm in facts.answer.scores if arm.workflow != facts.scored.workflow)
-    best = next((arm for arm in others if not arm.failures), None)
+    others = (each for each in facts.answer.scores if each.workflow != facts.scored.workflow)
+    best = next((each for each in others if not each.failures), None)
     is_named = faster is not None or best is None or best.arm in facts.decision.as_good
     if is_baseline and best is not None and not is_named:
         sentences.append(f"Next by score: {best.title} ({describe_gain(facts, best)}).")
@@ -67,18 +67,18 @@ def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:
     return facts.arms[regret.arm]
 
 
-def describe_gain(facts: AdvisedAnswer, arm: ScoredArm) -> str:
+def describe_gain(facts: AdvisedAnswer, scored: ScoredArm) -> str:
     """Return the speed-up of an arm; its range if that is wide or the machine was not fit."""
-    speedup = facts.answer.measurements[arm.arm].speedup
-    is_baseline = arm.arm == facts.answer.results.baseline
+    speedup = facts.answer.measurements[scored.arm].speedup
+    is_baseline = scored.arm == facts.answer.results.baseline
     if is_baseline or not speedup.is_range(unfit=is_unfit(facts.answer.results)):
-        return f"{arm.speedup:.2f}x"
+        return f"{scored.speedup:.2f}x"
     return describe_range(speedup)
 
 
-def describe_points(shown: ScoredArm, arm: ScoredArm) -> str:
+def describe_points(shown: ScoredArm, scored: ScoredArm) -> str:
     """Return how an arm's score differs from that of a shown one, by the figures of a table."""
-    lead = round(arm.score, 2) - round(shown.score, 2)
+    lead = round(scored.score, 2) - round(shown.score, 2)
     if abs(lead) < SAME_SCORE:
         return "the same score"
     return f"{abs(lead):.2f} points {'more' if lead > 0 else 'less'}"
@@ -121,9 +121,9 @@ def _why_not(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     return f"{on}, and {_when_it_leads(facts, faster)}"
 
 
-def _is_as_good_sibling(facts: AdvisedAnswer, arm: ScoredArm) -> bool:
-    is_sibling = arm.workflow == facts.scored.workflow
-    return is_sibling and arm.score >= facts.scored.score - SAME_SCORE
+def _is_as_good_sibling(facts: AdvisedAnswer, scored: ScoredArm) -> bool:
+    is_sibling = scored.workflow == facts.scored.workflow
+    return is_sibling and scored.score >= facts.scored.score - SAME_SCORE
 
 
 def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:

@@ -179,10 +179,10 @@ def refused_workflows(state: RunState) -> tuple[str, ...]:
     plan = state.plan
     unsupported = [entry.workflow for entry in plan.excluded if entry.status == "unsupported"]
     has_completed: dict[str, list[bool]] = {}
-    for arm in plan.arms:
-        for process in state.processes.get(arm.id, ()):
+    for planned in plan.arms:
+        for process in state.processes.get(planned.id, ()):
             if process.outcome is not None:
-                completed = process.completed or is_valid(state, arm.id)
-                has_completed.setdefault(arm.workflow, []).append(completed)
+                completed = process.completed or is_valid(state, planned.id)
+                has_completed.setdefault(planned.workflow, []).append(completed)
     failed = [workflow for workflow, completed in has_completed.items() if not any(completed)]
     return (*unsupported, *failed)

@@ -48,11 +48,11 @@ def recommend(
     rounds and processes may still settle the decision.
     """
     question, results, scored = answer.question, answer.results, answer.scores
-    viable = [arm for arm in scored if not arm.failures]
+    viable = [each for each in scored if not each.failures]
     measurements = answer.measurements
     is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
     if not viable:
-        may_meet = [arm for arm in scored if crossed_bounds(arm, measurements[arm.arm])]
+        may_meet = [each for each in scored if crossed_bounds(each, measurements[each.arm])]
         if may_meet and is_unfit:
             budget = further_budget(answer, catalogue)
             raise machine_unfit(results, budget, *_leaders(may_meet[0], may_meet, measurements))
@@ -82,20 +82,20 @@ def recommend(
         results, found.word, answer.unmeasured_shapes, gain=gain, is_baseline=is_baseline
     )
     runner_up = _runner_up(winner, viable, results.baseline)
-    candidates = [measurements[arm.arm] for arm in viable]
+    candidates = [measurements[each.arm] for each in viable]
     return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
         decision=found,
         next_budget=next_budget,
-        best_exact=next((arm.arm for arm in viable if measurements[arm.arm].is_exact), None),
-        best_native=next((arm.arm for arm in viable if arm.weights is None), None),
+        best_exact=next((each.arm for each in viable if measurements[each.arm].is_exact), None),
+        best_native=next((each.arm for each in viable if each.weights is None), None),
         trust=trust_grade,
         trust_reasons=trust_reasons,
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
         flips=sensitivity.find_flips(
-            winner, [arm for arm in viable if not arm.unproven], question.priorities
+            winner, [each for each in viable if not each.unproven], question.priorities
         ),
         simplex=sensitivity.leading_shares(viable, question.priorities),
         break_even=()
@@ -123,15 +123,16 @@ def _leaders(
     best: ScoredArm, arms: Sequence[ScoredArm], measurements: Mapping[str, Measurement]
 ) -> Iterator[RankedArm]:
     """Yield the best arm by score and the fastest one."""
-    for arm in (best, max(arms, key=lambda arm: (arm.speedup, -arm.rank))):
-        yield RankedArm(arm, measurements[arm.arm])
+    for scored in (best, max(arms, key=lambda each: (each.speedup, -each.rank))):
+        yield RankedArm(scored, measurements[scored.arm])
 
 
 def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) -> ScoredArm | None:
     """Return the best arm of another workflow or the baseline, else the next arm."""
     candidates = certainty.candidates_of(viable, baseline)
-    others = [arm for arm in (candidates if len(candidates) > 1 else viable) if arm is not winner]
-    return min(others, key=lambda arm: arm.rank, default=None)
+    arms = candidates if len(candidates) > 1 else viable
+    others = [each for each in arms if each is not winner]
+    return min(others, key=lambda each: each.rank, default=None)
 
 
 def _guideline_opinion(
@@ -140,7 +141,7 @@ def _guideline_opinion(
     guideline = choose_guideline(catalogue.guidelines, answer.question)
     if guideline is None:
         return None
-    measured = [arm.arm for arm in answer.scores]
+    measured = [each.arm for each in answer.scores]
     return GuidelineOpinion(
         id=guideline.id,
         says=guideline.says,
@@ -160,7 +161,7 @@ def advise_by_shape(
     }
     found = []
     for shape, ranked in sorted(by_shape.items()):
-        best = next((arm for arm in ranked if not (arm.failures or arm.unproven)), None)
+        best = next((each for each in ranked if not (each.failures or each.unproven)), None)
         if best is not None and (advised.arm, shape) in speedups:
             found.append(
                 ShapeAdvice(
@@ -234,9 +235,9 @@ def _next_steps(
 def _settling_steps(
     answer: Answer, found: Decision, trust: Trust, budget: Budget | None
 ) -> list[str]:
-    late = [arm for arm in answer.unmeasured if arm.arm in found.outstanding]
-    fix = next(filter(None, (arm.fix for arm in late)), "allow more with --budget")
-    steps = [f"to measure {join_names([arm.title for arm in late])} too: {fix}"] if late else []
+    late = [each for each in answer.unmeasured if each.arm in found.outstanding]
+    fix = next(filter(None, (each.fix for each in late)), "allow more with --budget")
+    steps = [f"to measure {join_names([each.title for each in late])} too: {fix}"] if late else []
     is_noisy = found.word == "OPEN" or trust == "D"
     if is_noisy or (found.word == "LIKELY" and found.needed_repetitions):
         quiet = " --wait-for-quiet 5min" if is_noisy or budget is None else ""

@@ -82,8 +82,8 @@ def invalidates(process: ProcessState) -> bool:
 def mean_log_speedups(state: RunState, shape: Shape) -> dict[str, float]:
     rounds = visits_by_round(state, shape)
     series = {
-        arm.id: paired_log_speedups(rounds, state.plan.baseline.id, arm.id)
-        for arm in state.plan.distinct
+        each.id: paired_log_speedups(rounds, state.plan.baseline.id, each.id)
+        for each in state.plan.distinct
     }
     return {
         arm: trimmed_mean(each) for arm, each in series.items() if each and is_valid(state, arm)
@@ -220,12 +220,12 @@ def more_time(state: RunState, question: Question) -> str:
     Servers take as long as those that were measured.
     """
     arms, left = state.plan.distinct, []
-    for arm in arms:
-        processes = state.processes.get(arm.id, ())
+    for planned in arms:
+        processes = state.processes.get(planned.id, ())
         failures = [each.failure for each in processes if each.failure]
         if not any(each.ready for each in processes) and all(map(is_late, failures)):
-            left.append(arm.expected_build_seconds)
-    known = [arm.expected_build_seconds or 0.0 for arm in arms]
+            left.append(planned.expected_build_seconds)
+    known = [each.expected_build_seconds or 0.0 for each in arms]
     builds = sum(statistics.median(known) if each is None else each for each in left)
     seconds = (state.at + builds) / question.budget.race_share
     if question.serves:

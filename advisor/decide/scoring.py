@@ -55,24 +55,24 @@ def mark_unproven(scored: Sequence[ScoredArm], results: Results, certain: float)
     """
     measured = results.by_arm
     exactness = {
-        arm.arm: (is_lossless(measured[arm.arm]), BITS[arm.weights] if arm.weights else NATIVE_BITS)
-        for arm in scored
+        one.arm: (is_lossless(measured[one.arm]), BITS[one.weights] if one.weights else NATIVE_BITS)
+        for one in scored
     }
     proven: list[ScoredArm] = []
-    for arm in sorted(scored, key=lambda arm: exactness[arm.arm], reverse=True):
-        own = exactness[arm.arm]
-        is_unproven = not arm.failures and any(
-            other.workflow == arm.workflow
+    for each in sorted(scored, key=lambda each: exactness[each.arm], reverse=True):
+        own = exactness[each.arm]
+        is_unproven = not each.failures and any(
+            other.workflow == each.workflow
             and exactness[other.arm] != own
             and all(map(operator.ge, exactness[other.arm], own))
-            and not _has_better_letter(arm, other)
+            and not _has_better_letter(each, other)
             and not is_shown_faster(
-                measured[arm.arm], measured[other.arm], results.baseline, certain
+                measured[each.arm], measured[other.arm], results.baseline, certain
             )
             for other in proven
             if not (other.failures or other.unproven)
         )
-        proven.append(msgspec.structs.replace(arm, unproven=is_unproven))
+        proven.append(msgspec.structs.replace(each, unproven=is_unproven))
     return proven
 
 
@@ -165,10 +165,10 @@ def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
 def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
     ordered = sorted(
         scored,
-        key=lambda arm: (bool(arm.failures), -round(arm.score, DIGITS), -arm.speedup, arm.arm),
+        key=lambda each: (bool(each.failures), -round(each.score, DIGITS), -each.speedup, each.arm),
     )
     return tuple(
-        msgspec.structs.replace(arm, rank=number) for number, arm in enumerate(ordered, start=1)
+        msgspec.structs.replace(one, rank=number) for number, one in enumerate(ordered, start=1)
     )
 
 

@@ -30,7 +30,7 @@ ALL_WEIGHTS: tuple[Point, ...] = (
 def leading_shares(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[str, float]:
     """Return the share of all weights of the three Ps at which each arm leads; they sum to 1."""
     regions = leading_regions(viable, priorities)
-    return {arm.arm: float(2 * _area(regions.get(arm.arm, ()))) for arm in viable}
+    return {each.arm: float(2 * _area(regions.get(each.arm, ()))) for each in viable}
 
 
 def leading_regions(
@@ -43,12 +43,12 @@ def leading_regions(
     """
     functions: dict[ScoreFunction, str] = {}
     further_weights = tuple(getattr(priorities, name) for name in FURTHER_CRITERIA)
-    for arm in sorted(viable, key=lambda arm: (-arm.speedup, arm.arm)):
+    for scored in sorted(viable, key=lambda each: (-each.speedup, each.arm)):
         pillars, further = (
-            tuple(arm.ratings[name].grade for name in names)
+            tuple(scored.ratings[name].grade for name in names)
             for names in (PILLARS, FURTHER_CRITERIA)
         )
-        functions.setdefault(_score_function(pillars, further, further_weights), arm.arm)
+        functions.setdefault(_score_function(pillars, further, further_weights), scored.arm)
     regions = zip(functions.values(), _regions_between(tuple(functions)), strict=True)
     return {arm: region for arm, region in regions if _area(region)}
 
@@ -121,10 +121,10 @@ def constraint_effects(
     """
     effects = []
     for index, constraint in enumerate(constraints):
-        free = [arm for arm in scored if not set(arm.failed_indices) - {index}]
+        free = [each for each in scored if not set(each.failed_indices) - {index}]
         # By name, not by rank: the present rank depends on the constraint.
         leader = min(
-            free, key=lambda arm: (-round(arm.score, 9), -arm.speedup, arm.arm), default=None
+            free, key=lambda each: (-round(each.score, 9), -each.speedup, each.arm), default=None
         )
         without = leader.arm if leader and index in leader.failed_indices else answer
         effects.append(ConstraintEffect(constraint=constraint.text, without=without))
@@ -185,7 +185,7 @@ def describe_changes(
 
 def _points(arms: Sequence[ScoredArm], priorities: Priorities) -> dict[str, float]:
     """Return what the choice compares: the score at these weights, and the bonus."""
-    return {arm.arm: priorities.weigh(grades_of(arm)) + arm.bonus for arm in arms}
+    return {each.arm: priorities.weigh(grades_of(each)) + each.bonus for each in arms}
 
 
 def _follow_lead(
@@ -214,14 +214,14 @@ def _follow_lead(
         if position > 1.0 - SAME_SCORE:
             return changes
         # Of several scores that cross at one position, the steepest leads after it.
-        equal = [arm for arm in viable if crossings.get(arm.arm, 1.0) - position < SAME_SCORE]
+        equal = [each for each in viable if crossings.get(each.arm, 1.0) - position < SAME_SCORE]
         leader = leader_of(equal, rises)
         changes.append((position, leader))
 
 
-def grades_of(arm: ScoredArm) -> dict[str, float]:
-    return {name: rating.grade for name, rating in arm.ratings.items()}
+def grades_of(scored: ScoredArm) -> dict[str, float]:
+    return {name: rating.grade for name, rating in scored.ratings.items()}
 
 
 def leader_of(viable: Sequence[ScoredArm], scores: Mapping[str, float]) -> str:
-    return min(viable, key=lambda arm: (-round(scores[arm.arm], 9), -arm.speedup, arm.rank)).arm
+    return min(viable, key=lambda each: (-round(scores[each.arm], 9), -each.speedup, each.rank)).arm

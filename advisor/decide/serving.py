@@ -52,18 +52,18 @@ def add_servers(
     if load is None:
         return results
     found = {
-        arm.id: goodput
-        for arm in plan.arms
-        if (goodput := goodput_of_arm(state, arm.id, load, question.seed)) is not None
+        each.id: goodput
+        for each in plan.arms
+        if (goodput := goodput_of_arm(state, each.id, load, question.seed)) is not None
     }
     deviation = estimate_deviation(state, found, load, noise)
     served = tuple(
-        summarise_server(state, arm.id, found.get(arm.id), question, deviation)
-        for arm in plan.arms
-        if valid_blocks(state.processes.get(arm.id, ()))
+        summarise_server(state, each.id, found.get(each.id), question, deviation)
+        for each in plan.arms
+        if valid_blocks(state.processes.get(each.id, ()))
     )
     serving = ServingResults(
-        arms=tuple(sorted(served, key=lambda arm: -(arm.goodput.value if arm.goodput else 0.0))),
+        arms=tuple(sorted(served, key=lambda each: -(each.goodput.value if each.goodput else 0.0))),
         process_deviation=deviation if found else None,
     )
     results = msgspec.structs.replace(results, serving=serving)
@@ -77,9 +77,9 @@ def add_servers(
         results,
         baseline=baseline,
         measurements=tuple(
-            _measurement(state, arm, found, baseline, question, deviation)
-            for arm in plan.arms
-            if arm.id in found
+            _measurement(state, each, found, baseline, question, deviation)
+            for each in plan.arms
+            if each.id in found
         ),
         repeats=_completed_repeats(state),
     )
@@ -87,25 +87,25 @@ def add_servers(
 
 def _measurement(
     state: RunState,
-    arm: Arm,
+    planned: Arm,
     found: Mapping[str, Goodput],
     baseline: str,
     question: Question,
     deviation: float,
 ) -> Measurement:
     """Return the measurement of an arm without cells, whose speed-up is a ratio of goodputs."""
-    both = state.processes[arm.id], state.processes[baseline]
+    both = state.processes[planned.id], state.processes[baseline]
     process_error = standard_error(deviation, *both)
-    ratio = found[arm.id].interval.over(found[baseline].interval, process_error * HALF_INTERVAL)
+    ratio = found[planned.id].interval.over(found[baseline].interval, process_error * HALF_INTERVAL)
     speedup = msgspec.structs.replace(ratio, process_error=process_error)
-    if arm.id == baseline:
+    if planned.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
-    summary = summarise_arm(state, arm, {}, None, question, speedup)
+    summary = summarise_arm(state, planned, {}, None, question, speedup)
     memory = summary.memory_bytes
     if question.device == "cpu" and memory.peak is not None:
         memory = msgspec.structs.replace(memory, source=HOST_SOURCE)
     served = next(
-        (each.serving for each in state.processes[arm.id] if each.serving is not None), None
+        (each.serving for each in state.processes[planned.id] if each.serving is not None), None
     )
     settings = {**summary.settings, **(served.settings if served else {})}
     return msgspec.structs.replace(summary, memory_bytes=memory, settings=settings)

@@ -28,9 +28,9 @@ def summarise(
     """Summarise every valid arm; changes of less than `EQUIVALENCE_MARGIN` are ignored."""
     plan, baseline = state.plan, state.plan.baseline.id
     series = {
-        arm.id: _series_by_shape(state, races, baseline, arm.id)
-        for arm in plan.arms
-        if is_valid(state, arm.id)
+        each.id: _series_by_shape(state, races, baseline, each.id)
+        for each in plan.arms
+        if is_valid(state, each.id)
     }
     raced = {
         arm: {shape: tuple(each[0]) for shape, each in shapes.items()}
@@ -45,13 +45,13 @@ def summarise(
     )
     paired = [
         widen_by_variances(
-            summarise_arm(state, arm, series[arm.id], peaks, question),
-            variances.get(arm.id, {}),
+            summarise_arm(state, each, series[each.id], peaks, question),
+            variances.get(each.id, {}),
             baseline,
         )
-        for arm in plan.distinct
+        for each in plan.distinct
         # An arm has figures at every shape.
-        if races and all(raced.get(arm.id, {}).values()) and arm.id in raced
+        if races and all(raced.get(each.id, {}).values()) and each.id in raced
     ]
     measurements = [*reconcile(state, paired, noise.fastest_margin)]
     own = next((each for each in measurements if each.arm == baseline), None)
@@ -87,14 +87,14 @@ def summarise(
 
 def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
     """Yield the arms without a measurement whose last build was ended or left out for time."""
-    for arm in state.plan.distinct:
-        last = state.last_process(arm.id)
-        match None if is_valid(state, arm.id) else last.failure:
+    for planned in state.plan.distinct:
+        last = state.last_process(planned.id)
+        match None if is_valid(state, planned.id) else last.failure:
             case Failure("timed-out", "build", fix=fix) | Failure(
                 "skipped", "build", fix=fix, skip_cause="build-limit"
             ):
                 # The failure has the phase whose time was up, the process the last one it started.
-                yield StoppedBuild(arm=arm.id, started=last.phase == "build", fix=fix)
+                yield StoppedBuild(arm=planned.id, started=last.phase == "build", fix=fix)
             case _:
                 pass
 

@@ -50,9 +50,9 @@ def list_unmeasured(
     measured = {measurement.arm for measurement in results.measurements}
     workflows = header.catalogue.by_id
     planned = (
-        _planned(arm, workflows[arm.workflow], header, state, results, final_problem)
-        for arm in state.plan.distinct
-        if arm.id not in measured
+        _planned(each, workflows[each.workflow], header, state, results, final_problem)
+        for each in state.plan.distinct
+        if each.id not in measured
     )
     excluded = (
         UnmeasuredArm(
@@ -69,7 +69,7 @@ def list_unmeasured(
 
 
 def _planned(
-    arm: Arm,
+    planned: Arm,
     workflow: Workflow,
     header: Header,
     state: RunState,
@@ -77,14 +77,14 @@ def _planned(
     final_problem: Problem | None,
 ) -> UnmeasuredArm:
     """Return an arm that failed, is too slow to serve, or was not reached."""
-    processes = state.processes.get(arm.id, ())
+    processes = state.processes.get(planned.id, ())
     is_begun = any(process.visits for process in processes)
     ended = f"the run {'ended' if state.finished else 'stopped'} before this arm was "
     entry = UnmeasuredArm(
-        arm=arm.id,
-        workflow=arm.workflow,
-        title=workflow.title_of(arm.id),
-        option=arm.option,
+        arm=planned.id,
+        workflow=planned.workflow,
+        title=workflow.title_of(planned.id),
+        option=planned.option,
         status="excluded",
         reason=ended + ("timed at every shape" if is_begun else "measured"),
         fix=_measuring_step(header, state, final_problem),
@@ -102,7 +102,7 @@ def _planned(
             skip_cause=failure.skip_cause,
             checks=tuple(checked for _, checked in sorted(processes[-1].checked.items())),
         )
-    sibling = state.varying_sibling(arm.id)
+    sibling = state.varying_sibling(planned.id)
     if sibling is not None:
         return msgspec.structs.replace(
             entry,
@@ -111,7 +111,7 @@ def _planned(
             fix=_step_of_known_fault(header, workflow, "nondeterministic"),
         )
     served = results.serving.arms if results.serving else ()
-    own = next((each for each in served if each.arm == arm.id), None)
+    own = next((each for each in served if each.arm == planned.id), None)
     return entry if own is None else _too_slow(entry, own)
 
 
@@ -185,7 +185,7 @@ class Potential:
     gain: SiblingGain | None
 
 
-def potential_of(arm: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Potential | None:
+def potential_of(entry: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Potential | None:
     """Return what the arm may score if its build costs nothing and its declared facts hold.
 
     Where no arm of its workflow is measured, it may be as fast as in any kept run, and faster than
@@ -193,13 +193,13 @@ def potential_of(arm: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Po
     None for an arm whose speed-up nothing limits, and for one that fails a constraint.
     """
     measurements = answer.results.measurements
-    earlier = catalogue.earlier_runs.get(answer.question.device, {}).get(arm.arm)
-    siblings = [entry for entry in measurements if entry.workflow == arm.workflow]
+    earlier = catalogue.earlier_runs.get(answer.question.device, {}).get(entry.arm)
+    siblings = [each for each in measurements if each.workflow == entry.workflow]
     if not siblings:
         fastest = max((entry.speedup.value for entry in measurements), default=1.0)
         most = catalogue.rubric.decision.outstanding_gain * fastest
         most = max(most, (earlier and earlier.largest_speedup) or 0.0)
-        return potential_at(most, arm, answer, catalogue)
+        return potential_at(most, entry, answer, catalogue)
     gains = earlier.gains if earlier else {}
     margin = catalogue.presets.builds.gain_margin
     limits = {
@@ -210,12 +210,12 @@ def potential_of(arm: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Po
     if not limits:
         return None
     sibling = min(limits, key=lambda each: limits[each])
-    return potential_at(limits[sibling], arm, answer, catalogue, sibling, gains[sibling])
+    return potential_at(limits[sibling], entry, answer, catalogue, sibling, gains[sibling])
 
 
 def potential_at(
     speedup: float,
-    arm: UnmeasuredArm,
+    entry: UnmeasuredArm,
     answer: Answer,
     catalogue: Catalogue,
     sibling: str | None = None,
@@ -223,9 +223,9 @@ def potential_at(
 ) -> Potential | None:
     """Return what the arm scores at a speed-up; None for one that fails a constraint."""
     rubric, question = catalogue.rubric, answer.question
-    workflow = catalogue.by_id[arm.workflow]
+    workflow = catalogue.by_id[entry.workflow]
     facts = {
-        **declared_facts(workflow.for_arm(arm.option or "")),
+        **declared_facts(workflow.for_arm(entry.option or "")),
         "performance_portability": None,
         "speedup": speedup,
         "build_seconds": 0.0,
@@ -248,18 +248,18 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
             "run p3-advisor show --json for the reason of each workflow",
         )
     asked = ", ".join(constraint.text for constraint in constraints)
-    late = [arm for arm in answer.unmeasured if arm.arm in outstanding]
-    spreads = [spread for arm in scored for spread in crossed_bounds(arm, measured[arm.arm])]
+    late = [each for each in answer.unmeasured if each.arm in outstanding]
+    spreads = [spread for each in scored for spread in crossed_bounds(each, measured[each.arm])]
     may_meet = spreads[:MOST_NAMED]
     if late:
-        titles = [arm.title for arm in late[:MOST_NAMED]]
+        titles = [each.title for each in late[:MOST_NAMED]]
         may_meet.append(f"not measured: {join_names(titles)}")
     if may_meet:
         longer = "measure longer with --budget, on a machine that does nothing else"
         return ConstraintUndecidedError(
             f"the figures do not show whether a workflow meets --require {asked}: "
             f"{'; '.join(may_meet)}",
-            next((arm.fix for arm in late if arm.fix), longer),
+            next((each.fix for each in late if each.fix), longer),
         )
     effects = sensitivity.constraint_effects(scored, constraints, None)
     ways = [
@@ -274,14 +274,14 @@ def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
     )
 
 
-def crossed_bounds(arm: ScoredArm, measured: Measurement) -> list[str]:
+def crossed_bounds(scored: ScoredArm, measured: Measurement) -> list[str]:
     """Return the figures whose error the arm's failed constraints lie in; empty unless all do."""
     found = []
-    for failed in arm.failures:
+    for failed in scored.failures:
         spread = failed.constraint.crossed_by(measured)
         if spread is None:
             return []
-        found.append(f"{describe_spread(failed.constraint, spread)} ({arm.title})")
+        found.append(f"{describe_spread(failed.constraint, spread)} ({scored.title})")
     return found
 
 
@@ -289,7 +289,7 @@ def _nearest(
     constraint: Constraint, scored: Sequence[ScoredArm], measured: Mapping[str, Measurement]
 ) -> str:
     """Return the value that is nearest to a constraint with its arm, or how many arms meet it."""
-    found = {arm.arm: value_of(constraint, arm.ratings, measured.get(arm.arm)) for arm in scored}
+    found = {one.arm: value_of(constraint, one.ratings, measured.get(one.arm)) for one in scored}
     known = {arm: value for arm, value in found.items() if value is not None}
     if not known:
         return f"{constraint.criterion} unknown"
@@ -314,16 +314,16 @@ def machine_unfit(
     places = {"leads by score": leader, "is the fastest": fastest}
     if leader.arm == fastest.arm:
         places = {"leads by score and speed": leader}
-    known = [_name_leader(arm, place, results.baseline) for place, arm in places.items()]
+    known = [_name_leader(entry, place, results.baseline) for place, entry in places.items()]
     so_far = f"; so far {join_names([each for each in known if each])}" if any(known) else ""
     return MachineUnfitError(f"{reason}, so the measured speeds do not decide{so_far}", next_step)
 
 
-def _name_leader(arm: RankedArm, place: str, baseline: str) -> str:
+def _name_leader(entry: RankedArm, place: str, baseline: str) -> str:
     """Return in what an arm leads; empty where its speed is not known, and for the baseline."""
-    if arm.arm == baseline or is_unknown(arm.speedup):
+    if entry.arm == baseline or is_unknown(entry.speedup):
         return ""
-    return f"{arm.scored.title} {place} (speed-up {describe_range(arm.speedup)})"
+    return f"{entry.scored.title} {place} (speed-up {describe_range(entry.speedup)})"
 
 
 def arms_to_retry(answer: Answer) -> tuple[str, ...]:
@@ -332,11 +332,11 @@ def arms_to_retry(answer: Answer) -> tuple[str, ...]:
     The same number of requests would exclude an arm again whose build it cannot repay.
     """
     return tuple(
-        str(ArmName(arm.workflow, arm.option))
-        for arm in answer.unmeasured
-        if arm.option is not None and arm.status != "excluded" and arm.skip_cause != "build-limit"
+        str(ArmName(one.workflow, one.option))
+        for one in answer.unmeasured
+        if one.option is not None and one.status != "excluded" and one.skip_cause != "build-limit"
     )
 
 
 def needs_more_time(answer: Answer) -> bool:
-    return any(arm.skip_cause in NOT_REACHED for arm in answer.unmeasured)
+    return any(each.skip_cause in NOT_REACHED for each in answer.unmeasured)

@@ -180,7 +180,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         """The arms with a score, best first; without those whose figures a file lacks."""
         measurements = self.measurements
         return tuple(
-            RankedArm(arm, measurements[arm.arm]) for arm in self.scores if arm.arm in measurements
+            RankedArm(one, measurements[one.arm]) for one in self.scores if one.arm in measurements
         )
 
     @property
@@ -262,7 +262,7 @@ class AdvisedAnswer(NamedTuple):
 
     @property
     def arms(self) -> dict[str, ScoredArm]:
-        return {arm.arm: arm for arm in self.answer.scores}
+        return {each.arm: each for each in self.answer.scores}
 
     @property
     def titles(self) -> dict[str, str]:

@@ -95,7 +95,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     excluded: tuple[Excluded, ...]
 
     def __post_init__(self) -> None:
-        if len({arm.id for arm in self.arms}) != len(self.arms):
+        if len({each.id for each in self.arms}) != len(self.arms):
             raise ValueError("an arm is named twice")
 
     @property
@@ -104,12 +104,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def distinct(self) -> tuple[Arm, ...]:
-        return tuple(arm for arm in self.arms if arm.duplicate_of is None)
+        return tuple(each for each in self.arms if each.duplicate_of is None)
 
     @property
     def duplicate(self) -> str:
         """The arm that duplicates the baseline; empty without one."""
-        return next((arm.id for arm in self.arms if arm.duplicate_of), "")
+        return next((each.id for each in self.arms if each.duplicate_of), "")
 
 
 def probe_file(workflow: str) -> str:

@@ -32,7 +32,7 @@ class SnippetPair(msgspec.Struct, frozen=True, kw_only=True):
     """The snippets of an arm and of the baseline; both are timed, in turn."""
 
     #: The batch size and the lengths are in the text.
-    arm: Arm
+    planned: Arm
     own: Snippet
     baseline: Snippet
     #: What a comparison of the outputs allows, by output; None for no comparison.

@@ -212,7 +212,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def environments(self) -> tuple[Environment, ...]:
         generator = (self.load_generator,) if self.load_generator else ()
-        quantisers = (arm.quantiser for arm in self.arms.values() if arm.quantiser)
+        quantisers = (each.quantiser for each in self.arms.values() if each.quantiser)
         return (self.environment, *self.environment_on.values(), *generator, *quantisers)
 
     def for_question(self, question: Question) -> Workflow:
@@ -227,10 +227,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
             if entry.arm is None:
                 declared = msgspec.structs.replace(declared, **entry.facts)
             else:
-                arm = arms[entry.arm]
-                arms[entry.arm] = msgspec.structs.replace(
-                    arm, declared={**arm.declared, **entry.facts}
-                )
+                facts = {**arms[entry.arm].declared, **entry.facts}
+                arms[entry.arm] = msgspec.structs.replace(arms[entry.arm], declared=facts)
         return msgspec.structs.replace(
             self,
             environment=self.environment_on.get(device, self.environment),

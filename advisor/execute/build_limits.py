@@ -33,16 +33,17 @@ SUFFICIENT = 2.0
 HOPELESS_FACTOR = 2.0
 
 
-def limit_or_skip(progress: RunInProgress, arm: Arm) -> BuildLimit | Failure | None:
-    """Return the limit for the builds of `arm`, or its failure if they need not start.
+def limit_or_skip(progress: RunInProgress, planned: Arm) -> BuildLimit | Failure | None:
+    """Return the limit for the builds of the arm, or its failure if they need not start.
 
     They must be expected to end while arms are built.
     """
     state, question = progress.state, progress.question
-    shared = _shared_failure(state, arm)
+    shared = _shared_failure(state, planned)
     if shared is not None:
         return shared
-    limit, expected_seconds = limit_build(state, arm.id, question), arm.expected_build_seconds
+    limit = limit_build(state, planned.id, question)
+    expected_seconds = planned.expected_build_seconds
     if expected_seconds is None:
         return limit
     expected = f"not built: {format_number(expected_seconds, digits=2)} s expected"
@@ -58,17 +59,17 @@ def limit_or_skip(progress: RunInProgress, arm: Arm) -> BuildLimit | Failure | N
     return limit
 
 
-def _shared_failure(state: RunState, arm: Arm) -> Failure | None:
+def _shared_failure(state: RunState, planned: Arm) -> Failure | None:
     """Return the failure of another arm of the workflow that this one would have, too.
 
     Arms of the same precisions open the same models, and those with one artefact build the same.
     """
     for other in state.plan.arms:
         failure = state.last_process(other.id).failure
-        if failure is None or other.workflow != arm.workflow or other.id == arm.id:
+        if failure is None or other.workflow != planned.workflow or other.id == planned.id:
             continue
-        has_same_models = failure.phase == "open" and other.dtypes == arm.dtypes
-        has_same_build = bool(arm.artefact) and other.artefact == arm.artefact
+        has_same_models = failure.phase == "open" and other.dtypes == planned.dtypes
+        has_same_build = bool(planned.artefact) and other.artefact == planned.artefact
         if (failure.status == "unsupported" and has_same_models) or (
             failure.status in {"unsupported", "build-failed"} and has_same_build
         ):
@@ -84,8 +85,8 @@ def seconds_left(progress: RunInProgress) -> float:
 def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:
     """Raise `OptionValueError` if no second arm is expected to be built, as far as known."""
     question, limits = header.question, header.catalogue.presets.builds
-    baseline, *others = (arm for arm in arms if arm.duplicate_of is None)
-    builds = [arm.expected_build_seconds for arm in others]
+    baseline, *others = (each for each in arms if each.duplicate_of is None)
+    builds = [each.expected_build_seconds for each in others]
     known = [each for each in builds if each is not None]
     first = baseline.expected_build_seconds
     if question.serves or first is None or not known or len(known) < len(builds):
@@ -150,23 +151,22 @@ def with_expected_builds(arms: Iterable[Arm], header: Header, store: Store) -> t
     }
     return tuple(
         msgspec.structs.replace(
-            arm,
-            expected_build_seconds=_figure_of(arm, expected, statistics.median),
-            largest_speedup=_figure_of(arm, largest, max),
+            each,
+            expected_build_seconds=_figure_of(each, expected, statistics.median),
+            largest_speedup=_figure_of(each, largest, max),
         )
-        for arm in arms
+        for each in arms
     )
 
 
 def _figure_of(
-    arm: Arm, figures: Mapping[str, float], choose: Callable[[list[float]], float]
+    planned: Arm, figures: Mapping[str, float], choose: Callable[[list[float]], float]
 ) -> float | None:
-    own = figures.get(arm.duplicate_of or arm.id)
+    own = figures.get(planned.duplicate_of or planned.id)
     if own is not None:
         return own
-    alike = [
-        figure for name, figure in figures.items() if ArmName.parse(name).workflow == arm.workflow
-    ]
+    workflows = {name: ArmName.parse(name).workflow for name in figures}
+    alike = [each for name, each in figures.items() if workflows[name] == planned.workflow]
     return choose(alike) if alike else None
 
 

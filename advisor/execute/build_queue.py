@@ -42,67 +42,67 @@ def order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> li
     out_of_memory = remaining.oom_beside_others(state)
 
     raced = raced_arms(state)
-    known = {arm.workflow for arm in state.plan.arms if arm.id in raced}
+    known = {each.workflow for each in state.plan.arms if each.id in raced}
     first: dict[str, str] = {}
     for each in sorted(arms, key=_rank):
         first[each.workflow] = each.id
 
-    def sort_key(arm: Arm) -> tuple[bool, bool, bool, bool, bool, bool, float]:
-        seconds = arm.expected_build_seconds
-        limit = build_limits.limit_build(state, arm.id, question)
+    def sort_key(planned: Arm) -> tuple[bool, bool, bool, bool, bool, bool, float]:
+        seconds = planned.expected_build_seconds
+        limit = build_limits.limit_build(state, planned.id, question)
         return (
             limit is not None and seconds is not None and seconds > limit.seconds,
-            arm.duplicate_of is None,
-            arm.builds_alone,
-            arm.id in waiting,
-            arm.id not in out_of_memory,
-            arm.workflow in known or first[arm.workflow] != arm.id,
-            -_promise(arm),
+            planned.duplicate_of is None,
+            planned.builds_alone,
+            planned.id in waiting,
+            planned.id not in out_of_memory,
+            planned.workflow in known or first[planned.workflow] != planned.id,
+            -_promise(planned),
         )
 
     return sorted(arms, key=sort_key)
 
 
-def _rank(arm: Arm) -> tuple[bool, float]:
+def _rank(planned: Arm) -> tuple[bool, float]:
     """Return by what the arms of one workflow are ordered, the largest first."""
-    return arm.called_for is not None, _promise(arm)
+    return planned.called_for is not None, _promise(planned)
 
 
-def _promise(arm: Arm) -> float:
+def _promise(planned: Arm) -> float:
     """Return what the arm brought at most in the kept runs for a second of its build.
 
     The gain is the logarithm of a speed-up. Arms that brought nothing there follow, then those that
     are not known.
     """
-    if arm.largest_speedup is None or arm.expected_build_seconds is None:
+    if planned.largest_speedup is None or planned.expected_build_seconds is None:
         return -math.inf
-    seconds = max(arm.expected_build_seconds, LEAST_SECONDS)
-    return math.log(arm.largest_speedup) / seconds
+    seconds = max(planned.expected_build_seconds, LEAST_SECONDS)
+    return math.log(planned.largest_speedup) / seconds
 
 
-def waits_for_sibling(arm: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
+def waits_for_sibling(planned: Arm, ahead: Sequence[Arm], progress: RunInProgress) -> bool:
     """Return whether the race of an arm of the same workflow may save the build of this one.
 
     The other arm is `ahead` in the order and promises as much. A quick build that may gain does not
     wait.
     """
-    seconds = arm.expected_build_seconds
+    seconds = planned.expected_build_seconds
     early_seconds = progress.header.catalogue.presets.builds.early_seconds
     is_quick = seconds is not None and seconds <= early_seconds
     return (
-        not (is_quick and _promise(arm) > 0)
-        and arm.id not in controls(progress.state)
+        not (is_quick and _promise(planned) > 0)
+        and planned.id not in controls(progress.state)
         and builds_contenders_only(progress.question)
-        and any(each.workflow == arm.workflow and _rank(each) >= _rank(arm) for each in ahead)
+        and any(one.workflow == planned.workflow and _rank(one) >= _rank(planned) for one in ahead)
     )
 
 
 def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:
     """Return the arms, in their order, that wait for no race of one before them."""
     chosen: list[Arm] = []
-    for arm in arms:
-        if not waits_for_sibling(arm, chosen, progress):
-            chosen.append(arm)
+    for planned in arms:
+        if not waits_for_sibling(planned, chosen, progress):
+            chosen.append(planned)
     return chosen
 
 
@@ -129,26 +129,26 @@ class BuildQueue:
 
     def choose(self, running: int) -> NextBuild | None:
         """Return the next build; None while it has to wait, or when the others wait for a group."""
-        while (arm := self._next_arm()) is not None and self._may_start(arm, running):
-            is_baseline = arm == self.progress.state.plan.baseline
+        while (planned := self._next_arm()) is not None and self._may_start(planned, running):
+            is_baseline = planned == self.progress.state.plan.baseline
             if not (is_baseline or self.starts_at_once or self._is_measured()):
                 return None
-            self.waiting.remove(arm)
+            self.waiting.remove(planned)
             progress, state = self.progress, self.progress.state
-            is_running = progress.session.is_running(arm.id)
-            if not is_running and progress.session.has_started(arm.id):
+            is_running = progress.session.is_running(planned.id)
+            if not is_running and progress.session.has_started(planned.id):
                 continue  # its import failed
-            limit = build_limits.limit_or_skip(progress, arm)
+            limit = build_limits.limit_or_skip(progress, planned)
             if isinstance(limit, Failure):
-                self.skipped.append((arm, limit))
+                self.skipped.append((planned, limit))
                 continue
-            expected_seconds_left = self._expected_seconds_left(arm)
-            self.started.append(arm)
+            expected_seconds_left = self._expected_seconds_left(planned)
+            self.started.append(planned)
             return NextBuild(
-                arm,
-                None if is_running else next_process_number(state, arm.id),
+                planned,
+                None if is_running else next_process_number(state, planned.id),
                 limit,
-                keeps_caches=arm.id in arms_built_before(state),
+                keeps_caches=planned.id in arms_built_before(state),
                 expected_seconds_left=expected_seconds_left,
             )
         return None
@@ -156,23 +156,23 @@ class BuildQueue:
     def leave_to_user(self) -> bool:
         """Take the arms that the user skips out of the queue; return whether there are any."""
         to_skip, is_running = self.progress.to_skip, self.progress.session.is_running
-        arms = [arm for arm in self.waiting if arm.id in to_skip and not is_running(arm.id)]
-        self.skipped += [(arm, skipped_by_user("start")) for arm in arms]
-        self.waiting = [arm for arm in self.waiting if arm not in arms]
+        arms = [each for each in self.waiting if each.id in to_skip and not is_running(each.id)]
+        self.skipped += [(each, skipped_by_user("start")) for each in arms]
+        self.waiting = [each for each in self.waiting if each not in arms]
         return bool(arms)
 
     def _next_arm(self) -> Arm | None:
         raced = raced_arms(self.progress.state)
-        ahead = [arm for arm in self._begun() if arm.id not in raced]
+        ahead = [each for each in self._begun() if each.id not in raced]
         return next(
-            (arm for arm in self.waiting if not waits_for_sibling(arm, ahead, self.progress)), None
+            (one for one in self.waiting if not waits_for_sibling(one, ahead, self.progress)), None
         )
 
     def _begun(self) -> list[Arm]:
         """Return the arms whose builds run or have finished in this stretch."""
         plan = self.progress.state.plan
-        begun = [*(arm for arm in plan.arms if arm.id in self.building), *self.started]
-        return [arm for arm in begun if self.progress.session.is_running(arm.id)]
+        begun = [*(each for each in plan.arms if each.id in self.building), *self.started]
+        return [each for each in begun if self.progress.session.is_running(each.id)]
 
     def _is_measured(self) -> bool:
         """Return whether the baseline has made its first calls, so that its memory is known."""
@@ -180,16 +180,16 @@ class BuildQueue:
         has_started = bool(self.progress.state.processes.get(baseline))
         return not has_started or not missing_shapes(self.progress, baseline)
 
-    def _expected_seconds_left(self, arm: Arm) -> float | None:
+    def _expected_seconds_left(self, planned: Arm) -> float | None:
         session = self.progress.session
         running = [each for each in self._begun() if not session.is_prepared(each.id)]
-        seconds = [each.expected_build_seconds for each in (arm, *running, *self.waiting)]
+        seconds = [each.expected_build_seconds for each in (planned, *running, *self.waiting)]
         known = [each for each in seconds if each is not None]
         if len(known) < len(seconds):
             return None
         return round(max(*known, sum(known) / self.builds_at_once), 1)
 
-    def _may_start(self, arm: Arm, running: int) -> bool:
+    def _may_start(self, planned: Arm, running: int) -> bool:
         """Return whether memory and the builds that run allow the build of this arm.
 
         While an arm is built whose stack requires it, or that ran out of memory next to others, no
@@ -197,7 +197,7 @@ class BuildQueue:
         """
         session, state = self.progress.session, self.progress.state
         out_of_memory = remaining.oom_beside_others(state)
-        needs_all = arm.builds_alone or arm.id in out_of_memory
+        needs_all = planned.builds_alone or planned.id in out_of_memory
         if running:
             return (
                 not self._runs_alone
@@ -232,9 +232,9 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
     advised = answer.advised.scored
     least = advised.score + advised.bonus + catalogue.rubric.decision.near
     found = {
-        arm.arm: potential_of(arm, answer, catalogue)
-        for arm in answer.unmeasured
-        if arm.option is not None and arm.status == "excluded"
+        each.arm: potential_of(each, answer, catalogue)
+        for each in answer.unmeasured
+        if each.option is not None and each.status == "excluded"
     }
     return {
         arm: Failure("skipped", "build", _reason(each), ALL_ARMS, skip_cause="cannot-lead")

@@ -45,7 +45,7 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[R
     """
     session, at_once = progress.session, progress.builds_at_once
     needed = remaining.needed_arms(progress.state, progress.question)
-    arms = [arm for arm in needed if arm.id not in builds.running]
+    arms = [each for each in needed if each.id not in builds.running]
     if not arms and not builds.running:
         return
     early = _arms_that_race_first(progress, arms)
@@ -54,13 +54,13 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[R
         # The model is open now, and may call for more.
         added = remaining.arms_to_add(progress)
         yield from added
-        arms += [arm for each in added for arm in each.added]
+        arms += [planned for each in added for planned in each.added]
         early = _arms_that_race_first(progress, arms)
     unbuilt = [
-        arm
-        for arm in arms
-        if not session.is_warmed_up(arm.id)
-        and (session.is_running(arm.id) or not session.has_started(arm.id))
+        each
+        for each in arms
+        if not session.is_warmed_up(each.id)
+        and (session.is_running(each.id) or not session.has_started(each.id))
     ]
     reference_first = at_once == 1 or not _fits_beside_reference(progress, builds)
     if reference_first:
@@ -72,7 +72,7 @@ def build_group(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[R
     if not has_reference(progress.state) and not session.is_running(REFERENCE):
         raise baseline_error(progress.state, REFERENCE)
     if at_once == 1:
-        yield from _build_in_turn(progress, [arm for arm in unbuilt if arm in early])
+        yield from _build_in_turn(progress, [each for each in unbuilt if each in early])
     else:
         yield from _build_side_by_side(progress, builds, unbuilt, early)
 
@@ -93,9 +93,9 @@ def _arms_to_import(
         return early
     most = max(progress.builds_at_once, len(controls(progress.state)))
     later = order_builds(
-        [arm for arm in arms if arm not in early], progress.state, progress.question
+        [each for each in arms if each not in early], progress.state, progress.question
     )
-    beside = [*early, *(arm for arm in later if not arm.builds_alone)]
+    beside = [*early, *(each for each in later if not each.builds_alone)]
     return without_waiting(beside, progress)[:most]
 
 
@@ -137,7 +137,7 @@ def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[RunEvent]
         yield from session.send_and_wait(REFERENCE, "peaks")
     if session.is_running(REFERENCE):
         yield from session.create_models()
-    forgotten = [arm for arm in arms if not session.has_started(arm.id)]
+    forgotten = [each for each in arms if not session.has_started(each.id)]
     yield from _start_arms(progress, forgotten, None)
 
 
@@ -149,7 +149,7 @@ def end_builds(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[Ru
         for what in ("not built", "stopped while it was built")
     )
     plan, session = progress.state.plan, progress.session
-    failures = {arm.id: cut_off if arm.id in builds.running else failure for arm in plan.arms}
+    failures = {each.id: cut_off if each.id in builds.running else failure for each in plan.arms}
     yield from drop_unbuilt(progress, builds, failures)
     if not session.is_running(plan.baseline.id):
         yield from session.drop(REFERENCE, failure)
@@ -177,21 +177,21 @@ def early_arms(arms: Sequence[Arm], early_seconds: float, baseline: Arm, at_once
     they and the duplicate are fewer than the builds `at_once`: the first answer waits for no build
     that would queue.
     """
-    controls_ = [arm for arm in arms if arm == baseline or arm.duplicate_of]
+    controls_ = [each for each in arms if each == baseline or each.duplicate_of]
     quick = [
-        arm
-        for arm in arms
-        if arm not in controls_
-        and arm.expected_build_seconds is not None
-        and arm.expected_build_seconds <= early_seconds
+        each
+        for each in arms
+        if each not in controls_
+        and each.expected_build_seconds is not None
+        and each.expected_build_seconds <= early_seconds
     ]
     if not quick:
         return list(arms)
-    first = {arm.workflow: arm.id for arm in reversed(quick)}
-    further = [arm.id for arm in quick if arm.id not in first.values()]
-    duplicates = [arm for arm in controls_ if arm != baseline]
+    first = {each.workflow: each.id for each in reversed(quick)}
+    further = [each.id for each in quick if each.id not in first.values()]
+    duplicates = [each for each in controls_ if each != baseline]
     chosen = {*first.values(), *further[: max(0, at_once - len(first) - len(duplicates))]}
-    return [*controls_, *(arm for arm in quick if arm.id in chosen)]
+    return [*controls_, *(each for each in quick if each.id in chosen)]
 
 
 def builds_at_once(header: Header) -> int:
@@ -240,8 +240,8 @@ def _start_arms(
     progress: RunInProgress, arms: Sequence[Arm], awaited: Collection[str] | None
 ) -> Iterator[RunEvent]:
     session, state = progress.session, progress.state
-    idle = [arm for arm in arms if not session.is_running(arm.id)]
-    numbered = [(arm, next_process_number(state, arm.id)) for arm in idle]
+    idle = [each for each in arms if not session.is_running(each.id)]
+    numbered = [(each, next_process_number(state, each.id)) for each in idle]
     yield from session.start(numbered, built=arms_built_before(state), awaited=awaited)
 
 
@@ -253,18 +253,18 @@ def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[Run
     """
     session = progress.session
     baseline = progress.state.plan.baseline
-    for arm in arms:
-        if arm != baseline and is_over(progress):
+    for planned in arms:
+        if planned != baseline and is_over(progress):
             return
         if has_new_arm(progress) and not session.headroom.fits_another_worker():
             return
-        limit = build_limits.limit_or_skip(progress, arm)
+        limit = build_limits.limit_or_skip(progress, planned)
         if isinstance(limit, Failure):
-            yield from session.drop(arm.id, limit)
+            yield from session.drop(planned.id, limit)
             continue
-        yield from session.build(arm.id, limit)
-        if arm == baseline and not session.is_running(arm.id):
-            raise baseline_error(progress.state, arm.id)
+        yield from session.build(planned.id, limit)
+        if planned == baseline and not session.is_running(planned.id):
+            raise baseline_error(progress.state, planned.id)
 
 
 def _build_side_by_side(
@@ -282,14 +282,14 @@ def _build_side_by_side(
         progress, builds, TIMES_BEFORE_FIRST_CALLS
     )
     if not session.is_running(REFERENCE):
-        yield from _build_in_turn(progress, [arm for arm in arms if arm == baseline])
-    cold = [arm for arm in arms if not session.is_warmed_up(arm.id)]
+        yield from _build_in_turn(progress, [each for each in arms if each == baseline])
+    cold = [each for each in arms if not session.is_warmed_up(each.id)]
     others = order_builds(cold, progress.state, progress.question)
-    others.sort(key=lambda arm: (arm != baseline, arm not in early))
+    others.sort(key=lambda each: (each != baseline, each not in early))
     queue = BuildQueue(
         progress, others, builds.builds_at_once, list(builds.running), starts_at_once=starts_at_once
     )
-    pause = RacePause(progress, builds, [arm.id for arm in early])
+    pause = RacePause(progress, builds, [each.id for each in early])
     yield from _build_until_due(progress, builds, queue, pause)
     if _was_slow(progress.state):
         yield from _start_quick_reference(progress)
@@ -298,9 +298,9 @@ def _build_side_by_side(
         raise baseline_error(progress.state, REFERENCE)
     if not session.is_running(baseline.id):
         raise baseline_error(progress.state, baseline.id)
-    for arm in progress.state.plan.arms:
-        if session.is_prepared(arm.id):
-            yield from session.build(arm.id)
+    for planned in progress.state.plan.arms:
+        if session.is_prepared(planned.id):
+            yield from session.build(planned.id)
     if not progress.state.groups and not session.is_running(baseline.id):
         raise baseline_error(progress.state, baseline.id)
 
@@ -319,6 +319,6 @@ def _build_until_due(
         yield from session.build_side_by_side(builds, queue.choose, shall_pause)
         is_due = not any(failure.skip_cause == "user" for _, failure in queue.skipped)
         while queue.skipped:
-            arm, failure = queue.skipped.pop(0)
-            number = next_process_number(progress.state, arm.id)
-            yield from session.drop(arm.id, failure, number)
+            planned, failure = queue.skipped.pop(0)
+            number = next_process_number(progress.state, planned.id)
+            yield from session.drop(planned.id, failure, number)

@@ -243,7 +243,7 @@ def answer_so_far(answer: Answer, state: RunState) -> ProvisionalAnswer:
     waiting = remaining.waiting_arms(state, answer.question)
     return ProvisionalAnswer(
         answer=AnswerSummary.of(answer),
-        waiting=tuple(arm.id for arm in state.plan.arms if arm.id in waiting),
+        waiting=tuple(each.id for each in state.plan.arms if each.id in waiting),
     )
 
 

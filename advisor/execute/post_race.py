@@ -30,7 +30,7 @@ def measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
     chosen = plan.arms
     if question.budget.contenders_only and not question.all_arms:
         chosen = leaders_of(progress.evaluate(progress.state), plan)
-    arms = [arm.id for arm in chosen if session.is_running(arm.id) and arm.duplicate_of is None]
+    arms = [each.id for each in chosen if session.is_running(each.id) and each.duplicate_of is None]
     yield from sustain_fastest(progress)
     for arm in arms:
         yield from profile(progress, arm)
@@ -48,7 +48,7 @@ def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[RunEvent]:
     session, budget = progress.session, progress.question.budget
     limit, tried = budget.new_shape_seconds, set[str]()
     if limit > 0 and progress.clock() < progress.end:
-        running = [arm.id for arm in progress.state.plan.arms if session.is_running(arm.id)]
+        running = [each.id for each in progress.state.plan.arms if session.is_running(each.id)]
         yield from session.check(running)
     # Most of the time that is left is for the repetition.
     left = SHARE_OF_NEW_SHAPES * (progress.end - progress.clock())
@@ -56,7 +56,7 @@ def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[RunEvent]:
     while limit > 0 and progress.clock() < end:
         answer, plan = progress.evaluate(progress.state), progress.state.plan
         arms = [*leaders_of(answer, plan), *excluded_by_declaration(answer, plan)]
-        running = [arm.id for arm in arms if session.is_running(arm.id)]
+        running = [each.id for each in arms if session.is_running(each.id)]
         untried = next((arm for arm in running if arm not in tried), None)
         if untried is None:
             return

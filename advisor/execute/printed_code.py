@@ -76,7 +76,7 @@ def verify(
     return Verification(
         schema=SCHEMA,
         run_id=header.run_id,
-        arm=pair.arm.id,
+        arm=pair.planned.id,
         baseline=run.state().plan.baseline.id,
         shape=cell.shape,
         result=result,
@@ -251,11 +251,11 @@ def _find_precisions(
     arms = [each for each in _by_speed(answer) if each.scored.workflow in rules.workflows]
     if not arms or not is_float32(answer, state):
         return []
-    arm = answer.advised if answer.advised in arms else arms[0]
+    entry = answer.advised if answer.advised in arms else arms[0]
     gpu, flags = answer.machine.find_gpu(answer.question.gpu), detect_cpu_flags()
     capability = float(gpu.compute_capability) if gpu else 0.0
     return [
-        (arm.arm, Variant(name=name, title=each.title, lines=each.lines.strip()))
+        (entry.arm, Variant(name=name, title=each.title, lines=each.lines.strip()))
         for name, each in rules.precision.items()
         if capability >= each.compute_capability or (not gpu and flags & each.cpu_flags)
     ]
@@ -263,9 +263,9 @@ def _find_precisions(
 
 def find_breaks(answer: Answer) -> tuple[str, dict[str, BreakCause | None]]:
     """Return the fastest arm whose graph breaks, and the causes by place and Dynamo's reason."""
-    for arm in _by_speed(answer):
-        if breaks := arm.measured.facts.get("graph_breaks"):
-            return arm.arm, explain_breaks(breaks)
+    for entry in _by_speed(answer):
+        if breaks := entry.measured.facts.get("graph_breaks"):
+            return entry.arm, explain_breaks(breaks)
     return "", {}
 
 

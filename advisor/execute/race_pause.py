@@ -23,8 +23,8 @@ def is_over(progress: RunInProgress) -> bool:
     """
     state = progress.state
     plan = state.plan
-    arms = {arm.id for arm in plan.arms if arm.id not in controls(state)}
-    others = {arm.id for arm in plan.arms if arm.workflow != plan.baseline.workflow}
+    arms = {each.id for each in plan.arms if each.id not in controls(state)}
+    others = {each.id for each in plan.arms if each.workflow != plan.baseline.workflow}
     rivals = others - failed_arms(state) or arms
     if rivals & {*raced_arms(state), *_ready_arms(progress)}:
         late = (progress.races_end + progress.end) / 2
@@ -36,7 +36,7 @@ def _ready_arms(progress: RunInProgress) -> list[str]:
     """Return the arms that are built and have not raced, the controls excepted."""
     session, state = progress.session, progress.state
     known = raced_arms(state) | controls(state)
-    built = [arm.id for arm in state.plan.arms if session.is_built(arm.id)]
+    built = [each.id for each in state.plan.arms if session.is_built(each.id)]
     is_comparable = state.plan.baseline.id in built
     return [arm for arm in built if arm not in known and is_comparable]
 
@@ -45,8 +45,8 @@ def _builds_new_workflow(progress: RunInProgress) -> bool:
     """Return whether an arm is being built of whose workflow none is."""
     arms = progress.state.plan.arms
     built = {*raced_arms(progress.state), *_ready_arms(progress)}
-    known = {arm.workflow for arm in arms if arm.id in built}
-    return any(progress.session.is_building(arm.id) for arm in arms if arm.workflow not in known)
+    known = {each.workflow for each in arms if each.id in built}
+    return any(progress.session.is_building(each.id) for each in arms if each.workflow not in known)
 
 
 def missing_shapes(progress: RunInProgress, arm: str) -> int:
@@ -98,23 +98,23 @@ class RacePause:
             return True
         if self._is_first:
             return all(map(self._is_settled, self._early))
-        return not any(self._may_end_by(self._due, arm) for arm in self._running_arms())
+        return not any(self._may_end_by(self._due, each) for each in self._running_arms())
 
     def _running_arms(self) -> list[Arm]:
         running = self._builds.running
-        return [arm for arm in self._progress.state.plan.arms if arm.id in running]
+        return [each for each in self._progress.state.plan.arms if each.id in running]
 
     def _is_settled(self, arm: str) -> bool:
         session = self._progress.session
         return session.has_started(arm) and (session.is_built(arm) or not session.is_running(arm))
 
-    def _is_nearly_built(self, arm: Arm) -> bool:
+    def _is_nearly_built(self, planned: Arm) -> bool:
         """Return whether only the last shape or the check of the outputs is missing.
 
         A long build is nearly built when only the check is missing.
         """
-        missing = missing_shapes(self._progress, arm.id)
-        seconds = arm.expected_build_seconds
+        missing = missing_shapes(self._progress, planned.id)
+        seconds = planned.expected_build_seconds
         is_short = seconds is not None and seconds <= self._presets.first_race_seconds
         return missing == 0 or (
             missing == 1 and is_short and len(self._progress.question.shapes) > 1
@@ -129,17 +129,17 @@ class RacePause:
         arms = self._progress.state.plan.arms
         return (
             self._is_first
-            and all(arm.called_for for arm in arms if arm.id in ready)
-            and any(not arm.called_for and self._may_end_by(self._last, arm) for arm in running)
+            and all(each.called_for for each in arms if each.id in ready)
+            and any(not each.called_for and self._may_end_by(self._last, each) for each in running)
         )
 
-    def _may_end_by(self, end: float, arm: Arm) -> bool:
+    def _may_end_by(self, end: float, planned: Arm) -> bool:
         """Return whether its missing shapes are expected by then; True where nothing is known."""
-        seconds = arm.expected_build_seconds
-        since = self._progress.state.last_process(arm.id).building_since
+        seconds = planned.expected_build_seconds
+        since = self._progress.state.last_process(planned.id).building_since
         if seconds is None or since is None:
             return True
         spent = self._progress.state.at - since
-        missing = missing_shapes(self._progress, arm.id)
+        missing = missing_shapes(self._progress, planned.id)
         expected = seconds * missing / len(self._progress.question.shapes)
         return self._progress.clock() + expected - spent <= end

@@ -144,7 +144,7 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunE
             last = min(now + OVERTIME * measuring_seconds, max(last, now + measuring_seconds))
         ends = RaceEnds(now + max(end - now, 0.0) / (len(open_shapes) - index), last)
         race = replay_race(progress.state, shape, question)
-        all_arms = {arm.id for arm in progress.state.plan.arms}
+        all_arms = {each.id for each in progress.state.plan.arms}
         waiting = all_arms - failed_arms(progress.state) - {*planned}
         # Arms that are not built yet will race together with those that are.
         is_early = bool(waiting) and progress.session.headroom.fits_another_worker()
@@ -156,11 +156,11 @@ def built_arms(progress: RunInProgress) -> list[str]:
     """Return the arms that can race, in build order."""
     session, state = progress.session, progress.state
     return [
-        arm.id
-        for arm in state.plan.arms
-        if session.is_running(arm.id)
-        and session.is_warmed_up(arm.id)
-        and state.varying_sibling(arm.id) is None
+        each.id
+        for each in state.plan.arms
+        if session.is_running(each.id)
+        and session.is_warmed_up(each.id)
+        and state.varying_sibling(each.id) is None
     ]
 
 
@@ -179,7 +179,7 @@ def _share_of_measuring_time(progress: RunInProgress) -> float:
     unraced = {
         arm for shape in progress.question.shapes for arm in built - _arms_raced_at(state, shape)
     }
-    all_arms = {arm.id for arm in state.plan.arms}
+    all_arms = {each.id for each in state.plan.arms}
     waiting = all_arms - (failed - oom_beside_others(state)) - built
     races_all_again = not waiting and raced - failed <= built
     if not unraced or races_all_again:

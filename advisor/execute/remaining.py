@@ -43,14 +43,14 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
         if shape in state.opened and shape not in state.closed:
             needed |= set(replay_race(state, shape, question).due)
         elif shape not in state.opened:
-            needed |= {arm.id for arm in plan.arms if arm.id not in failed}
+            needed |= {each.id for each in plan.arms if each.id not in failed}
     waiting = waiting_arms(state, question)
     if waiting:
         needed |= {*waiting, *retained(state, question)}
     ran_out_of_memory = oom_beside_others(state)
     return sorted(
-        (arm for arm in plan.arms if arm.id in needed),
-        key=lambda arm: (arm.id in waiting, arm.id not in ran_out_of_memory),
+        (each for each in plan.arms if each.id in needed),
+        key=lambda each: (each.id in waiting, each.id not in ran_out_of_memory),
     )
 
 
@@ -62,7 +62,7 @@ def waiting_arms(state: RunState, question: Question) -> set[str]:
     if not all(shape in state.opened for shape in question.shapes):
         return set()
     return (
-        {arm.id for arm in state.plan.distinct}
+        {each.id for each in state.plan.distinct}
         - raced_arms(state)
         - (failed_arms(state) - oom_beside_others(state))
     )
@@ -101,8 +101,8 @@ def oom_beside_others(state: RunState) -> set[str]:
 
 def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:
     state, header = progress.state, progress.header
-    planned = {arm.workflow: arm for arm in state.plan.arms}
-    known = {arm.id for arm in state.plan.arms}
+    planned = {each.workflow: each for each in state.plan.arms}
+    known = {each.id for each in state.plan.arms}
     found = []
     for workflow in header.catalogue.workflows:
         if workflow.id not in planned:
@@ -125,7 +125,7 @@ def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:
 def _findings(state: RunState, workflow: Workflow) -> dict[str, str]:
     """Return the reason for each finding, by its name in `Arm.called_for`."""
     found = {}
-    arms = (arm.id for arm in state.plan.arms if arm.workflow == workflow.id)
+    arms = (each.id for each in state.plan.arms if each.workflow == workflow.id)
     if varying := next(filter(state.varies, arms), None):
         found["nondeterministic"] = f"the outputs of {varying} vary"
     loaded = state.last_process(REFERENCE).opened

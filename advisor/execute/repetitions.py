@@ -30,13 +30,13 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     Each shape contributes at least its two fastest arms. A budget can ask for all valid arms.
     """
     if question.budget.repeated == "all":
-        return tuple(arm for arm in state.plan.arms if is_valid(state, arm.id))
+        return tuple(each for each in state.plan.arms if is_valid(state, each.id))
     races = results_by_shape(state, question)
     chosen = {state.plan.baseline.id}
     for shape, race in races.items():
         ranked = arms_by_speed(races, state, shape)
         chosen |= {*ranked[:2], *(arm for arm in ranked if arm not in race.eliminated)}
-    return tuple(arm for arm in state.plan.arms if arm.id in chosen)
+    return tuple(each for each in state.plan.arms if each.id in chosen)
 
 
 def likely_arms(arms: Sequence[Arm]) -> list[Arm]:
@@ -45,9 +45,9 @@ def likely_arms(arms: Sequence[Arm]) -> list[Arm]:
     The others follow by what they brought in the kept runs. The duplicate of the baseline is third:
     it is repeated beside a single leader.
     """
-    baseline, *others = (arm for arm in arms if arm.duplicate_of is None)
-    others.sort(key=lambda arm: -(arm.largest_speedup or 0.0))
-    duplicates = [arm for arm in arms if arm.duplicate_of == baseline.id]
+    baseline, *others = (each for each in arms if each.duplicate_of is None)
+    others.sort(key=lambda each: -(each.largest_speedup or 0.0))
+    duplicates = [each for each in arms if each.duplicate_of == baseline.id]
     return [baseline, *others[:1], *duplicates, *others[1:]]
 
 
@@ -138,7 +138,7 @@ def import_ahead(progress: RunInProgress) -> None:
         return
     arms = _next_arms(progress, 1)
     if len(arms) < progress.builds_at_once and session.headroom.fits_another_worker():
-        session.add_standbys((arm, next_process_number(state, arm.id)) for arm in arms)
+        session.add_standbys((each, next_process_number(state, each.id)) for each in arms)
 
 
 def _next_arms(progress: RunInProgress, number: int) -> tuple[Arm, ...]:
@@ -153,7 +153,7 @@ def _next_arms(progress: RunInProgress, number: int) -> tuple[Arm, ...]:
     else:
         arms = arms_to_repeat(progress.state, question)
     if number == 1 and len(arms) == FEWEST_ARMS:
-        return (*arms, *(arm for arm in plan.arms if arm.duplicate_of == plan.baseline.id))
+        return (*arms, *(each for each in plan.arms if each.duplicate_of == plan.baseline.id))
     return arms if len(arms) >= FEWEST_ARMS else ()
 
 
@@ -162,7 +162,7 @@ def _repeat_once(progress: RunInProgress, number: int) -> Iterator[RunEvent]:
         arms = _next_arms(progress, number)
         if not arms:
             return
-        yield RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
+        yield RepetitionStarted(repeat=number, arms=tuple(each.id for each in arms))
     cold = builds_to_repeat(progress.evaluate(progress.state))
     yield from _repeat_in_groups(progress, number, cold)
     yield from progress.session.stop()
@@ -178,7 +178,7 @@ def _repeat_in_groups(
     """
     session = progress.session
     plan, repeated, first_round = progress.state.plan, progress.state.repeats[number], 1
-    waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
+    waiting = [each for each in plan.arms if each.id in repeated and each != plan.baseline]
     starting = [plan.baseline, *waiting]
     # They may be built at the same time if a race had them all in memory.
     raced = [each.arms for groups in progress.state.groups.values() for each in groups]
@@ -186,16 +186,16 @@ def _repeat_in_groups(
         set(repeated) <= set(arms) for arms in raced
     )
     while waiting:
-        numbered = [(arm, next_process_number(progress.state, arm.id)) for arm in starting]
+        numbered = [(each, next_process_number(progress.state, each.id)) for each in starting]
         built = [arm for arm in repeated if arm not in cold]
         yield from session.start(numbered, repeat=number, built=built)
         if fit_at_once:
-            side_by_side = [arm.id for arm in starting if arm.id not in cold]
+            side_by_side = [each.id for each in starting if each.id not in cold]
             yield from session.prepare(side_by_side, progress.end)
         group, starting = [plan.baseline], [plan.baseline]
         yield from session.build(plan.baseline.id, end=progress.end)
         while waiting and (
-            not any(session.is_running(arm.id) for arm in group[1:])
+            not any(session.is_running(each.id) for each in group[1:])
             or session.headroom.fits_another_worker()
         ):
             group.append(waiting.pop(0))
@@ -203,7 +203,7 @@ def _repeat_in_groups(
         rounds = range(first_round, first_round + REPEAT_ROUNDS)
         yield from _visit_in_turn(progress, group, rounds)
         if waiting:
-            yield from session.stop({arm.id for arm in group})
+            yield from session.stop({each.id for each in group})
         first_round += REPEAT_ROUNDS
 
 
@@ -249,16 +249,16 @@ def leaders_of(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
     """
     advice = answer.recommendation
     if advice is None or answer.advised is None:
-        viable = [arm.arm for arm in answer.scores if not arm.failures]
+        viable = [each.arm for each in answer.scores if not each.failures]
         chosen = {plan.baseline.id, *viable[:MOST_RIVALS]} if answer.measured_on else set[str]()
-        return tuple(arm for arm in plan.arms if arm.id in chosen)
+        return tuple(each for each in plan.arms if each.id in chosen)
     advised = answer.advised.scored
     unproven = [each.arm for each in answer.scores if each.unproven and each.rank < advised.rank]
     others = [each.arm for each in answer.scores if each.workflow != advised.workflow]
     likely = [*unproven, *(arm for arm in advice.decision.contenders if arm != advised.arm)]
     rivals = likely[:MOST_RIVALS] or others[:1]
     chosen = {plan.baseline.id, advised.arm, *rivals}
-    return tuple(arm for arm in plan.arms if arm.id in chosen)
+    return tuple(each for each in plan.arms if each.id in chosen)
 
 
 def excluded_by_declaration(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
@@ -269,12 +269,12 @@ def excluded_by_declaration(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
     advised = answer.advised
     least = advised.scored.score if advised is not None else -math.inf
     found = [
-        arm.arm
-        for arm in sorted(answer.scores, key=lambda each: -each.score)
-        if arm.failures
-        and all(failure.constraint.criterion == FLEXIBILITY for failure in arm.failures)
-        and arm.ratings[FLEXIBILITY].evidence == "declared"
-        and arm.score > least
+        scored.arm
+        for scored in sorted(answer.scores, key=lambda each: -each.score)
+        if scored.failures
+        and all(failure.constraint.criterion == FLEXIBILITY for failure in scored.failures)
+        and scored.ratings[FLEXIBILITY].evidence == "declared"
+        and scored.score > least
     ]
-    arms = {arm.id: arm for arm in plan.arms}
+    arms = {each.id: each for each in plan.arms}
     return tuple(arms[arm] for arm in found)

@@ -63,26 +63,25 @@ def measure_servers(
     load = ServerLoad(session, recorder, load_question, python)
     # The usual baseline is the slowest one as a rule. Once a faster one is known, it needs few
     # blocks.
-    planned = recorder.state.plan.arms
-    arms = sorted(planned, key=lambda arm: arm.workflow == SERVING_BASELINE)
-    for arm in arms:
-        if is_complete(recorder.state, arm.id, SEARCH):
+    arms = sorted(recorder.state.plan.arms, key=lambda each: each.workflow == SERVING_BASELINE)
+    for planned in arms:
+        if is_complete(recorder.state, planned.id, SEARCH):
             continue
-        is_late = clock() >= end and arm.workflow != SERVING_BASELINE
+        is_late = clock() >= end and planned.workflow != SERVING_BASELINE
         if is_late and any(load.goodput(each) is not None for each in arms):
-            number = next_process_number(recorder.state, arm.id)
+            number = next_process_number(recorder.state, planned.id)
             reason = f"not started: the {session.config.question.seconds:g} s of the run were over"
             fix = more_time(recorder.state, header.question)
             late = Failure("skipped", "build", reason, fix, skip_cause="out-of-time")
-            yield from session.drop(arm.id, late, number)
+            yield from session.drop(planned.id, late, number)
             continue
-        yield from load.measure_arm(arm, SEARCH)
-    found = [arm for arm in arms if load.goodput(arm) is not None]
-    contenders = [arm for arm in reversed(found) if load.may_lead(arm)]
+        yield from load.measure_arm(planned, SEARCH)
+    found = [each for each in arms if load.goodput(each) is not None]
+    contenders = [each for each in reversed(found) if load.may_lead(each)]
     if clock() >= end:
         return
     if contenders and REPEAT not in recorder.state.repeats:
-        names = tuple(arm.id for arm in contenders)
+        names = tuple(each.id for each in contenders)
         yield RepetitionStarted(repeat=REPEAT, arms=names)
     for arm in contenders:
         if not is_complete(recorder.state, arm.id, REPEAT):
@@ -163,50 +162,51 @@ class ServerLoad:
             most_seconds=rules.most_block_seconds,
         )
 
-    def goodput(self, arm: Arm) -> float | None:
+    def goodput(self, planned: Arm) -> float | None:
         """Return the goodput that the arm's blocks show so far; None without one, or a failure."""
         state = self._recorder.state
-        if has_failed_process(state, arm.id):
+        if has_failed_process(state, planned.id):
             return None
-        found = goodput_of_arm(state, arm.id, self._load, self._question.seed)
+        found = goodput_of_arm(state, planned.id, self._load, self._question.seed)
         return found.value if found else None
 
-    def may_lead(self, arm: Arm) -> bool:
-        return may_lead(self._recorder.state, arm.id, self._load, self._rules, self._question.seed)
+    def may_lead(self, planned: Arm) -> bool:
+        state, seed = self._recorder.state, self._question.seed
+        return may_lead(state, planned.id, self._load, self._rules, seed)
 
-    def measure_arm(self, arm: Arm, repeat: int) -> Iterator[RunEvent]:
+    def measure_arm(self, planned: Arm, repeat: int) -> Iterator[RunEvent]:
         session = self._session
-        number = next_process_number(self._recorder.state, arm.id)
-        built = {arm.id} if number else set()
-        yield from session.start([(arm, number)], repeat=repeat, built=built)
-        if session.is_running(arm.id):
-            confine(session.workers[arm.id].directory, self._server_processors)
-        yield from session.build(arm.id)
-        if session.is_running(arm.id):
-            yield from self._search(arm) if repeat == SEARCH else self._repeat(arm)
-        if session.is_running(arm.id):
-            yield from session.stop({arm.id})
+        number = next_process_number(self._recorder.state, planned.id)
+        built = {planned.id} if number else set()
+        yield from session.start([(planned, number)], repeat=repeat, built=built)
+        if session.is_running(planned.id):
+            confine(session.workers[planned.id].directory, self._server_processors)
+        yield from session.build(planned.id)
+        if session.is_running(planned.id):
+            yield from self._search(planned) if repeat == SEARCH else self._repeat(planned)
+        if session.is_running(planned.id):
+            yield from session.stop({planned.id})
 
-    def _search(self, arm: Arm) -> Iterator[RunEvent]:
-        yield from self._run_closed_loops(arm)
-        if not self._session.is_running(arm.id):
+    def _search(self, planned: Arm) -> Iterator[RunEvent]:
+        yield from self._run_closed_loops(planned)
+        if not self._session.is_running(planned.id):
             return
         rules = self._rules
         search = GoodputSearch(
-            self._first_rate(arm), self._load.share, rules.most_blocks, rules.ladder
+            self._first_rate(planned), self._load.share, rules.most_blocks, rules.ladder
         )
         sent = discarded = 0
-        while self._session.is_running(arm.id) and discarded < rules.most_blocks:
-            coarse = not self.may_lead(arm)
+        while self._session.is_running(planned.id) and discarded < rules.most_blocks:
+            coarse = not self.may_lead(planned)
             if search.is_finished(coarse=coarse):
                 return
             rates = search.next_rates(coarse=coarse)
-            measured = yield from self._measure(arm.id, sent, rates, rules.gap_seconds)
+            measured = yield from self._measure(planned.id, sent, rates, rules.gap_seconds)
             problem = next((block.problem for block in measured if block.problem), None)
             if problem is not None:
                 if not search.blocks:
                     failure = Failure("build-failed", "sustain", problem)
-                    yield from self._session.drop(arm.id, failure)
+                    yield from self._session.drop(planned.id, failure)
                 return
             sent += len(rates)
             discarded += sum(block.discarded for block in measured)
@@ -214,38 +214,38 @@ class ServerLoad:
                 if not block.discarded:
                     search.blocks.append(load_block(block, self._load))
 
-    def _run_closed_loops(self, arm: Arm) -> Iterator[RunEvent]:
+    def _run_closed_loops(self, planned: Arm) -> Iterator[RunEvent]:
         """Run closed loops with more and more requests at once, until that is no faster.
 
         End the worker of a server that answers no request of the load's lengths.
         """
         for concurrency in self._rules.closed_loop_concurrencies:
-            if not self._session.is_running(arm.id):
+            if not self._session.is_running(planned.id):
                 return
             token = f"closed-loop {concurrency} {self._rules.closed_loop_seconds:g}"
-            yield from self._session.measure_energy(arm.id, Shape(concurrency), token)
-            loops = self._process(arm.id).closed_loops
+            yield from self._session.measure_energy(planned.id, Shape(concurrency), token)
+            loops = self._process(planned.id).closed_loops
             if loops and not any(loop.requests for loop in loops):
                 reason = f"it answered no request of the load: {loops[0].problem}"
                 failure = Failure("build-failed", "sustain", reason)
-                yield from self._session.drop(arm.id, failure)
+                yield from self._session.drop(planned.id, failure)
                 return
             if is_saturated(loops, self._rules.closed_loop_gain):
                 return
 
-    def _repeat(self, arm: Arm) -> Iterator[RunEvent]:
+    def _repeat(self, planned: Arm) -> Iterator[RunEvent]:
         """Measure blocks at shares of the goodput that the search found, and at the asked rate.
 
         The rate rises from block to block without a pause: the queue that remains stands for the
         one of a server that was under load before, and is never one of too high a rate.
         """
-        goodput = self.goodput(arm)
+        goodput = self.goodput(planned)
         if goodput is None:
             return
         rates = [share * goodput for share in self._rules.repeat_rates]
         if self._load.rate is not None:
             rates.append(self._load.rate / servers_for(self._load.rate, goodput))
-        yield from self._measure(arm.id, FIRST_REPEATED, sorted(rates), gap_seconds=0.0)
+        yield from self._measure(planned.id, FIRST_REPEATED, sorted(rates), gap_seconds=0.0)
 
     def _measure(
         self, arm: str, first: int, rates: Sequence[float], gap_seconds: float
@@ -301,13 +301,13 @@ class ServerLoad:
             for counted in [without_lead(requests, block.seconds * lead)]
         ]
 
-    def _first_rate(self, arm: Arm) -> float:
+    def _first_rate(self, planned: Arm) -> float:
         """Return the greatest rate of the closed loops.
 
         Without one it is the rate at which the server would be busy with one batch after the
         other, from the warm-up and the lengths of the load.
         """
-        process = self._process(arm.id)
+        process = self._process(planned.id)
         rates = [loop.rate for loop in process.closed_loops]
         if any(rates):
             return max(rates)

@@ -40,10 +40,10 @@ def measure_starts(progress: RunInProgress) -> Iterator[RunEvent]:
     end = progress.clock() + (progress.question.budget.start_seconds if limited else math.inf)
     starts = progress.state.starts.items()
     tried = {arm for arm, found in starts if all(each.failure != UNCHECKED for each in found)}
-    while (arm := _next_arm(progress, tried)) is not None and progress.clock() < end:
-        tried.add(arm.id)
+    while (planned := _next_arm(progress, tried)) is not None and progress.clock() < end:
+        tried.add(planned.id)
         facts, eager = (
-            _recipe_facts(progress, each) for each in (arm, progress.state.plan.baseline)
+            _recipe_facts(progress, each) for each in (planned, progress.state.plan.baseline)
         )
         if facts is None or eager is None:
             continue
@@ -54,7 +54,7 @@ def measure_starts(progress: RunInProgress) -> Iterator[RunEvent]:
         except NoRecipeError:
             continue
         allowed = facts.allowances.get(str(question.start_shape))
-        yield from _measure_arm(progress, arm, allowed, [first, *scripts], end)
+        yield from _measure_arm(progress, planned, allowed, [first, *scripts], end)
 
 
 def _next_arm(progress: RunInProgress, tried: set[str]) -> Arm | None:
@@ -66,22 +66,22 @@ def _next_arm(progress: RunInProgress, tried: set[str]) -> Arm | None:
     answer, plan = progress.evaluate(progress.state), progress.state.plan
     advised = answer.advised.scored.arm if answer.advised else ""
     leaders = sorted(
-        leaders_of(answer, plan), key=lambda arm: (arm.id != advised, arm == plan.baseline)
+        leaders_of(answer, plan), key=lambda each: (each.id != advised, each == plan.baseline)
     )
     unknown = [
         scored.arm
         for scored in answer.scores
         if not advised and all(failure.value is None for failure in scored.failures)
     ]
-    arms = {arm.id: arm for arm in plan.arms}
+    arms = {each.id: each for each in plan.arms}
     return next(
-        (arm for arm in (*leaders, *(arms[each] for each in unknown)) if arm.id not in tried), None
+        (one for one in (*leaders, *(arms[each] for each in unknown)) if one.id not in tried), None
     )
 
 
 def _measure_arm(
     progress: RunInProgress,
-    arm: Arm,
+    planned: Arm,
     allowed: Any,  # noqa: ANN401 - as the workflow's task needs it
     scripts: Sequence[StartScripts],
     end: float,
@@ -93,27 +93,27 @@ def _measure_arm(
     (eager, *own), config = scripts, progress.session.config
     question, baseline = progress.question, progress.state.plan.baseline
     # Another version of the library may make other weights from the same seed.
-    python = arm.python if getattr(question.model, "weights", "") == "random" else ""
+    python = planned.python if getattr(question.model, "weights", "") == "random" else ""
     config.scratch_directory.mkdir(parents=True, exist_ok=True)
     with open_session(config, config.scratch_directory) as session:
-        starter = Starter(session, arm, allowed, progress.clock)
-        if arm == baseline:
-            yield StartMeasured(arm=arm.id, start=starter.start(eager))
+        starter = Starter(session, planned, allowed, progress.clock)
+        if planned == baseline:
+            yield StartMeasured(arm=planned.id, start=starter.start(eager))
             return
         found = []
         for each in starter.start_each(own, end):
             found.append(each)
             unchecked = msgspec.structs.replace(each, failure=each.failure or UNCHECKED)
-            yield StartMeasured(arm=arm.id, start=unchecked)
+            yield StartMeasured(arm=planned.id, start=unchecked)
         first, checked = starter.check(eager, python, found)
     for each in checked:
-        yield StartMeasured(arm=arm.id, start=each)
+        yield StartMeasured(arm=planned.id, start=each)
     if not python and baseline.id not in progress.state.starts:
         yield StartMeasured(arm=baseline.id, start=first)
 
 
-def _recipe_facts(progress: RunInProgress, arm: Arm) -> RecipeFacts | None:
-    processes = reversed(progress.state.processes.get(arm.id, ()))
+def _recipe_facts(progress: RunInProgress, planned: Arm) -> RecipeFacts | None:
+    processes = reversed(progress.state.processes.get(planned.id, ()))
     return next((each.recipe_facts for each in processes if each.recipe_facts), None)
 
 
@@ -123,11 +123,11 @@ class Starter:
     def __init__(
         self,
         session: WorkerSession,
-        arm: Arm,
+        planned: Arm,
         allowed: Any,  # noqa: ANN401 - as above
         clock: Callable[[], float],
     ) -> None:
-        self._session, self._arm, self._allowed, self._clock = session, arm, allowed, clock
+        self._session, self._arm, self._allowed, self._clock = session, planned, allowed, clock
         self._shared = session.config.scratch_directory / "shared"
         self._caches = session.scratch_directory(SNIPPET) / "cache"
         self.files = self._shared / SNIPPET
@@ -192,8 +192,8 @@ class Starter:
         found = Start(way=way.way, lines=way.lines, **msgspec.structs.asdict(ways[way.way]))
         try:
             options = {"allowed": self._allowed, **options}
-            arm = make_arm(session, self._arm, name, script, **options)
-            events = start(session, arm, keeps_caches=way.way == CACHE_DIRECTORY)
+            planned = make_arm(session, self._arm, name, script, **options)
+            events = start(session, planned, keeps_caches=way.way == CACHE_DIRECTORY)
             if not options.get("writes"):
                 follow(session.visit(name, Shape(1), 0))
             follow(session.stop())

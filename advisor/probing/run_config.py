@@ -69,24 +69,24 @@ class RunConfig:
         return min(cpu.physical_cores, left)
 
     def worker_request(
-        self, arm: Arm, scratch: pathlib.Path, shared: pathlib.Path, *, repeat: int = 0
+        self, planned: Arm, scratch: pathlib.Path, shared: pathlib.Path, *, repeat: int = 0
     ) -> protocol.Request:
-        """Return the request of a worker of `arm`.
+        """Return the request of a worker of the arm.
 
         The worker writes to `scratch` and reads weights and references from `shared`. Only one
         process of each arm, not one of a repetition, measures the loss of a trained model, and
         calls the same input again to see whether its outputs vary.
         """
         question, catalogue = self.question, self.catalogue
-        engine = catalogue.engine_memory.get(arm.workflow)
+        engine = catalogue.engine_memory.get(planned.workflow)
         memory = msgspec.structs.asdict(engine) if engine else {}
-        is_first = repeat == 0 and arm.duplicate_of is None
+        is_first = repeat == 0 and planned.duplicate_of is None
         # The texts of a server are generated like any other.
         task = protocol.GENERATE if question.task == "serve" else question.task
         return protocol.Request(
-            arm=arm.id,
-            workflow_file=str(self.probes_directory / "workflows" / probe_file(arm.workflow)),
-            options=arm.options,
+            arm=planned.id,
+            workflow_file=str(self.probes_directory / "workflows" / probe_file(planned.workflow)),
+            options=planned.options,
             subject=msgspec.to_builtins(question.model),
             dtype=question.dtype,
             device=question.device,
@@ -104,10 +104,10 @@ class RunConfig:
             trust_remote_code=question.trust_remote_code,
             allow_pickle=question.allow_pickle,
             block_seconds=BLOCK_SECONDS,
-            accuracy=accuracy_thresholds(rules_of(arm, catalogue.accuracy, question.accuracy)),
+            accuracy=accuracy_thresholds(rules_of(planned, catalogue.accuracy, question.accuracy)),
             checks_repeats=is_first,
-            quantiser=arm.quantiser,
-            role=ROLES.get(arm.id, "serve" if question.serves else "measure"),
+            quantiser=planned.quantiser,
+            role=ROLES.get(planned.id, "serve" if question.serves else "measure"),
             shared_directory=str(shared),
             scratch_directory=str(scratch),
             input_sets=INPUT_SETS[task],
@@ -119,7 +119,7 @@ class RunConfig:
             new_shapes=question.budget.tries_new_shapes and not question.serves,
             load=self._load_limits(),
             devices_per_model=question.devices_per_model,
-            supported_dtypes=list(arm.dtypes),
+            supported_dtypes=list(planned.dtypes),
             engine_memory={name: value for name, value in memory.items() if name != "source"},
         )
 
@@ -147,8 +147,8 @@ class RunConfig:
         return {"tokens": rule.tokens, "seconds": rule.seconds, "data": question.data}
 
 
-def rules_of(arm: Arm, rules: AccuracyRules, tolerance: float | None) -> AccuracyRules:
-    if arm.weights is None:
+def rules_of(planned: Arm, rules: AccuracyRules, tolerance: float | None) -> AccuracyRules:
+    if planned.weights is None:
         return rules.with_tolerance(tolerance)
     return rules.for_quantised_weights()
 

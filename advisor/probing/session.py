@@ -60,15 +60,15 @@ class WorkerSession(WorkerPool):
         self._computes_reference = False
 
     def start_reference(
-        self, arm: Arm, process: int, seconds: float = math.inf, *, quick: bool = False
+        self, planned: Arm, process: int, seconds: float = math.inf, *, quick: bool = False
     ) -> Iterator[RunEvent]:
-        """Start the reference worker, which runs the workflow of `arm`, and let it import.
+        """Start the reference worker, which runs the workflow of the arm, and let it import.
 
         It is killed if the outputs of one shape take longer than `seconds`. A `quick` one computes
         in float32 at most.
         """
-        options = {protocol.QUICK_REFERENCE: True} if quick else {}
-        reference = msgspec.structs.replace(arm, id=REFERENCE, options=arm.options | options)
+        options = planned.options | ({protocol.QUICK_REFERENCE: True} if quick else {})
+        reference = msgspec.structs.replace(planned, id=REFERENCE, options=options)
         yield from self.spawn(reference, process)
         self._computes_reference = False
         if self.is_running(REFERENCE):
@@ -122,14 +122,14 @@ class WorkerSession(WorkerPool):
         when the reference worker has failed, because nothing can be compared without it.
         """
         processors = self.config.header.machine.cpu.usable_processors
-        for arm, process in arms:
+        for planned, process in arms:
             yield from self.run_until(lambda: len(self.importing()) < processors)
             if self.has_failed(REFERENCE):
                 return
-            if arm.id not in built:
-                self.clear_caches(arm.id)
-            self._built_side_by_side.discard(arm.id)
-            yield from self.spawn(arm, process, repeat)
+            if planned.id not in built:
+                self.clear_caches(planned.id)
+            self._built_side_by_side.discard(planned.id)
+            yield from self.spawn(planned, process, repeat)
         if repeat:
             self.end_standbys()
         yield from self.run_until(

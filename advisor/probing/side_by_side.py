@@ -24,7 +24,7 @@ from advisor.probing.worker_process import BuildLimit, Worker
 
 @dataclasses.dataclass(frozen=True)
 class NextBuild:
-    arm: Arm
+    planned: Arm
     #: Number of the process that is started; None if the arm's worker runs already.
     process: int | None = None
     limit: BuildLimit | None = None
@@ -174,35 +174,35 @@ class SideBySideBuilds:
         free = self.builds_at_once - len(self.running) - busy
         room = MOST_STANDBYS - len(standbys)
         arms = [
-            arm
-            for arm in self._repeated
-            if arm.id not in standbys and self._pool.is_running(arm.id)
+            each
+            for each in self._repeated
+            if each.id not in standbys and self._pool.is_running(each.id)
         ]
-        for arm in arms[: max(min(free, room), 0)]:
+        for planned in arms[: max(min(free, room), 0)]:
             if not self._is_half_taken():
-                self._pool.add_standby(arm, self._pool.process_number(arm.id) + 1)
+                self._pool.add_standby(planned, self._pool.process_number(planned.id) + 1)
 
     def _start_builds(self, choose: ChooseBuild) -> Iterator[RunEvent]:
         while self._shares.has_free():
             build = choose(len(self.running))
             if build is None:
                 return
-            processors = self._shares.take(build.arm.id)
+            processors = self._shares.take(build.planned.id)
             if build.process is not None:
                 if not build.keeps_caches:
-                    self._pool.clear_caches(build.arm.id)
+                    self._pool.clear_caches(build.planned.id)
                 # A build may get the processors of those that end before it.
                 most = self._shares.count if self._confines else FEWEST_COMPILE_THREADS
                 threads = max(len(processors), min(self._shares.count, most))
-                yield from self._pool.spawn(build.arm, build.process, compile_threads=threads)
-            self._importing[build.arm.id] = build
-            if self._confines and self._pool.is_running(build.arm.id):
-                confine(self._pool.workers[build.arm.id].directory, processors)
-            if self._has_finished(build.arm.id):
-                self._finish(build.arm.id)
+                yield from self._pool.spawn(build.planned, build.process, compile_threads=threads)
+            self._importing[build.planned.id] = build
+            if self._confines and self._pool.is_running(build.planned.id):
+                confine(self._pool.workers[build.planned.id].directory, processors)
+            if self._has_finished(build.planned.id):
+                self._finish(build.planned.id)
 
     def _send_build(self, build: NextBuild) -> Iterator[RunEvent]:
-        arm = build.arm.id
+        arm = build.planned.id
         self._building.add(arm)
         if not self._pool.is_running(arm):
             return
@@ -214,7 +214,7 @@ class SideBySideBuilds:
             process=worker.process,
             processors=self._shares.size(arm),
             builds_at_once=self._shares.builds_at_once,
-            expected_seconds=build.arm.expected_build_seconds,
+            expected_seconds=build.planned.expected_build_seconds,
             expected_seconds_left=build.expected_seconds_left,
         )
         self._pool.send(arm, "build hold")

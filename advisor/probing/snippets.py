@@ -56,12 +56,13 @@ def run_pair(
     `VerificationError` with the reason if one fails.
     """
     with open_session(config) as session:
-        make = functools.partial(make_arm, session, pair.arm, allowed=pair.allowed, describes=True)
+        planned, allowed = pair.planned, pair.allowed
+        make = functools.partial(make_arm, session, planned, allowed=allowed, describes=True)
         shared = session.config.scratch_directory / "shared"
         call, own_call = str(shared / "call.pt"), str(shared / "own.pt")
         own = make(SNIPPET, pair.own, call=call)
         baseline = make(BASELINE_SNIPPET, pair.baseline, call=own_call, calls={SNIPPET: call})
-        tell(f"running the snippet of {pair.arm.id}: load, build, first call")
+        tell(f"running the snippet of {planned.id}: load, build, first call")
         imported = next(each for each in start(session, own) if isinstance(each, Imported))
         versions = imported.environment.distributions if imported.environment else {}
         alone: Iterable[tuple[TimedCalls, ...]] = itertools.repeat(())
@@ -106,7 +107,7 @@ def open_session(config: RunConfig, parent: pathlib.Path | None = None) -> Itera
 
 
 def make_arm(
-    session: WorkerSession, arm: Arm, name: str, snippet: Snippet, **options: object
+    session: WorkerSession, planned: Arm, name: str, snippet: Snippet, **options: object
 ) -> Arm:
     """Return the arm of a process that runs the snippet, and write what it needs.
 
@@ -125,16 +126,16 @@ def make_arm(
     file.write_text(snippet.text, encoding="utf-8")
     given = {"describes": False, "writes": False, "calls": {}, "saves": ""}
     given |= {"snippet": str(file), "files": str(files), "begun": time.monotonic()}
-    return msgspec.structs.replace(arm, id=name, python=snippet.python, options=given | options)
+    return msgspec.structs.replace(planned, id=name, python=snippet.python, options=given | options)
 
 
-def start(session: WorkerSession, arm: Arm, *, keeps_caches: bool = False) -> list[Event]:
+def start(session: WorkerSession, planned: Arm, *, keeps_caches: bool = False) -> list[Event]:
     """Start a snippet, and let it make its first call and warm up; return what it reports.
 
     With `keeps_caches` the caches of its last process stay.
     """
-    started = session.start([(arm, 0)], built=[arm.id] if keeps_caches else ())
-    found = follow(itertools.chain(started, session.build(arm.id)))
+    started = session.start([(planned, 0)], built=[planned.id] if keeps_caches else ())
+    found = follow(itertools.chain(started, session.build(planned.id)))
     return [each.worker_event for each in found if isinstance(each, WorkerReported)]
 
 

@@ -66,35 +66,36 @@ class WorkerPool:
         self.supervisor.close()
 
     def spawn(
-        self, arm: Arm, process: int, repeat: int = 0, compile_threads: int | None = None
+        self, planned: Arm, process: int, repeat: int = 0, compile_threads: int | None = None
     ) -> Iterator[RunEvent]:
         """Start a worker of the arm; compilers use `compile_threads`, or as many as they choose.
 
         A standby of the same process is used instead.
         """
-        standby = self._take_standby(arm.id, process)
-        worker = standby.worker if standby else self._start(arm, process, repeat, compile_threads)
-        self.workers.pop(arm.id, None)
-        self._unstartable.discard(arm.id)
-        yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
+        standby = self._take_standby(planned.id, process)
+        threads = compile_threads
+        worker = standby.worker if standby else self._start(planned, process, repeat, threads)
+        self.workers.pop(planned.id, None)
+        self._unstartable.discard(planned.id)
+        yield WorkerSpawned(arm=planned.id, process=process, repeat=repeat)
         if isinstance(worker, Worker):
-            self.workers[arm.id] = worker
+            self.workers[planned.id] = worker
         else:
-            self._unstartable.add(arm.id)
-            yield WorkerEnded(arm=arm.id, process=process, outcome=Outcome(worker))
+            self._unstartable.add(planned.id)
+            yield WorkerEnded(arm=planned.id, process=process, outcome=Outcome(worker))
         if standby:
             for message in standby.messages:
                 yield self.record(standby.worker, message)
 
-    def add_standby(self, arm: Arm, process: int) -> None:
-        worker = self._start(arm, process, repeat=1)
+    def add_standby(self, planned: Arm, process: int) -> None:
+        worker = self._start(planned, process, repeat=1)
         if isinstance(worker, Worker):
-            self.standbys[arm.id] = Standby(worker)
+            self.standbys[planned.id] = Standby(worker)
 
     def add_standbys(self, arms: Iterable[tuple[Arm, int]]) -> None:
-        for arm, process in arms:
-            if arm.id not in self.standbys:
-                self.add_standby(arm, process)
+        for planned, process in arms:
+            if planned.id not in self.standbys:
+                self.add_standby(planned, process)
         for standby in self.standbys.values():
             if standby.worker.outcome is None:
                 standby.worker.go_on()
@@ -116,12 +117,12 @@ class WorkerPool:
         return standby
 
     def _start(
-        self, arm: Arm, process: int, repeat: int, compile_threads: int | None = None
+        self, planned: Arm, process: int, repeat: int, compile_threads: int | None = None
     ) -> Worker | Failure:
         config = self.config
-        directory = config.arms_directory / arm_directory_name(arm.id) / str(process)
+        directory = config.arms_directory / arm_directory_name(planned.id) / str(process)
         shutil.rmtree(directory, ignore_errors=True)
-        scratch = self.scratch_directory(arm.id)
+        scratch = self.scratch_directory(planned.id)
         shared = config.scratch_directory / "shared"
         with report_unwritable(config.scratch_directory, MAKE_ROOM):
             temporary = scratch / protocol.TEMPORARY_FOLDER
@@ -131,10 +132,10 @@ class WorkerPool:
             with contextlib.suppress(FileExistsError):
                 temporary.mkdir()
         return self.supervisor.start(
-            config.worker_request(arm, scratch, shared, repeat=repeat),
+            config.worker_request(planned, scratch, shared, repeat=repeat),
             directory,
             process=process,
-            interpreter=arm.python or config.question.python,
+            interpreter=planned.python or config.question.python,
             script=config.probes_directory / "worker.py",
             environment=worker_environment(
                 config.environment,
@@ -142,11 +143,11 @@ class WorkerPool:
                 config.threads,
                 scratch,
                 temporary=self.supervisor.short_name(temporary),
-                own_environment=bool(arm.python),
+                own_environment=bool(planned.python),
                 compile_threads=compile_threads,
             ),
             max_build_seconds=config.question.max_build_times.get(
-                arm.workflow, config.question.max_build_seconds
+                planned.workflow, config.question.max_build_seconds
             ),
         )
 

@@ -133,15 +133,15 @@ def short_answer_lines(
 
 def _graph_breaks(answer: Answer) -> list[str]:
     advised = answer.advised
-    for arm in [*([advised] if advised else []), *answer.ranked]:
-        found = arm.measured.facts.get("graph_breaks")
+    for entry in [*([advised] if advised else []), *answer.ranked]:
+        found = entry.measured.facts.get("graph_breaks")
         # A file from another machine could have anything here.
         if found and isinstance(found, dict):
             reason = shorten_text(next(iter(found)), MOST_REASON_CHARACTERS)
             left = len(found) - 1
             more = f"; {left} more break{'s' if left > 1 else ''}" if left else ""
-            first = f"The graph of {arm.scored.title} breaks at {reason}{more}"
-            is_tried = any(each.name == AGAINST_BREAKS for each in arm.measured.variants)
+            first = f"The graph of {entry.scored.title} breaks at {reason}{more}"
+            is_tried = any(each.name == AGAINST_BREAKS for each in entry.measured.variants)
             return [f"{first}{'' if is_tried else '; p3-advisor improve tries what mends it'}."]
     return []
 
@@ -230,13 +230,13 @@ def flip_lines(answer: Answer) -> list[str]:
 EAGER_COST = "no build and no change of the code"
 
 
-def cost_line(answer: Answer, arm: RankedArm, caches: str = "") -> str:
+def cost_line(answer: Answer, entry: RankedArm, caches: str = "") -> str:
     """Return what an arm costs its user, next to the baseline.
 
     The baseline of servers costs something, too: its server is built and started. `caches` says
     how a build from caches is had.
     """
-    scored, measured = arm
+    scored, measured = entry
     if scored.arm == BASELINE:
         return EAGER_COST
     # The lines of an export write their file each time, while a warm build has found it.
@@ -251,7 +251,7 @@ def cost_line(answer: Answer, arm: RankedArm, caches: str = "") -> str:
         fixed = f"takes one shape only: needs a build for each of {shapes}"
     parts = [
         change,
-        *([fixed] if is_fixed(arm) else []),
+        *([fixed] if is_fixed(entry) else []),
         build,
         *_memory(measured, answer.baseline),
     ]
@@ -261,8 +261,8 @@ def cost_line(answer: Answer, arm: RankedArm, caches: str = "") -> str:
     return "; ".join(parts)
 
 
-def _fixed(answer: Answer, arm: RankedArm) -> list[str]:
-    if not is_fixed(arm):
+def _fixed(answer: Answer, entry: RankedArm) -> list[str]:
+    if not is_fixed(entry):
         return []
     if len(answer.question.shapes) == 1:
         return ["refuses other shapes than it was built for"]
@@ -270,9 +270,9 @@ def _fixed(answer: Answer, arm: RankedArm) -> list[str]:
     return [f"takes one shape only: needs a build for each of {shapes}"]
 
 
-def is_fixed(arm: RankedArm) -> bool:
+def is_fixed(entry: RankedArm) -> bool:
     """Return whether the arm refuses other shapes than it was built for."""
-    flexibility = arm.scored.ratings["input_flexibility"]
+    flexibility = entry.scored.ratings["input_flexibility"]
     return (flexibility.fact, flexibility.value) == ("new_shapes", "refused")
 
 

@@ -74,7 +74,7 @@ def find_arms(
     if found := _named(arms, wanted):
         return found
     called = spell_out(ArmName.parse(wanted), workflows)
-    found = [arm for each in called for arm in _named(arms, str(each))]
+    found = [entry for each in called for entry in _named(arms, str(each))]
     if not found:
         problem = (
             f"the run has no workflow {wanted!r}"
@@ -113,7 +113,7 @@ def short_reasons(answer: Answer) -> list[str]:
 def _failed_arms(answer: Answer) -> list[str]:
     """Return why arms failed that the user asked for, or plain `torch.compile`."""
     named = {ArmName.parse(name).workflow for name in answer.question.workflows} or {PLAIN_COMPILE}
-    has_figure = {arm.workflow for arm in answer.ranked}
+    has_figure = {each.workflow for each in answer.ranked}
     return [
         f"{each.title} failed: {shorten_text(each.reason, MOST_REASON_CHARACTERS)}."
         for each in answer.unmeasured
@@ -198,17 +198,17 @@ def _gains_at(answer: Answer, shape: Shape) -> dict[str, Interval]:
 
 
 def explain_arm(
-    answer: Answer, arm: RankedArm, criteria: Sequence[str], known: Mapping[str, Workflow]
+    answer: Answer, entry: RankedArm, criteria: Sequence[str], known: Mapping[str, Workflow]
 ) -> list[str]:
-    scored, measured = arm
+    scored, measured = entry
     name = f"{scored.title}, arm {scored.arm}"
     lines = [f"{name}, run {answer.run_id}, rubric {answer.rubric}", LETTER_LEGEND]
     if "performance" in criteria:
-        lines += _measured_lines(answer, arm, known.get(arm.workflow))
+        lines += _measured_lines(answer, entry, known.get(entry.workflow))
     for name in criteria:
         rating = scored.ratings[name]
-        figure = write_fact(answer, arm, rating)
-        lines += _criterion_lines(name, rating, figure, has_range=is_range(answer, arm, rating))
+        figure = write_fact(answer, entry, rating)
+        lines += _criterion_lines(name, rating, figure, has_range=is_range(answer, entry, rating))
         if name == "input_flexibility":
             lines += [
                 f"    {shortcomings.describe_new_shape(each)}"
@@ -227,8 +227,8 @@ def explain_arm(
     return [*lines, *(f"  excluded: {fail}" for fail in scored.failed_constraints)]
 
 
-def _measured_lines(answer: Answer, arm: RankedArm, workflow: Workflow | None) -> list[str]:
-    unfit, measured = is_unfit(answer.results), arm.measured
+def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None) -> list[str]:
+    unfit, measured = is_unfit(answer.results), entry.measured
     lines = ["  measured (95 % intervals in brackets)"]
     for cell in measured.cells:
         speedup = interval_or_range(cell.speedup, unfit=unfit, decimals=3)
@@ -245,11 +245,11 @@ def _measured_lines(answer: Answer, arm: RankedArm, workflow: Workflow | None) -
     what = "geometric mean over the batch sizes" if measured.cells else "ratio of request rates"
     lines.append(f"    {what}: {speedup}")
     in_table = ", ".join(
-        f"{column.head} {column.write(arm)}"
+        f"{column.head} {column.write(entry)}"
         for column in ranking_columns(answer, has_latency=True)
         if column.name not in {"rank", "arm", "score", *CRITERIA}
     )
-    lines += [f"    in the table: {in_table}", f"    cost: {cost_line(answer, arm)}"]
+    lines += [f"    in the table: {in_table}", f"    cost: {cost_line(answer, entry)}"]
     lines += [
         f"    outputs at {describe_shapes(answer, [checked.shape])}: {accuracy_line(checked)}"
         for checked in measured.correctness

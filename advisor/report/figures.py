@@ -40,7 +40,7 @@ class Listed(NamedTuple):
     """An arm of an answer, with or without figures."""
 
     answer: Answer
-    arm: RankedArm | UnmeasuredArm
+    entry: RankedArm | UnmeasuredArm
 
 
 def _fields(kind: Kind, *paths: str) -> tuple[Figure[Any], ...]:
@@ -52,20 +52,20 @@ def _decision(answer: Answer) -> str | None:
     return answer.recommendation.decision.word if answer.recommendation else None
 
 
-def checks_of(arm: RankedArm | UnmeasuredArm) -> Sequence[Checked]:
-    return arm.checks if isinstance(arm, UnmeasuredArm) else arm.measured.correctness
+def checks_of(entry: RankedArm | UnmeasuredArm) -> Sequence[Checked]:
+    return entry.checks if isinstance(entry, UnmeasuredArm) else entry.measured.correctness
 
 
 def _worst_class(listed: Listed) -> str | None:
     """Return the worst class of the outputs; `exact` for a measured arm without a comparison."""
-    worst = worst_check(checks_of(listed.arm))
+    worst = worst_check(checks_of(listed.entry))
     if worst is not None:
         return worst.accuracy_class
-    return "exact" if isinstance(listed.arm, RankedArm) else None
+    return "exact" if isinstance(listed.entry, RankedArm) else None
 
 
-def _tier(name: str, arm: ScoredArm) -> int:
-    return arm.ratings[name].tier
+def _tier(name: str, scored: ScoredArm) -> int:
+    return scored.ratings[name].tier
 
 
 def _agreement(name: str, checked: Checked) -> Value:
@@ -84,21 +84,21 @@ RUN: tuple[Figure[Answer], ...] = (
     Figure("machine_unfit", int, lambda answer: int(is_unfit(answer.results))),
 )
 ARM: tuple[Figure[Listed], ...] = (
-    Figure("workflow", str, lambda each: each.arm.workflow),
-    Figure("arm", str, lambda each: each.arm.arm),
-    Figure("status", str, lambda each: getattr(each.arm, "status", "completed")),
+    Figure("workflow", str, lambda each: each.entry.workflow),
+    Figure("arm", str, lambda each: each.entry.arm),
+    Figure("status", str, lambda each: getattr(each.entry, "status", "completed")),
     Figure(
         "evidence",
         str,
-        lambda each: each.answer.evidence if isinstance(each.arm, RankedArm) else "declared",
+        lambda each: each.answer.evidence if isinstance(each.entry, RankedArm) else "declared",
     ),
-    Figure("recommended", int, lambda each: int(each.arm == each.answer.advised)),
+    Figure("recommended", int, lambda each: int(each.entry == each.answer.advised)),
     Figure("correctness", str, _worst_class),
-    Figure("reason", str, lambda each: getattr(each.arm, "reason", None)),
+    Figure("reason", str, lambda each: getattr(each.entry, "reason", None)),
 )
 SCORE: tuple[Figure[ScoredArm], ...] = (
     *_fields(int, "rank"),
-    Figure("score", float, lambda arm: arm.score),
+    Figure("score", float, lambda each: each.score),
     *(Figure(f"tier_{name}", int, functools.partial(_tier, name)) for name in CRITERIA),
     *_fields(str, "weights"),
 )
@@ -160,9 +160,9 @@ COLUMNS = tuple(figure.name for figure in FIGURES)
 
 def rows(answer: Answer) -> Iterator[dict[str, Value]]:
     """Yield a row for each arm and shape, and one for each arm without figures at shapes."""
-    for arm in answer.ranked:
-        for cell in arm.cells or (None,):
-            yield _row(Listed(answer, arm), arm.scored, arm.measured, cell)
+    for entry in answer.ranked:
+        for cell in entry.cells or (None,):
+            yield _row(Listed(answer, entry), entry.scored, entry.measured, cell)
     for each in answer.unmeasured:
         yield _row(Listed(answer, each), None, None, None)
 
@@ -170,11 +170,11 @@ def rows(answer: Answer) -> Iterator[dict[str, Value]]:
 def _row(
     listed: Listed, scored: ScoredArm | None, measured: Measurement | None, cell: Cell | None
 ) -> dict[str, Value]:
-    answer, arm = listed
+    answer, entry = listed
     shape = cell.shape if cell else None
     costs = answer.recommendation.costs if answer.recommendation else ()
-    cost = (each for each in costs if cell and (each.arm, each.shape) == (arm.arm, shape))
-    checked = (each for each in checks_of(arm) if shape in {None, each.shape})
+    cost = (each for each in costs if cell and (each.arm, each.shape) == (entry.arm, shape))
+    checked = (each for each in checks_of(entry) if shape in {None, each.shape})
     of_cell = (cell, cell.percentiles, cell.generation) if cell else (None, None, None)
     found = (measured, next(checked, None), next(cost, None))
     subjects = (answer, listed, scored, shape, *of_cell, *found)

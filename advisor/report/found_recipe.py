@@ -38,18 +38,18 @@ def choose(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, Found
     """
     catalogue = run.header().catalogue if run else read_shipped()
     has_choice = bool(name) or answer.recommendation is not None
-    for arm in find_arms(answer, name, catalogue.by_id) if has_choice else ():
-        if not isinstance(arm, RankedArm):
+    for entry in find_arms(answer, name, catalogue.by_id) if has_choice else ():
+        if not isinstance(entry, RankedArm):
             continue
-        served = answer.served.get(arm.arm)
+        served = answer.served.get(entry.arm)
         lines = FoundRecipe(
             allowances={},
-            integration=arm.measured.integration,
+            integration=entry.measured.integration,
             serving_command=served.command if served else None,
         )
-        found = find_recipe(run, arm.arm) if run else lines
+        found = find_recipe(run, entry.arm) if run else lines
         if found is not None and (run or found.integration or found.serving_command):
-            return arm, found
+            return entry, found
     raise _no_recipe(answer, name)
 
 

@@ -42,17 +42,17 @@ def _percentile(name: str, index: int, level: RateLevel | None) -> str:
 
 
 SERVER_COLUMNS: tuple[Column[ServedArm], ...] = (
-    ("tokens/s", lambda arm: format_number(arm.tokens_per_second, decimals=0)),
-    ("batch tokens/s", lambda arm: format_number(arm.batch_tokens_per_second, decimals=0)),
-    ("requests", lambda arm: str(arm.requests)),
-    ("failed", lambda arm: str(arm.failed)),
-    ("discarded", lambda arm: str(arm.discarded)),
-    ("texts checked", lambda arm: str(arm.texts_checked)),
+    ("tokens/s", lambda each: format_number(each.tokens_per_second, decimals=0)),
+    ("batch tokens/s", lambda each: format_number(each.batch_tokens_per_second, decimals=0)),
+    ("requests", lambda each: str(each.requests)),
+    ("failed", lambda each: str(each.failed)),
+    ("discarded", lambda each: str(each.discarded)),
+    ("texts checked", lambda each: str(each.texts_checked)),
 )
 #: Columns that are left out where no server has a value.
 OPTIONAL_COLUMNS: tuple[Column[ServedArm], ...] = (
-    (COST_HEAD, lambda arm: format_number(arm.cost_per_million_tokens, digits=3)),
-    (ENERGY_HEAD, lambda arm: format_number(arm.joules_per_token, digits=3)),
+    (COST_HEAD, lambda each: format_number(each.cost_per_million_tokens, digits=3)),
+    (ENERGY_HEAD, lambda each: format_number(each.joules_per_token, digits=3)),
 )
 LEVEL_COLUMNS: tuple[Column[AtRate], ...] = (
     ("arm", lambda each: each[0].arm),
@@ -88,40 +88,40 @@ def server_rows(answer: Answer) -> list[list[str]]:
     arms, load = [*answer.served.values()], answer.question.load
     share = load.share if load else 1.0
     optional = [
-        column for column in OPTIONAL_COLUMNS if any(column[1](arm) != MISSING for arm in arms)
+        column for column in OPTIONAL_COLUMNS if any(column[1](each) != MISSING for each in arms)
     ]
     first: tuple[Column[ServedArm], ...] = (
-        ("arm", lambda arm: arm.arm),
-        ("requests/s (95 %)", lambda arm: _write_goodput(arm, share)),
+        ("arm", lambda each: each.arm),
+        ("requests/s (95 %)", lambda each: _write_goodput(each, share)),
     )
     return table_rows([*first, *SERVER_COLUMNS, *optional], arms)
 
 
-def _write_goodput(arm: ServedArm, share: float) -> str:
-    if arm.goodput is None:
+def _write_goodput(served: ServedArm, share: float) -> str:
+    if served.goodput is None:
         return "none"
-    least = "at least " if arm.stopped_early(share) else ""
-    return f"{least}{format_interval(arm.goodput, unit='', decimals=2)}"
+    least = "at least " if served.stopped_early(share) else ""
+    return f"{least}{format_interval(served.goodput, unit='', decimals=2)}"
 
 
-def shown_levels(arm: ServedArm) -> Iterator[RateLevel]:
+def shown_levels(served: ServedArm) -> Iterator[RateLevel]:
     """Yield the measured rates nearest to the shown shares of the goodput, where one is near.
 
     A server without a goodput is shown at its lowest rate.
     """
-    if arm.goodput is None:
-        yield from arm.levels[:1]
+    if served.goodput is None:
+        yield from served.levels[:1]
         return
     for share in SHOWN_SHARES:
-        near = [level for level in arm.levels if abs(level.share / share - 1) <= NEAR]
+        near = [level for level in served.levels if abs(level.share / share - 1) <= NEAR]
         if near:
             yield min(near, key=lambda level: (abs(level.share - share), -level.requests))
 
 
 def tables(answer: Answer) -> list[ReportTable]:
     arms, load = [*answer.served.values()], answer.question.load
-    levels = [(arm, level) for arm in arms for level in shown_levels(arm)]
-    asked = [(arm.arm, arm.asked) for arm in arms if arm.asked is not None]
+    levels = [(each, level) for each in arms for level in shown_levels(each)]
+    asked = [(each.arm, each.asked) for each in arms if each.asked is not None]
     has_price = any(each.price_per_hour is not None for _, each in asked)
     columns = [*ASKED_COLUMNS, *([PRICE_COLUMN] if has_price else [])]
     rate = f"{load.rate:g}" if load is not None and load.rate is not None else MISSING

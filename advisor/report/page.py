@@ -46,7 +46,7 @@ def render(answer: Answer, script: str | None = None) -> str:
     columns = ranking_columns(answer, has_intervals=True)
     drawn, tables = pictures.draw(answer, ranked, shapes), parts.tables(answer)
     style, code = package_file("report.css"), package_file("report.js")
-    units = {cell.throughput.unit for arm in ranked for cell in arm.cells}
+    units = {cell.throughput.unit for each in ranked for cell in each.cells}
     return _template().render(
         answer=answer,
         advice=answer.recommendation,
@@ -108,15 +108,15 @@ def _ranking_data(answer: Answer, ranked: Sequence[RankedArm]) -> str:
     """Return what the page's script ranks, as JSON that is safe inside a script element."""
     arms = [
         {
-            "arm": arm.arm,
-            "bonus": arm.scored.bonus,
-            "grades": [arm.scored.ratings[name].grade for name in CRITERIA],
-            "rank": arm.scored.rank,
-            "speedup": arm.scored.speedup,
-            "barred": bool(arm.scored.failures),
-            "unproven": arm.scored.unproven,
+            "arm": each.arm,
+            "bonus": each.scored.bonus,
+            "grades": [each.scored.ratings[name].grade for name in CRITERIA],
+            "rank": each.scored.rank,
+            "speedup": each.scored.speedup,
+            "barred": bool(each.scored.failures),
+            "unproven": each.scored.unproven,
         }
-        for arm in ranked
+        for each in ranked
     ]
     weights = {name: getattr(answer.question.priorities, name) for name in CRITERIA}
     text = json.dumps(

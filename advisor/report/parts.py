@@ -217,15 +217,15 @@ ACCURACY_LEGEND = (
 def arms_on_front(ranked: Sequence[RankedArm]) -> set[str]:
     """Return the arms that no other arm dominates in speed, exactness and size."""
     costs = {
-        arm.arm: tuple(
+        each.arm: tuple(
             math.inf if cost is None else float(cost)
             for cost in (
-                -arm.scored.speedup,
-                worst_error(arm.measured.correctness),
-                arm.measured.weight_bytes,
+                -each.scored.speedup,
+                worst_error(each.measured.correctness),
+                each.measured.weight_bytes,
             )
         )
-        for arm in ranked
+        for each in ranked
     }
     return {
         arm
@@ -247,15 +247,15 @@ def _accuracy_table(answer: Answer) -> list[ReportTable]:
     sizes = [measured.weight_bytes or 0 for scored, measured in ranked if scored.weights is None]
     native, front = max(sizes, default=0), arms_on_front(ranked)
     columns: list[Column[RankedArm]] = [
-        ("arm", lambda arm: arm.arm),
-        ("weights", lambda arm: arm.scored.weights or "native"),
-        ("speed-up", lambda arm: speed_or_range(arm.speedup, unfit=unfit)),
-        ("error", lambda arm: _write_error(arm.measured)),
-        ("cosine", lambda arm: _write_cosine(arm.measured)),
-        ("class", lambda arm: _write_class(arm.measured.trained_loss)),
-        ("weights MiB", lambda arm: format_mebibytes(arm.measured.weight_bytes)),
-        ("of native", lambda arm: _write_share(arm.measured.weight_bytes, native)),
-        ("front", lambda arm: "*" if arm.arm in front else ""),
+        ("arm", lambda each: each.arm),
+        ("weights", lambda each: each.scored.weights or "native"),
+        ("speed-up", lambda each: speed_or_range(each.speedup, unfit=unfit)),
+        ("error", lambda each: _write_error(each.measured)),
+        ("cosine", lambda each: _write_cosine(each.measured)),
+        ("class", lambda each: _write_class(each.measured.trained_loss)),
+        ("weights MiB", lambda each: format_mebibytes(each.measured.weight_bytes)),
+        ("of native", lambda each: _write_share(each.measured.weight_bytes, native)),
+        ("front", lambda each: "*" if each.arm in front else ""),
     ]
     notes = (
         ACCURACY_LEGEND,

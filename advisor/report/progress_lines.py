@@ -41,7 +41,7 @@ def render_event(event: LoggedEvent) -> str | None:
         case Planned(plan=plan):
             return f"{len(plan.distinct)} arms to measure, {len(plan.excluded)} workflows excluded"
         case ArmsAdded(added=added, because=because):
-            arms = ", ".join(arm.id for arm in added)
+            arms = ", ".join(each.id for each in added)
             return f"{arms}: measured too, because {because}"
         case QuietChecked(check=check, waits=waits):
             return describe_check(check, waits=waits)

@@ -70,12 +70,12 @@ def ranking_columns(
     shapes = [] if unfit else column_shapes(answer.ranked)
     write_speed = interval_or_range if has_intervals else speed_or_range
     return [
-        RankingColumn("rank", "#", lambda arm: _rank(answer, arm), "rank", ("score",)),
-        RankingColumn("arm", "arm", lambda arm: arm.arm, "arm", ("workflow", "arm")),
+        RankingColumn("rank", "#", lambda each: _rank(answer, each), "rank", ("score",)),
+        RankingColumn("arm", "arm", lambda each: each.arm, "arm", ("workflow", "arm")),
         RankingColumn(
             "speedup",
             "speed-up (95 %)" if has_intervals else "speed-up",
-            lambda arm: write_speed(arm.speedup, unfit=unfit),
+            lambda each: write_speed(each.speedup, unfit=unfit),
             "speedup",
             ("speed-up", "interval", "baseline"),
         ),
@@ -106,7 +106,7 @@ def ranking_columns(
         RankingColumn(
             "accuracy",
             "error",
-            lambda arm: accuracy_cell(checks_of(arm)),
+            lambda each: accuracy_cell(checks_of(each)),
             "relative_error",
             ("accuracy",),
             VERY_WIDE_WIDTH,
@@ -114,8 +114,8 @@ def ranking_columns(
         RankingColumn(
             "score",
             "score",
-            lambda arm: (
-                MISSING if answer.has_unfit_problem else format_number(arm.scored.score, decimals=2)
+            lambda one: (
+                MISSING if answer.has_unfit_problem else format_number(one.scored.score, decimals=2)
             ),
             "score",
             ("score", "weights"),
@@ -149,20 +149,20 @@ def _latency_columns() -> list[RankingColumn]:
     ]
 
 
-def _write_latency(figure: str, arm: RankedArm) -> str:
-    generated = arm.cells[0].generation if arm.cells else None
+def _write_latency(figure: str, entry: RankedArm) -> str:
+    generated = entry.cells[0].generation if entry.cells else None
     return format_milliseconds(getattr(generated, figure, None), digits=3)
 
 
-def _write_figure(figure: ArmFigure, arm: RankedArm) -> str:
-    value = figure.get(arm.measured)
+def _write_figure(figure: ArmFigure, entry: RankedArm) -> str:
+    value = figure.get(entry.measured)
     if figure.dimension == "bytes":
         return format_mebibytes(value)
     return format_seconds(value) if figure.dimension == "seconds" else format_number(value)
 
 
-def _letter(criterion: str, arm: RankedArm) -> str:
-    return LETTERS[arm.scored.ratings[criterion].tier]
+def _letter(criterion: str, entry: RankedArm) -> str:
+    return LETTERS[entry.scored.ratings[criterion].tier]
 
 
 def column_shapes(ranked: Sequence[RankedArm]) -> list[Shape]:
@@ -182,21 +182,21 @@ def ranking_rows(answer: Answer, *, has_intervals: bool) -> list[list[str]]:
     return table_rows([(column.head, column.write) for column in columns], answer.ranked)
 
 
-def _rank(answer: Answer, arm: RankedArm) -> str:
+def _rank(answer: Answer, entry: RankedArm) -> str:
     """Mark an arm that a constraint excludes by `!`; figures of an unfit machine give no rank."""
     if answer.has_unfit_problem:
         return MISSING
-    return f"{arm.scored.rank}{'!' if arm.scored.failures else ''}"
+    return f"{entry.scored.rank}{'!' if entry.scored.failures else ''}"
 
 
-def _call(answer: Answer, shape: Shape, arm: RankedArm) -> str:
+def _call(answer: Answer, shape: Shape, entry: RankedArm) -> str:
     """Return the tokens per second of generated text, or the milliseconds of a call.
 
     Both follow from the baseline's and the speed-up. Documents of runs have times, too, of which
     those of early runs are of other rounds than the speed-up.
     """
     cells = {each.shape: each for each in (answer.baseline.cells if answer.baseline else ())}
-    cell = next((each for each in arm.cells if each.shape == shape), None)
+    cell = next((each for each in entry.cells if each.shape == shape), None)
     if cell is None or shape not in cells:
         return MISSING
     baseline, speedup = cells[shape], cell.speedup.value
@@ -219,12 +219,12 @@ def speed_or_range(speedup: Interval, *, unfit: bool) -> str:
     return format_speedup(speedup)
 
 
-def is_range(answer: Answer, arm: RankedArm, rating: Rating) -> bool:
+def is_range(answer: Answer, entry: RankedArm, rating: Rating) -> bool:
     """Return whether a grade is that of a speed-up of which only a range is known."""
-    return rating.fact == "speedup" and (arm.speedup.is_range() or is_unfit(answer.results))
+    return rating.fact == "speedup" and (entry.speedup.is_range() or is_unfit(answer.results))
 
 
-def write_fact(answer: Answer, arm: RankedArm, rating: Rating) -> str:
-    if is_range(answer, arm, rating):
-        return speed_or_range(arm.speedup, unfit=True)
+def write_fact(answer: Answer, entry: RankedArm, rating: Rating) -> str:
+    if is_range(answer, entry, rating):
+        return speed_or_range(entry.speedup, unfit=True)
     return format_fact(rating.value)

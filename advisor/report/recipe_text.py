@@ -134,19 +134,19 @@ def _user_files(question: Question) -> list[str]:
     return []
 
 
-def render_short(answer: Answer, arm: RankedArm, found: FoundRecipe) -> str:
+def render_short(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     """Return the server that was under load, or the snippet; raise `NoRecipeError` without one.
 
     Of an answer without its run, return the command, or the lines that adopt the arm.
     """
     if answer.question.serves:
-        return render_server(answer, arm, found)
+        return render_server(answer, entry, found)
     if not found.python:
-        cell = snippet_cell(arm)
+        cell = snippet_cell(entry)
         shape = cell.shape if cell else answer.question.shapes[0]
         lines = lines_for(answer.question.model, found.integration)
-        return f"{_docstring(answer, arm, shape, ONLY_LINES)}\n\n{lines}"
-    return render_snippet(answer, arm, found)
+        return f"{_docstring(answer, entry, shape, ONLY_LINES)}\n\n{lines}"
+    return render_snippet(answer, entry, found)
 
 
 def render_recommended(answer: Answer, run: Run | None) -> str | None:
@@ -185,9 +185,9 @@ def shadows_import(name: str, text: str, found: FoundRecipe) -> bool:
     return name.removesuffix(".py") in needed
 
 
-def snippet_cell(arm: RankedArm) -> Cell | None:
+def snippet_cell(entry: RankedArm) -> Cell | None:
     """Return the figures of the snippet: the longest lengths, at the batch size that gains most."""
-    longest = [cell for cell in arm.cells if cell.shape.lengths == arm.cells[-1].shape.lengths]
+    longest = [cell for cell in entry.cells if cell.shape.lengths == entry.cells[-1].shape.lengths]
     return max(longest, key=lambda cell: cell.speedup.value, default=None)
 
 

@@ -109,10 +109,10 @@ def _context_facts(answer: Answer) -> dict[str, str]:
 def _arm_facts(answer: Answer, other: Answer) -> dict[str, str]:
     """Return versions and settings of the arms of both runs, and which arms only this one has."""
     facts: dict[str, str] = {}
-    for arm in answer.scores:
-        software = software_of(arm.arm, answer)
-        if software and not software_of(arm.arm, other):
-            facts[arm.arm] = "measured"
+    for scored in answer.scores:
+        software = software_of(scored.arm, answer)
+        if software and not software_of(scored.arm, other):
+            facts[scored.arm] = "measured"
         else:
-            facts |= {f"{arm.arm}: {name}": value for name, value in software.items()}
+            facts |= {f"{scored.arm}: {name}": value for name, value in software.items()}
     return facts

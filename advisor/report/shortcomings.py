@@ -21,9 +21,9 @@ NOT_TRIED: tuple[Status, ...] = ("skipped", "not-installed", "excluded", "unsupp
 
 def unranked(answer: Answer) -> Section:
     failing: dict[str, list[str]] = {}
-    for arm in answer.scores:
-        if arm.failures:
-            failing.setdefault("; ".join(arm.failed_constraints), []).append(arm.arm)
+    for scored in answer.scores:
+        if scored.failures:
+            failing.setdefault("; ".join(scored.failed_constraints), []).append(scored.arm)
     lines = [f"{', '.join(arms)}: {fails}" for fails, arms in failing.items()]
     missing = [entry for entry in answer.unmeasured if not is_unnamed(entry, answer)]
     lines += _reasons([entry for entry in missing if entry.status != "not-covered"])
@@ -63,9 +63,9 @@ def _usefulness(entry: UnmeasuredArm) -> int:
 
 def partly_used(answer: Answer) -> Section:
     lines = [
-        f"{arm.arm}: {format_share(measured.engaged_share)}"
+        f"{scored.arm}: {format_share(measured.engaged_share)}"
         f"{f' ({measured.engagement})' if measured.engagement else ''}"
-        for arm, measured in answer.ranked
+        for scored, measured in answer.ranked
         if measured.cells and measured.engaged_share < HALF
     ]
     return Section("partly", PARTLY_USED, lines)
@@ -100,8 +100,8 @@ def describe_new_shape(result: NewShapeResult) -> str:
 
 def new_shapes_by_arm(answer: Answer) -> list[tuple[str, Sequence[NewShapeResult]]]:
     return [
-        (arm.arm, measured.new_shape_results)
-        for arm, measured in answer.ranked
+        (scored.arm, measured.new_shape_results)
+        for scored, measured in answer.ranked
         if measured.new_shape_results
     ]
 

@@ -46,15 +46,15 @@ def compose_pair(answer: Answer, run: Run, name: str, lines: str = "") -> Snippe
     """
     entry, found = choose(answer, run, name)
     cell, plan = snippet_cell(entry), run.state().plan
-    arm, baseline = next(each for each in plan.arms if each.id == entry.arm), plan.baseline
+    planned, baseline = next(each for each in plan.arms if each.id == entry.arm), plan.baseline
     if answer.question.serves:
         raise VerificationError(
-            f"{arm.id} was measured as a server under load, which no snippet repeats",
+            f"{planned.id} was measured as a server under load, which no snippet repeats",
             "measure it again with p3-advisor recommend --task serve",
         )
     if cell is None:
         raise VerificationError(f"{entry.arm} was not measured to its end", "measure it again")
-    own = compose(answer, arm, cell.shape, entry, with_lines(found, lines))
+    own = compose(answer, planned, cell.shape, entry, with_lines(found, lines))
     compared = compose(answer, baseline, cell.shape, *choose(answer, run, baseline.id))
     model = answer.question.model
     if isinstance(model, TransformersModel) and model.weights == "random":
@@ -64,7 +64,7 @@ def compose_pair(answer: Answer, run: Run, name: str, lines: str = "") -> Snippe
         each.shape for each in entry.measured.correctness if each.accuracy_class == "unchecked"
     }
     return SnippetPair(
-        arm=arm,
+        planned=planned,
         own=own,
         baseline=compared,
         allowed=None if cell.shape in unchecked else found.allowances.get(str(cell.shape)),
@@ -81,20 +81,18 @@ def with_lines(found: FoundRecipe, lines: str) -> FoundRecipe:
 
 
 def compose(
-    answer: Answer, arm: Arm, shape: Shape, entry: RankedArm, found: FoundRecipe
+    answer: Answer, planned: Arm, shape: Shape, entry: RankedArm, found: FoundRecipe
 ) -> Snippet:
     """Return the snippet that `recipe` prints; raise `VerificationError` where it has no call."""
     text = render_snippet(answer, entry, found, shape)
     if not EACH_CALL.search(text):
         raise VerificationError(
-            f"{arm.id} only serves: its snippet has no call to repeat",
+            f"{planned.id} only serves: its snippet has no call to repeat",
             "measure it with p3-advisor recommend --task serve",
         )
-    return Snippet(
-        text=text,
-        python=arm.python,
-        folders={QUANTISER: pathlib.Path(arm.quantiser).parents[1]} if arm.quantiser else {},
-    )
+    quantiser = planned.quantiser
+    folders = {QUANTISER: pathlib.Path(quantiser).parents[1]} if quantiser else {}
+    return Snippet(text=text, python=planned.python, folders=folders)
 
 
 def render_verification(found: Verification) -> str:

@@ -134,16 +134,16 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     it is 0.
     """
     ranked, advised = answer.ranked, answer.advised
-    compiled = next((arm.arm for arm in ranked if arm.workflow == PLAIN_COMPILE), "")
+    compiled = next((each.arm for each in ranked if each.workflow == PLAIN_COMPILE), "")
     least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
-    fastest = max(ranked, key=lambda arm: arm.speedup.value, default=None)
+    fastest = max(ranked, key=lambda each: each.speedup.value, default=None)
     kept = [
-        arm for arm in ranked if arm == advised or (arm == fastest and arm.speedup.value >= least)
+        one for one in ranked if one == advised or (one == fastest and one.speedup.value >= least)
     ]
     wanted = (answer.results.baseline, compiled)
-    order = sorted(ranked, key=lambda arm: (arm not in kept, *(arm.arm != each for each in wanted)))
+    order = sorted(ranked, key=lambda one: (one not in kept, *(one.arm != each for each in wanted)))
     first = order[: max(most, len(kept)) if most else 0]
-    return [arm for arm in ranked if arm in first]
+    return [each for each in ranked if each in first]
 
 
 def _where_more_is(answer: Answer) -> list[str]:
@@ -154,8 +154,8 @@ def _where_more_is(answer: Answer) -> list[str]:
     command, count = shown.removesuffix(AS_DOCUMENT), len(answer.ranked)
     _, verb, name, *_ = shlex.split(command)
     # Without other weights, the recipe of a run is that of the arm that it advised.
-    arm = ["--workflow", answer.advised.arm] if answer.advised and verb == "decide" else []
-    recipe = shlex.join(["p3-advisor", "recipe", name, *arm])
+    named = ["--workflow", answer.advised.arm] if answer.advised and verb == "decide" else []
+    recipe = shlex.join(["p3-advisor", "recipe", name, *named])
     # What the lines of code above it need.
     code = answer.advised.measured.integration if answer.advised else ""
     model = CHECKPOINT if CHECKPOINT in code else "model"

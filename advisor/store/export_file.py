@@ -84,12 +84,12 @@ def _remove_paths(machine: Machine) -> Machine:
 def _remove_interpreters(event: LoggedEvent) -> LoggedEvent:
     match event.run_event:
         case Planned(plan=plan) as planned:
-            arms = tuple(_keep_file_name(arm, "python") for arm in plan.arms)
+            arms = tuple(_keep_file_name(each, "python") for each in plan.arms)
             run_event: RunEvent = msgspec.structs.replace(
                 planned, plan=msgspec.structs.replace(plan, arms=arms)
             )
         case ArmsAdded(added=added) as further:
-            arms = tuple(_keep_file_name(arm, "python") for arm in added)
+            arms = tuple(_keep_file_name(each, "python") for each in added)
             run_event = msgspec.structs.replace(further, added=arms)
         case (
             WorkerReported(

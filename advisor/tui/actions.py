@@ -67,7 +67,7 @@ def resume(app: AdvisorApp, run: Run) -> None:
         return DraftRun(header.catalogue, header.machine, header.question, plan)
 
     def describe(drafted: DraftRun) -> str:
-        names = ", ".join(arm.id for arm in drafted.plan.distinct) if state.finished else ""
+        names = ", ".join(each.id for each in drafted.plan.distinct) if state.finished else ""
         return f"{text.printable(names, 200)}\n{describe_work(drafted)}".lstrip()
 
     def start(drafted: DraftRun) -> None:

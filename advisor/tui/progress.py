@@ -95,7 +95,7 @@ def progress_rows(
     state: RunState, question: Question, active_arm: str | None, skipped: Collection[str] = ()
 ) -> list[ProcessRow]:
     """Return a row for each arm; `skipped` are those whose end the user has asked for."""
-    rows = [_row(arm, state, question, is_active=arm.id == active_arm) for arm in state.plan.arms]
+    rows = [_row(one, state, question, is_active=one.id == active_arm) for one in state.plan.arms]
     return [
         msgspec.structs.replace(row, phase="skipping")
         if row.arm in skipped and row.status in {"waiting", "working"}
@@ -104,9 +104,9 @@ def progress_rows(
     ]
 
 
-def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> ProcessRow:
-    row = ProcessRow(arm=arm.id, duplicate_of=arm.duplicate_of)
-    process = (state.processes.get(arm.id) or (None,))[-1]
+def _row(planned: Arm, state: RunState, question: Question, *, is_active: bool) -> ProcessRow:
+    row = ProcessRow(arm=planned.id, duplicate_of=planned.duplicate_of)
+    process = (state.processes.get(planned.id) or (None,))[-1]
     if process is None or process.is_lost:
         return row
     change, failure = functools.partial(msgspec.structs.replace, row), process.failure
@@ -115,7 +115,7 @@ def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> P
         return change(status="failed", phase=failure.phase, failure=status, reason=reason)
     if process.outcome is not None:
         return change(status="done", phase="done", progress=_progress(process, "done", 0))
-    phase = _phase(process, state, arm.id)
+    phase = _phase(process, state, planned.id)
     if phase in FURTHER_STAGES and not is_active:
         phase = "measured"
     is_working = is_active and phase not in {"imported", "ready", "measured"}

@@ -152,8 +152,8 @@ def choose_leader(answer: Answer, before: str) -> RankedArm | None:
 
     On a busy machine another one of equal arms is the best after each round.
     """
-    viable = [arm for arm in answer.ranked if not (arm.scored.failures or arm.scored.unproven)]
-    shown = next((arm for arm in viable if arm.arm == before), None)
+    viable = [each for each in answer.ranked if not (each.scored.failures or each.scored.unproven)]
+    shown = next((each for each in viable if each.arm == before), None)
     best = answer.advised or (viable[0] if viable else None)
     if shown is None or best is None:
         return best

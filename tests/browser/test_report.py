@@ -143,7 +143,7 @@ def decided(answer: Answer, command: str) -> tuple[list[tuple[str, str]], str]:
         RunOptions(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue()
     )
     again = decide_again(answer, known_arms(), priorities=priorities)
-    ranking = [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in again.scores]
+    ranking = [(each.arm, f"{round(each.score, 9):.2f}") for each in again.scores]
     return ranking, builders.known(again.recommendation).arm
 
 
@@ -175,7 +175,7 @@ def test_the_page_opens_from_disk_without_errors_or_requests(
 def test_a_slider_ranks_like_the_program(browser: Browser, report: pathlib.Path) -> None:
     answer = several_arms()
     opened = OpenReport(browser, report)
-    wanted = [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in answer.scores]
+    wanted = [(each.arm, f"{round(each.score, 9):.2f}") for each in answer.scores]
     assert opened.ranking() == wanted
     leaders = set()
     draw = random.Random(0)

@@ -100,7 +100,7 @@ def test_a_decision_is_one_that_an_engineer_would_make(case: Case) -> None:
 
 def test_portability_alone_tells_the_kinds_of_workflows_apart() -> None:
     case = next(each for each in CASES if each.name == "portability alone")
-    scores = {arm.arm: arm.score for arm in advise(case).answer.scores}
+    scores = {each.arm: each.score for each in advise(case).answer.scores}
     ranked = sorted(scores, key=scores.__getitem__, reverse=True)
     assert ranked == [
         "onnxruntime-cuda/host",

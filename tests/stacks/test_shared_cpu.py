@@ -104,7 +104,9 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(advise: RunCli) -> None
             "batch_sizes"
         ]
         assert all(cell["tflops"] > 0 for cell in entry["cells"])
-    assert {arm["arm"]: len(arm["ratings"]) for arm in document["scores"]} == dict.fromkeys(arms, 5)
+    assert {each["arm"]: len(each["ratings"]) for each in document["scores"]} == dict.fromkeys(
+        arms, 5
+    )
     # The recommended arm and its flips depend on the machine.
     advice = document["recommendation"]
     if answer.returncode:

@@ -151,7 +151,7 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
 def test_the_answer_so_far_stays_while_it_is_about_as_good() -> None:
     made = built_answers.answer()
     best = advice_of(made).arm
-    other = next(arm.arm for arm in made.ranked if arm.arm != best)
+    other = next(each.arm for each in made.ranked if each.arm != best)
 
     def leader(answer: Answer, before: str) -> str:
         return builders.known(choose_leader(answer, before)).arm

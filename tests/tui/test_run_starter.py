@@ -175,7 +175,7 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
         assert all(word in shown for word in " ".join(busy_machine).split())
         plan = builders.known(results.original.run).state().plan
         leaders = leaders_of(results.original.document, plan)
-        assert ", ".join(arm.id for arm in leaders) in shown
+        assert ", ".join(each.id for each in leaders) in shown
         assert f"{len(leaders)} ways to run" in shown
         await pilot.press("enter")
         live = await wait_for_screen(pilot, LiveScreen)

@@ -81,7 +81,7 @@ class PlanStep(Step):
             self.app.run_controller.show_absent_gpu(drafted)
         else:
             self._draft = drafted
-            self._left_out &= {arm.id for arm in drafted.plan.distinct}
+            self._left_out &= {each.id for each in drafted.plan.distinct}
             self._draw()
 
     def on_resize(self) -> None:
@@ -118,7 +118,7 @@ class PlanStep(Step):
             return
         if row == self._draft.plan.baseline.id:
             self.notify("the baseline is always measured: all other arms are compared with it")
-        elif row in {arm.id for arm in self._draft.plan.distinct}:
+        elif row in {each.id for each in self._draft.plan.distinct}:
             self._left_out ^= {row}
             self._draw()
 
@@ -155,10 +155,10 @@ class PlanStep(Step):
 
     def store_options(self) -> None:
         if self._draft is not None and self._left_out:
-            kept = [arm for arm in self._draft.plan.distinct if arm.id not in self._left_out]
+            kept = [each for each in self._draft.plan.distinct if each.id not in self._left_out]
             self._asked, self._kept = (
                 self.run_options.workflows,
-                ",".join(str(arm.name) for arm in kept),
+                ",".join(str(each.name) for each in kept),
             )
             self.change_options(workflows=self._kept)
 
@@ -169,20 +169,20 @@ INSTALLABLE: ExclusionStatus = "not-installed"
 
 def find_workflow(draft: DraftRun, row: str) -> Workflow | None:
     """Return the workflow of a row; its key is the id of an arm or of an excluded workflow."""
-    arm = next((arm for arm in draft.plan.arms if arm.id == row), None)
-    workflow = draft.catalogue.by_id.get(arm.workflow if arm else row)
-    return workflow.for_arm(arm.option) if workflow and arm else workflow
+    planned = next((each for each in draft.plan.arms if each.id == row), None)
+    workflow = draft.catalogue.by_id.get(planned.workflow if planned else row)
+    return workflow.for_arm(planned.option) if workflow and planned else workflow
 
 
 def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the cells of each row: first the arms, then what can be installed."""
     rows = {
-        arm.id: {
-            "mark": "[ ]" if arm.id in left_out else "[x]",
-            "arm": arm.id,
-            "note": _requirements(draft, arm.id),
+        each.id: {
+            "mark": "[ ]" if each.id in left_out else "[x]",
+            "arm": each.id,
+            "note": _requirements(draft, each.id),
         }
-        for arm in draft.plan.distinct
+        for each in draft.plan.distinct
     }
     rows |= {
         entry.workflow: {
@@ -224,7 +224,7 @@ def describe_row(draft: DraftRun, row: str) -> Text:
         if workflow is not None and workflow.environment.kind == "own":
             lines.append(text.printable(describe_environment(workflow.environment), 400))
     elif workflow is not None:
-        options = next((arm.options for arm in draft.plan.arms if arm.id == row), {})
+        options = next((each.options for each in draft.plan.arms if each.id == row), {})
         values = ", ".join(f"{name} = {value}" for name, value in options.items())
         lines.append(_requirements(draft, row))
         lines.append(f"options: {text.printable(values or 'defaults of the stack', 300)}")

@@ -158,7 +158,7 @@ LATEST_LOOKUP = dt.datetime.now(dt.timezone.utc).date() + dt.timedelta(days=1)
 def facts_of(workflow: Workflow) -> list[CitedFact]:
     """Return all cited facts of a workflow."""
     changed = (
-        *(arm.declared for arm in workflow.arms.values()),
+        *(each.declared for each in workflow.arms.values()),
         *(each.facts for each in workflow.declared_where),
     )
     declared = msgspec.structs.asdict(workflow.declared).values()

@@ -64,7 +64,7 @@ def test_the_fix_names_the_environment_of_the_device() -> None:
 def test_a_workflow_runs_in_its_environment() -> None:
     machine = builders.machine_with_environment("apart")
     made = plan(builders.workflow(environment=OWN), machine=machine)
-    assert [arm.python for arm in made.arms] == ["", "", "/env/bin/python"]
+    assert [each.python for each in made.arms] == ["", "", "/env/bin/python"]
 
 
 def test_an_interpreter_with_all_packages_needs_no_environment() -> None:
@@ -72,14 +72,14 @@ def test_an_interpreter_with_all_packages_needs_no_environment() -> None:
     machine = msgspec.structs.replace(builders.machine_with_environment("apart"), software=by_hand)
     for here in (builders.machine(software=by_hand), machine):
         made = plan(builders.workflow(environment=OWN), machine=here)
-        assert [arm.python for arm in made.arms] == ["", "", ""]
+        assert [each.python for each in made.arms] == ["", "", ""]
 
 
 def test_the_plan_starts_with_the_baseline_and_its_duplicate() -> None:
     made = plan(builders.workflow("first", build_order=0), builders.workflow("second"))
-    assert [arm.id for arm in made.arms] == [BASELINE, builders.DUPLICATE, "first", "second"]
+    assert [each.id for each in made.arms] == [BASELINE, builders.DUPLICATE, "first", "second"]
     assert made.baseline.id == BASELINE
-    assert [arm.duplicate_of for arm in made.arms] == [None, BASELINE, None, None]
+    assert [each.duplicate_of for each in made.arms] == [None, BASELINE, None, None]
     assert made.arms[1].options == made.arms[0].options
 
 
@@ -88,7 +88,7 @@ def test_every_workflow_is_planned_or_excluded_with_a_reason() -> None:
     for machine in (builders.machine(), builders.gpu_machine()):
         made = planning.plan(builders.question(), machine, shipped)
         measured, excluded = (
-            {arm.workflow for arm in made.arms},
+            {each.workflow for each in made.arms},
             {entry.workflow for entry in made.excluded},
         )
         assert measured | excluded == {workflow.id for workflow in shipped.workflows}
@@ -114,7 +114,7 @@ def test_the_baseline_is_measured_with_the_chosen_workflows(
     chosen: tuple[str, ...], arms: list[str]
 ) -> None:
     made = plan(builders.workflow("one", arms=TUNED), builders.workflow("two"), workflows=chosen)
-    assert [arm.id for arm in made.arms[2:]] == arms
+    assert [each.id for each in made.arms[2:]] == arms
     assert made.baseline.id == BASELINE
     assert {entry.status for entry in made.excluded} <= {"excluded"}
     assert all("--workflows" in entry.reason for entry in made.excluded)
@@ -125,7 +125,7 @@ def test_the_baseline_of_an_onnx_file_is_the_first_workflow_that_accepts_it() ->
         builders.workflow(name, input_formats=("torch", "onnx")) for name in ("one", "two")
     ]
     made = plan(*takes_onnx, model=OnnxModel(name="a.onnx"))
-    assert [arm.id for arm in made.arms] == ["one", "one#duplicate", "two"]
+    assert [each.id for each in made.arms] == ["one", "one#duplicate", "two"]
     assert BASELINE in {entry.workflow for entry in made.excluded}
 
 
@@ -164,11 +164,11 @@ def test_an_arm_for_another_device_or_task_is_excluded_with_a_reason(
     limited = builders.workflow(
         "limited", arms={"default": DeclaredArm(), "other": DeclaredArm(**limits)}
     )
-    assert [arm.id for arm in plan(limited).arms] == [BASELINE, builders.DUPLICATE, "limited"]
+    assert [each.id for arm in plan(limited).arms] == [BASELINE, builders.DUPLICATE, "limited"]
     with pytest.raises(NoStackError, match=rf"limited/other does not support {missing}"):
         refuse(limited, workflows=("limited/other",))
     on_gpu = plan(limited, machine=builders.gpu_machine(H100), **ON_GPU)
-    assert ("limited/other" in [arm.id for arm in on_gpu.arms]) == (missing == "cpu")
+    assert ("limited/other" in [each.id for arm in on_gpu.arms]) == (missing == "cpu")
 
 
 def test_an_onnx_file_has_no_arm_that_would_run_the_code_of_another() -> None:
@@ -176,7 +176,7 @@ def test_an_onnx_file_has_no_arm_that_would_run_the_code_of_another() -> None:
     workflow = known.by_id["onnxruntime-cpu"]
     for model, arms in ((OnnxModel(name="a.onnx"), 2), (builders.question().model, 3)):
         made = plan(builders.workflow(builders.BASELINE), workflow, model=model)
-        own = [arm for arm in made.arms if arm.workflow == workflow.id and not arm.duplicate_of]
+        own = [each for each in made.arms if each.workflow == workflow.id and not each.duplicate_of]
         assert len(own) == arms
 
 
@@ -200,7 +200,7 @@ def test_an_arm_on_request_or_a_fallback_is_measured_only_where_it_is_named(
         "slow", arms={"default": DeclaredArm(), "dynamic": DeclaredArm(**limits)}
     )
     chosen = {
-        names: [arm.id for arm in plan(slow, workflows=names).arms][2:]
+        names: [each.id for each in plan(slow, workflows=names).arms][2:]
         for names in ((), ("slow",), ("slow/dynamic",))
     }
     assert chosen == {(): ["slow"], ("slow",): ["slow"], ("slow/dynamic",): ["slow/dynamic"]}
@@ -230,16 +230,16 @@ def test_other_arms_of_the_baseline_workflow_are_measured_only_on_request() -> N
     arms = planning.plan(
         builders.question(workflows=("graphs",)), builders.machine(), catalogue
     ).arms
-    assert [arm.id for arm in arms] == [BASELINE, builders.DUPLICATE, "graphs"]
+    assert [each.id for each in arms] == [BASELINE, builders.DUPLICATE, "graphs"]
 
 
 def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
     known = builders.shipped_catalogue()
     extras = {
         device: {
-            workflow.id: arm.extras
+            workflow.id: each.extras
             for workflow in known.for_question(builders.question(device=device)).workflows
-            for arm in list_arms(workflow, device)
+            for each in list_arms(workflow, device)
         }
         for device in ("cpu", "cuda")
     }
@@ -259,9 +259,9 @@ def test_less_exact_products_are_arms_of_their_precision(dtype: Dtype, options: 
     for workflow in builders.shipped_catalogue().workflows:
         if less_exact & set(workflow.arms):
             found = {
-                arm.option
-                for arm in list_arms(workflow, "cuda")
-                if unsupported_use(workflow, arm, question) is None
+                each.option
+                for each in list_arms(workflow, "cuda")
+                if unsupported_use(workflow, each, question) is None
             }
             assert found & less_exact == options
 
@@ -273,7 +273,7 @@ def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
         for workflow in builders.shipped_catalogue().workflows
         if workflow.id == builders.BASELINE
     ]
-    arms = {arm.option: arm for arm in list_arms(eager, "cuda")}
+    arms = {each.option: each for each in list_arms(eager, "cuda")}
     assert unsupported_use(eager, arms["fp16-accumulation"], question) is None
     assert arms["fp16-accumulation"].dtypes == ("float16",)
     assert set(arms["default"].dtypes) == set(protocol.PRECISIONS)
@@ -294,7 +294,7 @@ ENGINE = builders.workflow(
 
 
 def planned(**asked: Any) -> set[str]:
-    return {arm.id for arm in plan(ENGINE, **asked).arms} - {BASELINE, builders.DUPLICATE}
+    return {each.id for each in plan(ENGINE, **asked).arms} - {BASELINE, builders.DUPLICATE}
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_a_named_quantised_arm_needs_the_option_too() -> None:
 
 def test_native_arms_keep_the_rules_of_accuracy_and_quantised_ones_do_not() -> None:
     rules = builders.shipped_catalogue().accuracy
-    arms = {arm.id: arm for arm in plan(ENGINE, quantised=("int4",)).arms}
+    arms = {each.id: each for each in plan(ENGINE, quantised=("int4",)).arms}
     native, quantised = (
         accuracy_thresholds(rules_of(arms[name], rules, 1e-3)) for name in ("engine", "engine/q4")
     )
@@ -346,7 +346,7 @@ WRITTEN = builders.workflow(
 
 def test_an_arm_has_the_interpreter_that_writes_its_checkpoint() -> None:
     found = plan(WRITTEN, machine=builders.machine_with_environment("writer"), quantised=("int8",))
-    quantisers = {arm.id: arm.quantiser for arm in found.arms}
+    quantisers = {each.id: each.quantiser for each in found.arms}
     assert (quantisers["engine"], quantisers["engine/written"]) == ("", "/env/bin/python")
     assert found.excluded == ()
 
@@ -355,7 +355,7 @@ def test_the_interpreter_of_the_question_writes_it_if_it_has_the_packages() -> N
     packages = {"torch": "2.13.0", "llmcompressor": "0.14.0.1"}
     software = builders.interpreter(packages=packages)
     found = plan(WRITTEN, machine=builders.machine(software=software), quantised=("int8",))
-    assert {arm.quantiser for arm in found.arms} == {"", software.executable}
+    assert {each.quantiser for each in found.arms} == {"", software.executable}
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_the_interpreter_of_the_question_writes_it_if_it_has_the_packages() -> N
 )
 def test_an_arm_without_it_is_not_installed_and_the_others_are_measured(machine: Machine) -> None:
     found = plan(WRITTEN, machine=machine, quantised=("int8",))
-    assert "engine" in {arm.id for arm in found.arms}
+    assert "engine" in {each.id for each in found.arms}
     (excluded,) = found.excluded
     assert (excluded.workflow, excluded.status) == ("engine/written", "not-installed")
     assert excluded.fix == "p3-advisor env create writer"

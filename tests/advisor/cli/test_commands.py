@@ -61,7 +61,7 @@ def test_a_run_is_repeated_with_another_interpreter_and_compared(
     assert process.imported.environment.interpreter == other
     measured = {"pytorch-eager", "alike", "quick"}
     assert {each["arm"] for each in comparison["costs"]} == measured
-    assert {arm.id for arm in state.plan.arms if not arm.duplicate_of} == measured
+    assert {each.id for each in state.plan.arms if not each.duplicate_of} == measured
     missing = run_cli("upgrade", finished_run, "--python", "/missing/python", home=home)
     assert missing.returncode == 3, missing.stderr
 
@@ -159,7 +159,7 @@ def test_the_printed_command_repeats_an_answer_that_is_not_stored(
         .removesuffix(" prints every figure with its source.")
     )
     again = json.loads(run_program(*shlex.split(command)).stdout)
-    titles = {arm["arm"]: arm["title"] for arm in again["scores"]}
+    titles = {each["arm"]: each["title"] for each in again["scores"]}
     assert text.startswith(f"Use {titles[again['recommendation']['arm']]} for")
     assert again["question"]["priorities"]["productivity"] == 80
     assert again["question"]["batch_sizes"] == [1]

@@ -46,7 +46,9 @@ def test_an_exported_run_is_imported_as_evidence(
     assert run_cli("import-run", exported.stdout.strip(), home=tmp_path / "home").returncode == 0
     shown = json.loads(run_cli("show", recorded.name, "--json", home=tmp_path / "home").stdout)
     assert shown["imported"]
-    evidence = {each["evidence"] for arm in shown["scores"] for each in arm["ratings"].values()}
+    evidence = {
+        each["evidence"] for scored in shown["scores"] for each in scored["ratings"].values()
+    }
     assert evidence == {"imported", "declared"}
     assert (
         shown["recommendation"]["arm"]

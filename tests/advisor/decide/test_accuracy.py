@@ -36,7 +36,7 @@ def measured(name: str, speedup: float, accuracy_class: str, accuracy: Accuracy)
 
 def advise(*arms: Measurement, **asked: Any) -> AdvisedAnswer:
     results = builders.results(builders.measurement(BASELINE, speedup=1.0), *arms)
-    known = builders.catalogue(*(builders.workflow(arm.workflow) for arm in arms))
+    known = builders.catalogue(*(builders.workflow(measured.workflow) for measured in arms))
     question = builders.question(model=DEMO, **asked)
     head = builders.header(question=question, catalogue=known)
     return built_answers.advised(built_answers.answer_of(results, head))
@@ -127,14 +127,14 @@ def test_a_random_model_lowers_the_trust_and_is_named() -> None:
 def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
     accuracy_class: AccuracyClass, compute_share: float | None, is_lower: bool
 ) -> None:
-    arm = msgspec.structs.replace(
+    measured = msgspec.structs.replace(
         builders.measurement("compiled"),
         correctness=(builders.checked(accuracy_class=accuracy_class),),
         diagnosis=tuple(
             builders.call_diagnosis(compute_share=each) for each in (0.1, compute_share)
         ),
     )
-    assert find_lower_precision([arm]) == (["compiled"] if is_lower else [])
+    assert find_lower_precision([measured]) == (["compiled"] if is_lower else [])
 
 
 def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expect) -> None:

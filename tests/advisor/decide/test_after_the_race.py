@@ -205,7 +205,7 @@ def test_a_new_shape_without_the_speedup_is_a_silent_fallback(
 
 def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speedup() -> None:
     state = with_new_shapes(0.4, 0.02, 0.03)
-    arms = tuple(msgspec.structs.replace(arm, eager_fallback=False) for arm in state.plan.arms)
+    arms = tuple(msgspec.structs.replace(each, eager_fallback=False) for each in state.plan.arms)
     plan = msgspec.structs.replace(state.plan, arms=arms)
     measured = only_measurement(summarise(msgspec.structs.replace(state, plan=plan), RACES))
     assert measured.new_shapes == "served"
@@ -308,8 +308,8 @@ def test_stalled_calls_are_counted_in_timed_and_warmup_calls() -> None:
 def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds() -> None:
     """Half of the rounds take twice as long, and a slow round has one fast visit of the arm."""
     baseline = [0.4, 0.4, 0.4, 0.8, 0.8, 0.8]
-    arm = [0.1, 0.1, 0.2, 0.2, 0.2, 0.2]
-    results = summarise(run_with(*arm, against=baseline), RACES)
+    times = [0.1, 0.1, 0.2, 0.2, 0.2, 0.2]
+    results = summarise(run_with(*times, against=baseline), RACES)
     (eager,), (compiled,) = (each.cells for each in results.measurements)
     assert eager.seconds.median == pytest.approx(0.6)
     ratio = eager.seconds.median / compiled.seconds.median
@@ -344,9 +344,9 @@ ONE = Interval(value=1.0, low=1.0, high=1.0)
 
 def test_the_error_of_a_time_is_that_of_the_baseline_and_of_the_speedup() -> None:
     baseline = measured(BASELINE, 0.4, (0.4 / 1.03, 0.4 * 1.06), ONE)
-    arm = measured("arm", 0.2, (None, None), Interval(value=2.0, low=2 / 1.08, high=2 * 1.04))
+    compiled = measured("arm", 0.2, (None, None), Interval(value=2.0, low=2 / 1.08, high=2 * 1.04))
     assert bound_by_speedups(baseline, baseline) == baseline
-    seconds = bound_by_speedups(arm, baseline).cells[0].seconds
+    seconds = bound_by_speedups(compiled, baseline).cells[0].seconds
     shorter = math.hypot(math.log(1.03), math.log(1.04))
     longer = math.hypot(math.log(1.06), math.log(1.08))
     assert math.log(seconds.median / builders.known(seconds.low)) == pytest.approx(shorter)

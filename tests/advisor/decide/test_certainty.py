@@ -430,16 +430,16 @@ def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expe
 def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expect) -> None:
     noisy = builders.results(builders.measurement("one"), noise_floor=3.0)
     budget = builders.question().budget
-    (arm,) = noisy.measurements
+    (measured,) = noisy.measurements
     ends = Interval(value=2.0, low=1.4, high=4.0)
-    leader = RankedArm(builders.scored_arm("one"), msgspec.structs.replace(arm, speedup=ends))
+    leader = RankedArm(builders.scored_arm("one"), msgspec.structs.replace(measured, speedup=ends))
     further, last = (machine_unfit(noisy, each, leader, leader) for each in (budget, None))
     assert "so far one leads by score and speed (speed-up between 1.4x and 4x)" in further.what
-    fast = msgspec.structs.replace(arm, speedup=Interval(value=5.0, low=4.4, high=6.0))
+    fast = msgspec.structs.replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
     fastest = RankedArm(builders.scored_arm("two"), fast)
     told = machine_unfit(noisy, None, leader, fastest).what
     assert "one leads by score (speed-up between 1.4x and 4x) and two is the fastest (" in told
-    nothing = msgspec.structs.replace(arm, speedup=Interval(value=5.0, low=None, high=None))
+    nothing = msgspec.structs.replace(measured, speedup=Interval(value=5.0, low=None, high=None))
     unknown = RankedArm(builders.scored_arm("two"), nothing)
     assert machine_unfit(noisy, None, unknown, unknown).what.endswith("do not decide")
     assert f"--budget {budget.name}" in further.next_step

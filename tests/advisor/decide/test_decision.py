@@ -105,14 +105,14 @@ def test_a_constraint_only_removes(
     state = state_of(seconds_of(drawn, deviations))
     free = evaluate(header_of(priorities), state)
     bound = evaluate(header_of(priorities, Constraint(criterion=criterion, at_least=tier)), state)
-    kept = [arm.arm for arm in bound.scores if not arm.failed_constraints]
-    assert kept == [arm.arm for arm in free.scores if arm.ratings[criterion].tier >= tier]
-    assert {arm.arm: arm.score for arm in bound.scores} == {
-        arm.arm: arm.score for arm in free.scores
+    kept = [each.arm for each in bound.scores if not each.failed_constraints]
+    assert kept == [each.arm for each in free.scores if each.ratings[criterion].tier >= tier]
+    assert {each.arm: each.score for each in bound.scores} == {
+        each.arm: each.score for each in free.scores
     }
     assert (bound.recommendation is not None) == bool(kept)
     if bound.recommendation:
-        scores = {arm.arm: arm.score for arm in bound.scores}
+        scores = {each.arm: each.score for each in bound.scores}
         # A faster arm is advised before one that scores a little more.
         least = scores[kept[0]] - SPEED_BONUS
         assert bound.recommendation.arm in kept
@@ -237,7 +237,7 @@ def test_a_kept_answer_is_decided_again_or_has_a_problem(
     assert page.render(again)
     if again.recommendation is not None:
         first = "\n".join(text.splitlines()[:5])
-        fastest = max(again.scores, key=lambda arm: arm.speedup)
+        fastest = max(again.scores, key=lambda each: each.speedup)
         if fastest.speedup >= 1.2 * builders.known(again.advised).scored.speedup:
             assert again.recommendation.decision.speed_regret.arm == fastest.arm
             titles = {each.id: each.title for each in builders.shipped_catalogue().workflows}

@@ -229,29 +229,29 @@ def disturbed_run(
     It disturbs all times of some processes, the baseline more than the arm, and single visits.
     """
     baseline: list[list[float]] = []
-    arm: list[list[float]] = []
+    compiled: list[list[float]] = []
     for _ in range(processes):
         burden = noise.choice((0.0, 0.0, 0.3, noise.uniform(0.1, 0.6)))
         offset = noise.gauss(0, 0.005)
-        for series, level, share in ((baseline, LOG_TRUTH, 1.0), (arm, offset, 0.7)):
+        for series, level, share in ((baseline, LOG_TRUTH, 1.0), (compiled, offset, 0.7)):
             series.append(
                 [
                     level + share * burden + abs(noise.gauss(0, 0.02)) + burst(noise)
                     for _ in range(ROUNDS)
                 ]
             )
-    return baseline, arm
+    return baseline, compiled
 
 
 def burst(noise: random.Random) -> float:
     return noise.expovariate(4) if noise.random() < 0.1 else 0.0
 
 
-def paired_mean(baseline: Sequence[Sequence[float]], arm: Sequence[Sequence[float]]) -> float:
+def paired_mean(baseline: Sequence[Sequence[float]], compiled: Sequence[Sequence[float]]) -> float:
     """Return the mean difference over processes and rounds, which disturbances move."""
     return statistics.fmean(
         trimmed_mean([first - second for first, second in zip(*pair, strict=True)])
-        for pair in zip(baseline, arm, strict=True)
+        for pair in zip(baseline, compiled, strict=True)
     )
 
 

@@ -59,7 +59,7 @@ def advise(
         ),
     )
     given_ids = {workflow.id for workflow in workflows}
-    others = sorted({arm.workflow for arm in arms} - given_ids)
+    others = sorted({measured.workflow for measured in arms} - given_ids)
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
     question = builders.question(**{"model": DEMO, "batch_sizes": tuple(sizes), **asked})
     head = builders.header(question=question, machine=builders.machine(cpu=CPU), catalogue=known)
@@ -79,18 +79,18 @@ def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
 
 
 def test_the_batch_size_of_the_examples_is_named_if_it_was_not_measured() -> None:
-    arm = measured("compiled", 1.5)
-    size = arm.cells[0].shape.batch_size
+    compiled = measured("compiled", 1.5)
+    size = compiled.cells[0].shape.batch_size
     for rows, is_named in ((size + 7, True), (size, False), (None, False)):
-        headline = advise(arm, example_rows=rows).answer.headline
+        headline = advise(compiled, example_rows=rows).answer.headline
         lines = [line.text for line in headline if line.part == "batch-sizes"]
         assert any(f"--batch-sizes {rows}" in line for line in lines) == is_named
 
 
 def test_a_reference_in_the_models_own_precision_is_said() -> None:
     checked = builders.checked(reference="float32", rmse=0.0, rmse_eager=1e-7)
-    arm = msgspec.structs.replace(measured(BASELINE, 1.0), correctness=(checked,))
-    arms = arm, measured("compiled", 1.5)
+    baseline = msgspec.structs.replace(measured(BASELINE, 1.0), correctness=(checked,))
+    arms = baseline, measured("compiled", 1.5)
     answer = built_answers.answer_of(builders.results(*arms))
     assert "itself in float32" in " ".join(built_answers.headline(answer))
     assert "itself in" not in " ".join(built_answers.headline(advise(arms[1]).answer))
@@ -99,8 +99,8 @@ def test_a_reference_in_the_models_own_precision_is_said() -> None:
 def test_states_that_a_program_may_drop_are_named(expect: Expect) -> None:
     names = ("n", "mean", "log", "hidden")
     checked = builders.checked(accuracy=Accuracy(changed_states=names))
-    arm = msgspec.structs.replace(measured("compiled", 1.5), correctness=(checked,))
-    expect("headline-changed-states", built_answers.headline(advise(arm).answer))
+    compiled = msgspec.structs.replace(measured("compiled", 1.5), correctness=(checked,))
+    expect("headline-changed-states", built_answers.headline(advise(compiled).answer))
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ def test_arms_of_a_file_that_differ_in_settings_alone_are_called_so(other: str) 
     baseline = msgspec.structs.replace(
         measured("onnxruntime-cpu/host", 1.0, spread=0.0), workflow="onnxruntime-cpu"
     )
-    arm = msgspec.structs.replace(measured(other, 1.5), workflow=other.partition("/")[0])
+    faster = msgspec.structs.replace(measured(other, 1.5), workflow=other.partition("/")[0])
     known = builders.catalogue(
         *(builders.workflow(each) for each in ("onnxruntime-cpu", "openvino"))
     )
-    results = builders.results(baseline, arm, baseline=baseline.arm)
+    results = builders.results(baseline, faster, baseline=baseline.arm)
     question = builders.question(model=OnnxModel(name="/net.onnx"))
     answer = built_answers.answer_of(results, builders.header(question=question, catalogue=known))
     told = "only its settings" in built_answers.headline(answer)[1]
@@ -164,7 +164,7 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
 def test_options_of_the_advised_workflow_that_are_about_as_good_are_named() -> None:
     options = (measured("same/a", 2.0, spread=0.05), measured("same/b", 1.97, spread=0.05))
     found = advise(
-        *(msgspec.structs.replace(arm, workflow="same") for arm in options),
+        *(msgspec.structs.replace(measured, workflow="same") for measured in options),
         workflows=(builders.workflow("same"),),
     )
     assert (found.advice.arm, found.decision.options_as_good) == ("same/a", ("same/b",))
@@ -387,14 +387,14 @@ def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
 ) -> None:
     arms = [measured(f"arm{place}", one, spread=spread) for place, one in enumerate(drawn)]
     workflows = tuple(
-        msgspec.structs.replace(HARD, id=arm.arm, title=arm.arm)
-        for arm, is_hard in zip(arms, hard, strict=False)
+        msgspec.structs.replace(HARD, id=measured.arm, title=measured.arm)
+        for measured, is_hard in zip(arms, hard, strict=False)
         if is_hard
     )
     rest = 100 - performance
     weights = builders.priorities(performance, rest / 2, rest / 2)
     found = advise(*arms, workflows=workflows, priorities=weights)
-    speedups = {arm.arm: arm.speedup.value for arm in arms} | {BASELINE: 1.0}
+    speedups = {measured.arm: measured.speedup.value for measured in arms} | {BASELINE: 1.0}
     fastest = max(speedups, key=lambda name: speedups[name])
     if speedups[fastest] >= CLEARLY_FASTER * speedups[found.advice.arm]:
         assert speedups[found.decision.speed_regret.arm or ""] == speedups[fastest]
@@ -446,10 +446,10 @@ GOODPUT = Interval(value=10.0, low=8.0, high=12.0)
 
 
 def lines(rate: float | None, *levels: RateLevel) -> list[str]:
-    arm = built_measurements.served_arm(
+    served = built_measurements.served_arm(
         goodput=GOODPUT, levels=levels, asked=compare_with_asked_rate(GOODPUT, levels, rate, 2.5)
     )
-    serving = built_measurements.serving(arm)
+    serving = built_measurements.serving(served)
     question = builders.question(load=built_measurements.load(rate=rate))
     measured = builders.results(builders.measurement("engine"), serving=serving)
     answer = built_answers.answer_for(

@@ -57,7 +57,10 @@ def advise(
     while_running: bool = False,
 ) -> Recommendation:
     made = results or builders.results(
-        *(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms)
+        *(
+            builders.measurement(each.arm, speedup=each.speedup, workflow=each.workflow)
+            for each in arms
+        )
     )
     head = builders.header(question=question or builders.question())
     return recommend_for(made, arms, head, excluded=excluded, while_running=while_running)
@@ -76,8 +79,8 @@ def test_the_order_of_arms_does_not_matter(
     ]
     known = builders.catalogue(
         *(
-            builders.workflow(arm.arm, declared=builders.declared(lines_changed=10 * place))
-            for place, arm in enumerate(arms)
+            builders.workflow(measured.arm, declared=builders.declared(lines_changed=10 * place))
+            for place, measured in enumerate(arms)
         )
     )
     question = builders.question(priorities=priorities)
@@ -97,7 +100,7 @@ def two(
         builders.scored_arm("one", speedup=speedups[0]),
         builders.scored_arm("two", tiers=(tier, 2, 2, 2, 2), speedup=speedups[1]),
     ]
-    measurements = [builders.measurement(arm.arm, speedup=arm.speedup) for arm in made]
+    measurements = [builders.measurement(each.arm, speedup=each.speedup) for each in made]
     return list(scoring.rank(made)), builders.results(*measurements, **changes)
 
 
@@ -119,7 +122,8 @@ def graded(arms: list[ScoredArm]) -> list[ScoredArm]:
     """Return the arms with a grade of Performance that depends on their measured speed."""
     rating = builders.rating(3, fact="speedup", grade=2.8)
     return [
-        msgspec.structs.replace(arm, ratings={**arm.ratings, "performance": rating}) for arm in arms
+        msgspec.structs.replace(each, ratings={**each.ratings, "performance": rating})
+        for each in arms
     ]
 
 

@@ -57,9 +57,9 @@ def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
     declared: str, measured: str | None, *, complete: bool, tier: int, evidence: str
 ) -> None:
     workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
-    arm = builders.measurement("compiled", new_shapes=measured, new_shapes_complete=complete)
+    compiled = builders.measurement("compiled", new_shapes=measured, new_shapes_complete=complete)
     (scored,) = scoring.score_arms(
-        builders.results(arm), builders.question(), builders.catalogue(workflow)
+        builders.results(compiled), builders.question(), builders.catalogue(workflow)
     )
     rating = scored.ratings["input_flexibility"]
     value = measured if evidence == "measured" else declared
@@ -94,7 +94,7 @@ def test_an_untried_arm_is_not_behind_a_sibling_that_was_tried(
         builders.measurement("compiled/tuned", option="tuned", new_shapes=measured),
     )
     scored = scoring.score_arms(results, builders.question(), builders.catalogue(workflow))
-    rating = next(arm for arm in scored if arm.arm == "compiled").ratings["input_flexibility"]
+    rating = next(each for each in scored if each.arm == "compiled").ratings["input_flexibility"]
     assert (rating.value, rating.evidence) == (value, evidence)
 
 
@@ -113,7 +113,7 @@ def scored(
     )
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in sorted(names)))
     ranked = scoring.score_arms(builders.results(*measurements), builders.question(**asked), known)
-    return {arm.arm: (arm.rank, arm.score) for arm in ranked}
+    return {each.arm: (each.rank, each.score) for each in ranked}
 
 
 def test_equal_scores_are_ranked_by_measured_speed_and_then_by_name() -> None:
@@ -140,8 +140,10 @@ def test_arms_that_fail_a_constraint_come_after_those_that_do_not(
         for place, (tier, barred) in enumerate(drawn)
     ]
     ranked = scoring.rank(arms)
-    assert [arm.rank for arm in ranked] == list(range(1, len(arms) + 1))
-    assert [bool(arm.failed_constraints) for arm in ranked] == sorted(barred for _, barred in drawn)
+    assert [each.rank for each in ranked] == list(range(1, len(arms) + 1))
+    assert [bool(each.failed_constraints) for each in ranked] == sorted(
+        barred for _, barred in drawn
+    )
     for one, two in itertools.pairwise(ranked):
         assert one.score >= two.score - 1e-9 or bool(one.failed_constraints) < bool(
             two.failed_constraints

@@ -115,8 +115,8 @@ def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
     def exclude(required: list[Constraint]) -> tuple[ScoredArm, ...]:
         return scoring.rank(
             [
-                msgspec.structs.replace(arm, failures=find_failures(arm.ratings, required))
-                for arm in free
+                msgspec.structs.replace(each, failures=find_failures(each.ratings, required))
+                for each in free
             ]
         )
 
@@ -218,7 +218,7 @@ def test_scores_beyond_the_ninth_place_leave_it_to_the_speed() -> None:
         msgspec.structs.replace(slow, score=2 + 2e-10),
         msgspec.structs.replace(fast, score=2.0),
     )
-    assert [arm.arm for arm in scoring.rank([slow, fast])] == ["fast", "slow"]
+    assert [each.arm for each in scoring.rank([slow, fast])] == ["fast", "slow"]
     assert sensitivity.leader_of([slow, fast], {"slow": slow.score, "fast": fast.score}) == "fast"
 
 
@@ -253,6 +253,6 @@ def test_an_answer_changes_at_every_weight_of_which_a_flip_says_so(name: str) ->
             scored = scoring.score_arms(
                 answer.results, question, catalogue.for_question(question), answer.evidence
             )
-            viable = [arm for arm in scored if not arm.failures]
+            viable = [each for each in scored if not each.failures]
             chosen = choose(candidates_of(viable, answer.results.baseline))
             assert chosen.arm == flip.to, f"{words}: {weight}"

@@ -102,8 +102,8 @@ def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
 ) -> None:
     """A payback limit in seconds says nothing to users, and is often rounded to none."""
     state = builders.run_state({BASELINE: BUILT, "compiled": ()})
-    arm = msgspec.structs.replace(builders.arm("compiled"), expected_build_seconds=expected)
-    found = build_limits.limit_or_skip(in_progress(state, WITH_REQUESTS), arm)
+    planned = msgspec.structs.replace(builders.arm("compiled"), expected_build_seconds=expected)
+    found = build_limits.limit_or_skip(in_progress(state, WITH_REQUESTS), planned)
     if starts:
         assert isinstance(found, BuildLimit)
     else:
@@ -131,7 +131,7 @@ def header_with_figures() -> Header:
 
 def expected(store: Store, header: Header, *arms: str) -> dict[str, float | None]:
     found = with_expected_builds(builders.plan(*arms).arms, header, store)
-    return {arm.id: arm.expected_build_seconds for arm in found}
+    return {each.id: each.expected_build_seconds for each in found}
 
 
 def test_figures_of_the_catalogue_are_used_without_a_stored_run(tmp_path: pathlib.Path) -> None:
@@ -189,17 +189,17 @@ def test_an_arm_that_would_fail_like_its_sibling_is_not_built(
 def test_an_arm_without_figures_promises_as_much_as_its_workflow(tmp_path: pathlib.Path) -> None:
     plan = builders.plan("compiled", "compiled/other", "unknown")
     found = with_expected_builds(plan.arms, header_with_figures(), Store(tmp_path))
-    largest = {arm.id: arm.largest_speedup for arm in found if arm.workflow != "pytorch-eager"}
+    largest = {each.id: each.largest_speedup for each in found if each.workflow != "pytorch-eager"}
     assert largest == {"compiled": 2.0, "compiled/other": 2.0, "unknown": None}
 
 
 @pytest.mark.parametrize(("left", "is_built"), [(29.0, False), (31.0, True)])
 def test_a_build_that_cannot_end_in_time_is_left_out(left: float, is_built: bool) -> None:
-    arm = msgspec.structs.replace(builders.arm("slow"), expected_build_seconds=30.0)
+    planned = msgspec.structs.replace(builders.arm("slow"), expected_build_seconds=30.0)
     state = builders.run_state(
         {builders.BASELINE: builders.process(outcome=Outcome())}, opened={1: (builders.BASELINE,)}
     )
-    found = build_limits.limit_or_skip(in_progress(state, builders.question(), left), arm)
+    found = build_limits.limit_or_skip(in_progress(state, builders.question(), left), planned)
     assert (found is None) == is_built
     if isinstance(found, Failure):
         assert found.skip_cause == "out-of-time"
@@ -213,7 +213,7 @@ LATE = builders.process(
 
 def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_reached() -> None:
     plan = builders.plan("compiled", "late", "crashed")
-    arms = tuple(msgspec.structs.replace(arm, expected_build_seconds=30.0) for arm in plan.arms)
+    arms = tuple(msgspec.structs.replace(each, expected_build_seconds=30.0) for each in plan.arms)
     crash = Failure("crashed", phase="build", reason="gone")
     crashed = builders.process(ready=False, outcome=Outcome(crash))
     state = msgspec.structs.replace(
@@ -242,7 +242,7 @@ def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
         question=builders.question(budget=choose_budget(budget, catalogue)), catalogue=catalogue
     )
     plan = builders.plan("onnxruntime-cpu/host")
-    arms = tuple(msgspec.structs.replace(arm, expected_build_seconds=5.0) for arm in plan.arms)
+    arms = tuple(msgspec.structs.replace(each, expected_build_seconds=5.0) for each in plan.arms)
     unknown = builders.arm("unknown")
     build_limits.refuse_short_budget([*arms, unknown], head)
     if is_refused:

@@ -66,7 +66,7 @@ def queue_of(
     session: Any = None,
     **asked: Any,
 ) -> BuildQueue:
-    recorder = simulation.new_recorder([arm.id for arm in arms])
+    recorder = simulation.new_recorder([each.id for each in arms])
     session = session or IdleSession()
     question = builders.question(**asked)
     progress = simulation.progress_of(session, recorder, question, lambda _: pytest.fail("unused"))
@@ -75,7 +75,7 @@ def queue_of(
 
 def chosen(queue: BuildQueue, running: int) -> str | None:
     build = queue.choose(running)
-    return build.arm.id if build else None
+    return build.planned.id if build else None
 
 
 @pytest.mark.parametrize("starts_at_once", [False, True])
@@ -103,7 +103,7 @@ def test_arms_that_build_alone_follow_the_others() -> None:
     arms = [engine, expecting("other", 10.0), DUPLICATE]
     state = simulation.new_recorder(["engine", "other"]).state
     ordered = order_builds(arms, state, builders.question())
-    assert [arm.id for arm in ordered] == [DUPLICATE.id, "other", "engine"]
+    assert [each.id for each in ordered] == [DUPLICATE.id, "other", "engine"]
 
 
 def test_what_brought_most_for_its_seconds_is_built_first() -> None:
@@ -117,8 +117,8 @@ def test_what_brought_most_for_its_seconds_is_built_first() -> None:
         )
     ]
     arms = [builders.arm("unknown"), *promising]
-    state = simulation.new_recorder([arm.id for arm in arms]).state
-    ordered = [arm.id for arm in order_builds(arms, state, builders.question())]
+    state = simulation.new_recorder([each.id for each in arms]).state
+    ordered = [each.id for each in order_builds(arms, state, builders.question())]
     assert ordered == ["graph", "quick", "slow", "slowdown", "unknown"]
 
 
@@ -126,8 +126,8 @@ def test_a_build_that_cannot_end_in_time_is_not_started(monkeypatch: pytest.Monk
     queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], builds_at_once=2)
     monkeypatch.setattr(build_limits, "seconds_left", lambda _: 20.0)
     assert chosen(queue, 0) == "short"
-    ((arm, failure),) = queue.skipped
-    assert (arm.id, failure.skip_cause) == ("long", "out-of-time")
+    ((planned, failure),) = queue.skipped
+    assert (planned.id, failure.skip_cause) == ("long", "out-of-time")
 
 
 def test_an_arm_that_the_user_skips_does_not_wait_for_its_build() -> None:
@@ -135,8 +135,8 @@ def test_an_arm_that_the_user_skips_does_not_wait_for_its_build() -> None:
     queue.progress = dataclasses.replace(queue.progress, to_skip={"long"})
     assert queue.leave_to_user()
     assert not queue.leave_to_user()
-    ((arm, failure),) = queue.skipped
-    assert (arm.id, failure.skip_cause) == ("long", "user")
+    ((planned, failure),) = queue.skipped
+    assert (planned.id, failure.skip_cause) == ("long", "user")
     assert chosen(queue, 0) == "short"
 
 
@@ -167,7 +167,7 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
     budget = msgspec.structs.replace(builders.question().budget, contenders_only=True)
     queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget, **asked)
     found = [chosen(queue, 0) for _ in arms]
-    expected = [arm.id for arm in arms] if built is None else [*built, None, None]
+    expected = [each.id for each in arms] if built is None else [*built, None, None]
     assert found == expected
     if built is not None:
         queue.progress.recorder.record(
@@ -196,8 +196,8 @@ def test_one_arm_of_each_workflow_precedes_the_other_arms_of_others() -> None:
         msgspec.structs.replace(expecting(name, 10.0), largest_speedup=speedup)
         for name, speedup in (("fast/one", 4.0), ("fast/two", 3.0), ("slow/one", 1.1))
     ]
-    state = simulation.new_recorder([arm.id for arm in promising]).state
-    ordered = [arm.id for arm in order_builds(promising, state, builders.question())]
+    state = simulation.new_recorder([each.id for each in promising]).state
+    ordered = [each.id for each in order_builds(promising, state, builders.question())]
     assert ordered == ["fast/one", "slow/one", "fast/two"]
 
 
@@ -292,7 +292,7 @@ BASELINE_ARM = builders.arm("pytorch-eager")
 
 def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
     every = [BASELINE_ARM, DUPLICATE, *arms]
-    return [arm.id for arm in building.early_arms(every, EARLY_SECONDS, BASELINE_ARM, at_once)]
+    return [each.id for each in building.early_arms(every, EARLY_SECONDS, BASELINE_ARM, at_once)]
 
 
 def shipped_header() -> Header:
@@ -342,4 +342,4 @@ def test_an_engine_whose_cache_is_a_share_of_the_free_gpu_memory_builds_alone(
 ) -> None:
     engine = builders.shipped_catalogue().by_id[workflow]
     arms = list_arms(engine, "cuda")
-    assert {arm.builds_alone for arm in arms} == {builds_alone}
+    assert {each.builds_alone for each in arms} == {builds_alone}

@@ -166,7 +166,7 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     assert set(decide(run).measurements) == {"pytorch-eager", "quick"}
     plan = run.state().plan
     for each in (plan, propose_again(run.header(), ("quick",), context).plan):
-        assert {arm.id: arm.python for arm in each.arms} == {
+        assert {planned.id: planned.python for planned in each.arms} == {
             "pytorch-eager": "",
             "pytorch-eager#duplicate": "",
             "quick": str(python),

@@ -191,9 +191,9 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
     state = builders.run_state({"images": process, REFERENCE: reference})
     progress = types.SimpleNamespace(state=state, header=header, store=Store(tmp_path))
     found = remaining.arms_to_add(progress)  # type: ignore[arg-type]
-    arms = [arm for each in found for arm in each.added]
-    assert [arm.id for arm in arms] == added
-    assert [arm.expected_build_seconds for arm in arms] == [7.0] * len(added)
+    arms = [planned for each in found for planned in each.added]
+    assert [each.id for each in arms] == added
+    assert [each.expected_build_seconds for each in arms] == [7.0] * len(added)
     plan = state.plan
     plan = msgspec.structs.replace(plan, arms=(*plan.arms, *arms))
     progress.state = msgspec.structs.replace(state, plan=plan)

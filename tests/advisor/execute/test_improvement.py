@@ -162,7 +162,7 @@ def test_what_was_tried_is_not_named_as_a_next_step_again() -> None:
 def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
     other, changed = (
         SnippetPair(
-            arm=builders.arm("compiled"),
+            planned=builders.arm("compiled"),
             own=Snippet(text=name),
             baseline=Snippet(text="baseline"),
             allowed=[1e-7],

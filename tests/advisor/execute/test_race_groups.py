@@ -213,7 +213,9 @@ def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context
     processes, answer = run.state().processes, decide(run)
     for name in THREADED:
         fallback = f"{name}/one-thread"
-        (because,) = [each.because for each in added if fallback in {arm.id for arm in each.added}]
+        (because,) = [
+            each.because for each in added if fallback in {planned.id for planned in each.added}
+        ]
         assert name in because
         expect_failure(processes[name][-1].outcome, "nondeterministic")
         assert processes[fallback][-1].outcome == Outcome()

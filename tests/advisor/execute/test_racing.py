@@ -80,7 +80,7 @@ def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
         {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.1},
     )
     recorder = new_recorder(["compiled"])
-    arms = [(arm, 0) for arm in recorder.state.plan.arms]
+    arms = [(each, 0) for each in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(arms)))
     sessions.exhaust(races_of(session, recorder))
     state = recorder.state
@@ -98,10 +98,10 @@ def test_arms_that_join_after_the_first_races_get_no_overtime() -> None:
     )
     recorder = new_recorder(["compiled", "late"])
     plan = recorder.state.plan
-    first = [(arm, 0) for arm in plan.arms if arm.id != "late"]
+    first = [(each, 0) for each in plan.arms if each.id != "late"]
     sessions.exhaust(recorder.record_each(session.start(first)))
     sessions.exhaust(races_of(session, recorder))
-    late = next(arm for arm in plan.arms if arm.id == "late")
+    late = next(each for each in plan.arms if each.id == "late")
     sessions.exhaust(recorder.record_each(session.start([(late, 0)])))
     progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
     over = dataclasses.replace(progress, races_end=0.0, end=progress.clock())

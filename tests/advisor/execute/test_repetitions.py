@@ -138,9 +138,9 @@ def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(measured: Measur
         if measurement.workflow == "narrow"
     }
     assert {option: found[option] for option in expected} == expected
-    left_out = {arm.arm: arm.status for arm in measured.answer.unmeasured}
+    left_out = {each.arm: each.status for each in measured.answer.unmeasured}
     assert left_out["narrow/wrong"] == "incorrect"
-    ratings = {arm.arm: arm.ratings["input_flexibility"] for arm in measured.answer.scores}
+    ratings = {each.arm: each.ratings["input_flexibility"] for each in measured.answer.scores}
     for option, value in expected.items():
         rating = ratings[f"narrow/{option}"]
         assert (rating.value, rating.evidence) == (value, "measured")
@@ -188,7 +188,7 @@ def test_a_run_without_an_answer_has_leaders_once_it_is_resumed() -> None:
     plan = Plan(arms=tuple(map(builders.arm, names)), excluded=())
     assert leaders_of(answer, plan) == ()
     resumed = msgspec.structs.replace(answer, measured_on=1)
-    assert [arm.id for arm in leaders_of(resumed, plan)] == [*names[:3]]
+    assert [each.id for each in leaders_of(resumed, plan)] == [*names[:3]]
 
 
 def test_the_leaders_of_a_quick_run_try_one_new_batch_size(context: Context) -> None:
@@ -202,7 +202,7 @@ def test_the_leaders_of_a_quick_run_try_one_new_batch_size(context: Context) -> 
         for measurement in answer.results.measurements
         if measurement.new_shape_results
     }
-    leaders = {arm.id for arm in leaders_of(answer, run.state().plan)}
+    leaders = {each.id for each in leaders_of(answer, run.state().plan)}
     assert builders.known(answer.recommendation).arm in tried
     assert leaders <= set(tried)
     assert set(map(tuple, tried.values())) == {(Shape(3),)}
@@ -236,18 +236,18 @@ def excluded(name: str, score: float, *places: int, evidence: str = "declared") 
         FailedConstraint(index=place, constraint=(FLEXIBLE, PORTABLE)[place], value=2)
         for place in places
     )
-    arm = builders.scored_arm(name, score=score, failures=failures)
+    scored = builders.scored_arm(name, score=score, failures=failures)
     letter = builders.rating(2, evidence=evidence)
-    return msgspec.structs.replace(arm, ratings={**arm.ratings, "input_flexibility": letter})
+    return msgspec.structs.replace(scored, ratings={**scored.ratings, "input_flexibility": letter})
 
 
 def found(*arms: ScoredArm, advised: float | None = 2.0) -> list[str]:
     leader = builders.scored_arm("compiled", score=advised or 0.0)
-    plan = Plan(arms=tuple(builders.arm(arm.arm) for arm in (leader, *arms)), excluded=())
+    plan = Plan(arms=tuple(builders.arm(each.arm) for each in (leader, *arms)), excluded=())
     answer = built_answers.answer(scores=(*([leader] if advised else []), *arms))
     if not advised:
         answer = msgspec.structs.replace(answer, recommendation=None)
-    return [arm.id for arm in excluded_by_declaration(answer, plan)]
+    return [each.id for each in excluded_by_declaration(answer, plan)]
 
 
 def test_arms_that_a_declared_letter_excludes_are_tried_best_first() -> None:
@@ -262,10 +262,10 @@ def test_arms_that_a_declared_letter_excludes_are_tried_best_first() -> None:
         excluded("measured", 2.5, 0, evidence="measured"),
         excluded("free", 2.5),
     ],
-    ids=lambda arm: arm.arm,
+    ids=lambda each: each.arm,
 )
-def test_other_arms_are_not_tried(arm: ScoredArm) -> None:
-    assert found(arm) == []
+def test_other_arms_are_not_tried(scored: ScoredArm) -> None:
+    assert found(scored) == []
 
 
 def test_without_an_answer_every_such_arm_is_tried() -> None:
@@ -311,7 +311,7 @@ def repeat(
     )
     recorder = new_recorder(["compiled"])
     if started:
-        first = [(arm, 0) for arm in recorder.state.plan.arms]
+        first = [(each, 0) for each in recorder.state.plan.arms]
         sessions.exhaust(recorder.record_each(session.start(first)))
         sessions.exhaust(recorder.record_each(session.stop()))
     progress = progress_of(session, recorder, question, evaluate)

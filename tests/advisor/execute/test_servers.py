@@ -217,7 +217,7 @@ def test_the_faster_server_is_advised_by_its_request_rate(answer: Answer) -> Non
     assert speedups["faster"].value == pytest.approx(goodputs["faster"] / goodputs[BASELINE])
     assert builders.known(speedups["faster"].low) > 1
     assert speedups[BASELINE].value == 1
-    assert all(arm.batch_tokens_per_second for arm in found.values())
+    assert all(each.batch_tokens_per_second for each in found.values())
     assert built_answers.headline(answer, "load")
 
 
@@ -252,8 +252,8 @@ def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
 
 
 def test_the_asked_rate_needs_several_servers(measured: Run, answer: Answer) -> None:
-    for arm in answer.served.values():
-        asked = builders.known(arm.asked)
+    for served in answer.served.values():
+        asked = builders.known(served.asked)
         assert asked.rate == ASKED_RATE
         assert asked.verdict == "not-met"
         assert 1 < asked.fewest_servers <= asked.servers <= asked.most_servers

@@ -357,9 +357,11 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
 
 def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(session: WorkerSession) -> None:
     start_workers(session, QUICK, ALIKE)
-    for arm in (QUICK, ALIKE):
-        list(session.build(arm.id))
-    processes = [process for arm in (QUICK, ALIKE) for process in worker_processes(session, arm.id)]
+    for planned in (QUICK, ALIKE):
+        list(session.build(planned.id))
+    processes = [
+        process for each in (QUICK, ALIKE) for process in worker_processes(session, each.id)
+    ]
     assert len(processes) == 4, "two workers and their watchdogs"
     windows = []
     for _ in range(IDLE_WINDOWS):

@@ -84,7 +84,7 @@ def test_no_more_builds_run_than_there_are_shares(session: WorkerSession) -> Non
     arms = [builders.arm(f"quick/{number}") for number in range(3)]
     start_workers(session)
     most, running = 0, set[str]()
-    for each in build_all(session, *(NextBuild(arm, process=0) for arm in arms)):
+    for each in build_all(session, *(NextBuild(each, process=0) for each in arms)):
         if isinstance(each, WorkerSpawned):
             running.add(each.arm)
         elif isinstance(each, WorkerReported):
@@ -156,13 +156,13 @@ def test_builds_on_a_cpu_stand_still_while_outputs_are_checked(
     found = session.workers
 
     def are_building() -> bool:
-        return all(arm.id in found and found[arm.id].phase == "build" for arm in (SLOW, checked))
+        return all(each.id in found and found[each.id].phase == "build" for each in (SLOW, checked))
 
     def is_alone_while_checked() -> bool:
         """Check `checked` for one turn; its outputs really are checked too soon to be seen."""
         found[checked.id].phase = "correctness"
         builds._make_room_for_checks()
-        stands = [found[arm.id].suspended_since is not None for arm in (SLOW, checked)]
+        stands = [found[each.id].suspended_since is not None for each in (SLOW, checked)]
         found[checked.id].phase = "build"
         builds._make_room_for_checks()
         assert found[SLOW.id].suspended_since is None
@@ -295,8 +295,10 @@ def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
     # The first build reads it too.
     memory_monitor = StagedMemory(*(each << 30 for each in (5, 5, 5, 2)))
     session = open_session(ConditionsMonitor(), memory_monitor)
-    for arm in (BASELINE, QUICK):
-        list(session.start([(arm, 0)])) if arm == QUICK else list(session.start_reference(arm, 0))
+    for planned in (BASELINE, QUICK):
+        list(session.start([(planned, 0)])) if planned == QUICK else list(
+            session.start_reference(planned, 0)
+        )
     list(session.finish_reference())
     build_all(session, NextBuild(QUICK))
     list(session.build(QUICK.id))

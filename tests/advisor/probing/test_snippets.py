@@ -86,7 +86,7 @@ def run(
 ) -> PairedCalls:
     config = sessions.run_config(pathlib.Path(), PROBES, environment=environment, asked=asked or {})
     pair = SnippetPair(
-        arm=builders.arm("compiled"),
+        planned=builders.arm("compiled"),
         own=snippet(text) if isinstance(text, str) else text,
         baseline=snippet(other),
         allowed=changes.pop("allowed", [1e-7]),

@@ -64,7 +64,7 @@ def with_failure(answer: Answer, status: Status) -> Answer:
     alone = with_results(answer, measurements=(answer.measurements[builders.BASELINE],))
     return msgspec.structs.replace(
         alone,
-        scores=tuple(arm for arm in answer.scores if arm.arm != "compiled"),
+        scores=tuple(each for each in answer.scores if each.arm != "compiled"),
         unmeasured=(*answer.unmeasured, builders.unmeasured("compiled", status=status)),
     )
 

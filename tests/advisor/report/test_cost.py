@@ -55,19 +55,19 @@ def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) ->
     assert "build " in line
     assert "(eager " in line
     unknown = MemoryBytes(peak=None, source="not known: no counter, as in some containers")
-    arm = arm_of(answer, "onnxruntime-cpu/host")
-    arm = arm._replace(measured=msgspec.structs.replace(arm.measured, memory_bytes=unknown))
-    assert "; memory not known: no counter;" in f"{cost_line(answer, arm)};"
+    entry = arm_of(answer, "onnxruntime-cpu/host")
+    entry = entry._replace(measured=msgspec.structs.replace(entry.measured, memory_bytes=unknown))
+    assert "; memory not known: no counter;" in f"{cost_line(answer, entry)};"
 
 
 def test_an_arm_of_one_shape_costs_a_build_for_each_of_several(answer: Answer) -> None:
-    arm = arm_of(answer, "onnxruntime-cpu/host")
+    entry = arm_of(answer, "onnxruntime-cpu/host")
     refused = builders.rating(1, fact="new_shapes", value="refused")
-    ratings = {**arm.scored.ratings, "input_flexibility": refused}
-    arm = arm._replace(scored=msgspec.structs.replace(arm.scored, ratings=ratings))
+    ratings = {**entry.scored.ratings, "input_flexibility": refused}
+    entry = entry._replace(scored=msgspec.structs.replace(entry.scored, ratings=ratings))
     for count, is_named in ((1, False), (2, True)):
         question = msgspec.structs.replace(answer.question, batch_sizes=(1, 8)[:count])
-        line = cost_line(msgspec.structs.replace(answer, question=question), arm)
+        line = cost_line(msgspec.structs.replace(answer, question=question), entry)
         assert ("each of batch sizes 1 and 8" in line) == is_named
 
 
@@ -121,9 +121,9 @@ LEVELS = tuple(
 
 
 def served_answer(joules_per_token: float | None = None) -> Answer:
-    arm = built_measurements.served_arm(levels=LEVELS, joules_per_token=joules_per_token)
+    served = built_measurements.served_arm(levels=LEVELS, joules_per_token=joules_per_token)
     answer = run_answer(question=builders.question(load=built_measurements.load()))
-    return with_results(answer, serving=built_measurements.serving(arm))
+    return with_results(answer, serving=built_measurements.serving(served))
 
 
 def test_the_energy_of_a_token_is_a_column_where_it_was_measured() -> None:
@@ -143,8 +143,8 @@ def test_each_server_has_its_goodput_and_its_latency_by_rate() -> None:
 def test_a_search_that_found_no_rate_that_fails_is_marked_in_the_table() -> None:
     for met, is_least in ((1.0, True), (0.5, False)):
         last = msgspec.structs.replace(LEVELS[-1], met=met)
-        arm = built_measurements.served_arm(levels=(*LEVELS[:-1], last))
-        served = with_results(served_answer(), serving=built_measurements.serving(arm))
+        engine = built_measurements.served_arm(levels=(*LEVELS[:-1], last))
+        served = with_results(served_answer(), serving=built_measurements.serving(engine))
         (_, row) = generation.server_rows(served)
         assert ("at least 10.00" in row[1]) == is_least
 
@@ -178,8 +178,8 @@ def measured(serving: Serving, **facts: Any) -> Any:
         recipe_facts=RecipeFacts(allowances={}, **facts),
         serving=serving,
     )
-    arm = builders.arm("compiled", workflow="engine")
-    state = builders.run_state({"compiled": process}, plan=Plan(arms=(arm,), excluded=()))
+    planned = builders.arm("compiled", workflow="engine")
+    state = builders.run_state({"compiled": process}, plan=Plan(arms=(planned,), excluded=()))
     return types.SimpleNamespace(
         header=lambda: builders.header(question=QUESTION), state=lambda: state
     )

@@ -94,7 +94,7 @@ def test_the_short_answer_says_why_an_expected_arm_failed(named: tuple[str, ...]
     answer = msgspec.structs.replace(
         ANSWER,
         question=msgspec.structs.replace(ANSWER.question, workflows=named),
-        scores=tuple(arm for arm in ANSWER.scores if arm.workflow != PLAIN_COMPILE),
+        scores=tuple(each for each in ANSWER.scores if each.workflow != PLAIN_COMPILE),
         unmeasured=(failed, msgspec.structs.replace(failed, option=None, title="not planned")),
     )
     reasons = "".join(explanation.short_reasons(answer))

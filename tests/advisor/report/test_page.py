@@ -205,10 +205,10 @@ def test_a_run_without_an_answer_has_its_failures_and_no_script() -> None:
 def test_the_data_of_the_script_is_that_of_the_answer() -> None:
     made = built_answers.answer()
     data = msgspec.json.decode(page._ranking_data(made, made.ranked))
-    assert [arm["arm"] for arm in data["arms"]] == ["compiled", builders.BASELINE]
-    for arm, scored in zip(data["arms"], made.scores, strict=True):
-        assert arm["grades"] == [scored.ratings[name].grade for name in CRITERIA]
-        assert arm["rank"] == scored.rank
+    assert [each["arm"] for each in data["arms"]] == ["compiled", builders.BASELINE]
+    for each, scored in zip(data["arms"], made.scores, strict=True):
+        assert each["grades"] == [scored.ratings[name].grade for name in CRITERIA]
+        assert each["rank"] == scored.rank
     assert data["weights"]["performance"] == made.question.priorities.performance
 
 

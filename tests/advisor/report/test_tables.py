@@ -56,12 +56,12 @@ def test_the_times_of_the_ranking_follow_its_speedups(kept: str) -> None:
     """In these early documents, the stored times are of other rounds than the speed-ups."""
     answer = answer_files.read_answer(str(EVIDENCE / f"{kept}.json"))
     columns = {column.name: column for column in ranking_columns(answer)}
-    (own,) = [arm for arm in answer.ranked if arm.arm == answer.results.baseline]
+    (own,) = [each for each in answer.ranked if each.arm == answer.results.baseline]
     for cell in own.cells:
         write = columns[f"call-{cell.shape}"].write
-        for arm in answer.ranked:
-            speedup = next(each.speedup for each in arm.cells if each.shape == cell.shape)
-            one, other = (float(write(each).replace(",", "")) for each in (own, arm))
+        for entry in answer.ranked:
+            speedup = next(each.speedup for each in entry.cells if each.shape == cell.shape)
+            one, other = (float(write(each).replace(",", "")) for each in (own, entry))
             ratio = other / one if cell.generation else one / other
             assert ratio == pytest.approx(speedup.value, rel=0.02)
 
@@ -103,7 +103,7 @@ def text_of(element: ET.Element) -> str:
 def test_every_column_of_the_ranking_is_in_every_output(answer: Answer) -> None:
     columns = ranking_columns(answer, has_intervals=True)
     heads = [column.head for column in columns]
-    rows = [[column.write(arm) for column in columns] for arm in answer.ranked]
+    rows = [[column.write(each) for column in columns] for each in answer.ranked]
     (of_page,) = (
         table
         for table in html5lib.parse(page.render(answer), namespaceHTMLElements=False).iter("table")
@@ -158,12 +158,12 @@ def test_every_figure_is_in_every_export(answer: Answer) -> None:
 
 def test_every_cell_of_the_ranking_has_its_figure_in_the_exports(finished_run: Answer) -> None:
     measured = [row for row in figures.rows(finished_run) if row["seconds_median"]]
-    assert len(measured) == sum(len(arm.cells) for arm in finished_run.ranked)
+    assert len(measured) == sum(len(each.cells) for each in finished_run.ranked)
     for column in ranking_columns(finished_run):
-        for arm in finished_run.ranked:
-            own = [row[column.figure] for row in measured if row["arm"] == arm.arm]
+        for entry in finished_run.ranked:
+            own = [row[column.figure] for row in measured if row["arm"] == entry.arm]
             is_known = any(value is not None for value in own)
-            assert is_known == (column.write(arm) != MISSING), column.head
+            assert is_known == (column.write(entry) != MISSING), column.head
 
 
 @pytest.mark.parametrize(
@@ -298,10 +298,12 @@ def test_published_advice_is_compared_with_the_measurement(*, agrees: bool | Non
     ]
 
 
-Arm = tuple[ScoredArm, Measurement]
+ArmWithFigures = tuple[ScoredArm, Measurement]
 
 
-def arm(name: str, speedup: float, error: float, size: int, weights: WeightFormat | None) -> Arm:
+def arm(
+    name: str, speedup: float, error: float, size: int, weights: WeightFormat | None
+) -> ArmWithFigures:
     scored = builders.scored_arm(name, speedup=speedup)
     accuracy = Accuracy(fault="error", relative_error=error, cosine=1 - error)
     return (
@@ -315,7 +317,7 @@ def arm(name: str, speedup: float, error: float, size: int, weights: WeightForma
     )
 
 
-def answer_with(*arms: Arm) -> Answer:
+def answer_with(*arms: ArmWithFigures) -> Answer:
     scores, measurements = zip(*arms, strict=True)
     answer = built_answers.answer(scores=scores, results=builders.results())
     return with_results(answer, measurements=measurements)

@@ -116,7 +116,7 @@ def test_a_machine_that_is_not_fit_is_no_answer() -> None:
     lines = text_report.render(measured).splitlines()
     assert lines[:2] == ["No answer: busy", "Next: measure again"]
     assert UNFIT_NOTICE in lines
-    arms = {arm.arm for arm in measured.scores}
+    arms = {each.arm for each in measured.scores}
     head, *rows = ranking_rows(measured, has_intervals=False)
     ranks = {row[1]: (row[0], row[head.index("score")]) for row in rows}
     assert ranks == dict.fromkeys(arms, (MISSING, MISSING))
@@ -318,7 +318,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
             assert re.search("Trust [A-D][:.]", text)
             assert answer.headline[1].text in text
             faster = 1.2 * answer.advised.speedup.value
-            fastest = max(answer.ranked, key=lambda arm: arm.speedup.value)
+            fastest = max(answer.ranked, key=lambda each: each.speedup.value)
             assert f" {fastest.arm} " in text or fastest.speedup.value < faster
             table = [line for line in lines if re.match(r"\d+  \S", line)]
             baseline = answer.results.baseline

@@ -66,12 +66,13 @@ def program() -> Any:
     module: Any = load_with_stubs("workflows/onnxruntime_genai.py", stubs)
     module.og.Generator, module.og.GeneratorParams = Generator, Parameters
     workflows = rubric_files.read_shipped().by_id
-    arm = workflows["onnxruntime-genai"].arms["default"].options
+    options = workflows["onnxruntime-genai"].arms["default"].options
     subject = types.SimpleNamespace(
         engine=object(), info=types.SimpleNamespace(vocabulary=VOCABULARY)
     )
     return module.EngineGeneration(
-        subject, types.SimpleNamespace(options=dict(arm), input_tokens=PROMPT, output_tokens=NEW)
+        subject,
+        types.SimpleNamespace(options=dict(options), input_tokens=PROMPT, output_tokens=NEW),
     )
 
 
