@@ -29,6 +29,8 @@ WEIGHT_DECIMALS = 2
 MEBIBYTE, GIBIBYTE = 2**20, 2**30
 #: Larger shares of draws are shown as "over 99 %".
 MAX_SHOWN_PERCENT = 99
+#: A range whose bounds differ by a larger factor says nothing.
+WIDEST_RANGE = 100.0
 #: Error of a share in percent by rounding alone.
 ROUNDING = 1e-6
 
@@ -104,14 +106,33 @@ def format_speedup(speedup: Interval | None) -> str:
     return MISSING if speedup is None else f"{_format_factor(speedup.value, 2)}x"
 
 
-def describe_range(speedup: Interval) -> str:
-    low, high = (format_number(bound, digits=2) for bound in (speedup.low, speedup.high))
-    return f"between {low}x and {high}x"
+def is_unknown(speedup: Interval) -> bool:
+    return not speedup.low or speedup.high is None or speedup.high > WIDEST_RANGE * speedup.low
 
 
-def describe_speedup(speedup: Interval, *, unfit: bool) -> str:
-    is_range = speedup.is_range(unfit=unfit)
-    return describe_range(speedup) if is_range else format_interval(speedup)
+def write_speedup(
+    speedup: Interval,
+    *,
+    unfit: bool,
+    interval: bool = False,
+    in_words: bool = False,
+    decimals: int = 2,
+) -> str:
+    """Write a speed-up; its range where the value misleads: it is wide, or the machine was unfit.
+
+    With `interval` a value has its interval, and a table shows a wide one so. A table has no figure
+    for a range that says nothing; `in_words` is for sentences.
+    """
+    bounds = (speedup.low, speedup.high)
+    if speedup.is_range(unfit=unfit) and in_words:
+        low, high = (format_number(bound, digits=2) for bound in bounds)
+        return f"between {low}x and {high}x"
+    if speedup.is_range(unfit=unfit) and (unfit or not interval):
+        low, high = (format_number(bound, decimals=2) for bound in bounds)
+        return MISSING if is_unknown(speedup) else f"{low} to {high}"
+    if interval and (in_words or not unfit):
+        return format_interval(speedup, decimals=decimals)
+    return format_speedup(speedup)
 
 
 def describe_spread(constraint: Constraint, spread: tuple[float, float]) -> str:

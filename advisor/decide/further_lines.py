@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor.decide.diagnosis import find_lower_precision
-from advisor.decide.other_arms import is_unknown
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
@@ -16,7 +15,6 @@ from advisor.domain.model import TransformersModel, has_random_weights
 from advisor.domain.results import ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm
 from advisor.text_format import (
-    describe_speedup,
     describe_spread,
     format_count,
     format_interval,
@@ -25,7 +23,9 @@ from advisor.text_format import (
     format_number,
     format_seconds,
     format_share,
+    is_unknown,
     join_names,
+    write_speedup,
 )
 from probes.wire.checks import Checked, Fault
 
@@ -83,7 +83,7 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     speed, baseline = variant.speedup, answer.titles[answer.results.baseline]
     if speed is None or speed.low is None or speed.high is None:
         return f"{code} fails: {variant.failure}."
-    gain = describe_speedup(speed, unfit=bool(variant.doubt))
+    gain = write_speedup(speed, unfit=bool(variant.doubt), interval=True, in_words=True)
     doubt = f"; {DOUBTS[variant.doubt]}" if variant.doubt else ""
     if variant.graph_breaks is not None:
         before = len(answer.measurements[arm].facts.get("graph_breaks", {}))

@@ -40,7 +40,7 @@ from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
 from advisor.errors import ConstraintUndecidedError, MachineUnfitError
-from advisor.text_format import describe_range, format_apart, format_share, join_names
+from advisor.text_format import format_apart, format_share, join_names, write_speedup
 
 #: Which of two arms with close scores is advised.
 CHOSEN_FOR: dict[ChosenFor, str] = {
@@ -285,16 +285,17 @@ def _speed(facts: AdvisedAnswer) -> str:
         return ""
     speedup = facts.measured.speedup
     than = f"{'the request rate of' if describe_goodput(facts) else 'as fast as'} {baseline}"
-    if speedup.low is None or speedup.high is None:
-        return f"{speedup.value:.2f}x {than} (interval not known)."
     unfit = is_unfit(facts.answer.results)
+    shown = write_speedup(speedup, unfit=unfit, in_words=True).capitalize()
+    if speedup.low is None or speedup.high is None:
+        return f"{shown} {than} (interval not known)."
     if speedup.is_range(unfit=unfit):
         why = f": {describe_unfitness(facts.answer.results)}" if unfit else ""
-        return f"{describe_range(speedup).capitalize()} {than}{why}."
+        return f"{shown} {than}{why}."
     is_doubtful = facts.decision.word != "CLEAR" and speedup.low < 1 < speedup.value
     doubt = "; it may be slower" if is_doubtful else ""
     interval = f"({speedup.low:.2f} to {speedup.high:.2f})"
-    return f"{speedup.value:.2f}x {than} {interval}{_by_shape(facts)}{doubt}."
+    return f"{shown} {than} {interval}{_by_shape(facts)}{doubt}."
 
 
 def _by_shape(facts: AdvisedAnswer) -> str:

@@ -9,16 +9,14 @@ from advisor.decide.sensitivity import SAME_SCORE, describe_flips, grades_of
 from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import AdvisedAnswer, Answer
-from advisor.domain.measurement import Interval, Measurement
+from advisor.domain.measurement import Measurement
 from advisor.domain.model import OnnxModel, name_own_shapes
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
-from advisor.text_format import describe_range, join_names
+from advisor.text_format import join_names, write_speedup
 
 #: An arm that is this many times as fast as the advised one is named.
 CLEARLY_FASTER = 1.1
-#: A range whose bounds differ by a larger factor says nothing.
-WIDEST_RANGE = 100.0
 
 
 def flip_in_certainty(answer: Answer) -> Flip | None:
@@ -68,12 +66,8 @@ def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:
 
 
 def describe_gain(facts: AdvisedAnswer, scored: ScoredArm) -> str:
-    """Return the speed-up of an arm; its range if that is wide or the machine was not fit."""
     speedup = facts.answer.measurements[scored.arm].speedup
-    is_baseline = scored.arm == facts.answer.results.baseline
-    if is_baseline or not speedup.is_range(unfit=is_unfit(facts.answer.results)):
-        return f"{scored.speedup:.2f}x"
-    return describe_range(speedup)
+    return write_speedup(speedup, unfit=is_unfit(facts.answer.results), in_words=True)
 
 
 def describe_points(shown: ScoredArm, scored: ScoredArm) -> str:
@@ -82,10 +76,6 @@ def describe_points(shown: ScoredArm, scored: ScoredArm) -> str:
     if abs(lead) < SAME_SCORE:
         return "the same score"
     return f"{abs(lead):.2f} points {'more' if lead > 0 else 'less'}"
-
-
-def is_unknown(speedup: Interval) -> bool:
-    return not speedup.low or speedup.high is None or speedup.high > WIDEST_RANGE * speedup.low
 
 
 def is_baseline_advised(facts: AdvisedAnswer) -> bool:

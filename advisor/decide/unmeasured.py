@@ -10,7 +10,6 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.decide import sensitivity, trust
 from advisor.decide.grades import declared_facts, rate
-from advisor.decide.other_arms import is_unknown
 from advisor.decide.rounds import is_late, more_time
 from advisor.decide.scoring import find_failures, value_of, weigh
 from advisor.domain.answer import Answer, Problem, RankedArm, Status, UnmeasuredArm
@@ -30,7 +29,7 @@ from advisor.errors import (
     NothingViableError,
     UserError,
 )
-from advisor.text_format import describe_range, describe_spread, format_share, join_names
+from advisor.text_format import describe_spread, format_share, is_unknown, join_names, write_speedup
 from probes.wire.outcome import Failure, SkipCause
 
 #: Why an arm was skipped that could have been measured.
@@ -323,7 +322,8 @@ def _name_leader(entry: RankedArm, place: str, baseline: str) -> str:
     """Return in what an arm leads; empty where its speed is not known, and for the baseline."""
     if entry.arm == baseline or is_unknown(entry.speedup):
         return ""
-    return f"{entry.scored.title} {place} (speed-up {describe_range(entry.speedup)})"
+    speedup = write_speedup(entry.speedup, unfit=True, in_words=True)
+    return f"{entry.scored.title} {place} (speed-up {speedup})"
 
 
 def arms_to_retry(answer: Answer) -> tuple[str, ...]:

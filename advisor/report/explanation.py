@@ -22,16 +22,16 @@ from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_a
 from advisor.report import shortcomings
 from advisor.report.answer import MOST_REASON_CHARACTERS, cost_line, flip_lines
 from advisor.report.formatting import accuracy_line
-from advisor.report.ranking import interval_or_range, is_range, ranking_columns, write_fact
+from advisor.report.ranking import is_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes
 from advisor.text_format import (
-    describe_range,
     format_fact,
     format_mebibytes,
     format_milliseconds,
     format_number,
     format_share,
     shorten_text,
+    write_speedup,
 )
 from probes.wire.shape import Shape
 
@@ -180,9 +180,9 @@ def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
     is_doubtful, otherwise = is_unfit(answer.results), limit.otherwise
     best = max(gains, key=lambda arm: gains[arm].value, default=None)
     if best is not None and gains[best].value >= NOTABLE_GAIN:
-        low, gain = gains[best].low, f"{gains[best].value:.2f}x"
+        low = gains[best].low
         if not is_doubtful or (low is not None and low > 1):
-            gain = describe_range(gains[best]) if is_doubtful else gain
+            gain = write_speedup(gains[best], unfit=is_doubtful, in_words=True)
             otherwise = f"and {answer.titles[best]} gains {gain}"
     what = f"{limit.name}: {limit.meaning}; {limit.helps}, {otherwise}"
     return f"At {call.shape.description}, PyTorch eager is {what}."
@@ -231,7 +231,7 @@ def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None)
     unfit, measured = is_unfit(answer.results), entry.measured
     lines = ["  measured (95 % intervals in brackets)"]
     for cell in measured.cells:
-        speedup = interval_or_range(cell.speedup, unfit=unfit, decimals=3)
+        speedup = write_speedup(cell.speedup, unfit=unfit, interval=True, decimals=3)
         kept_mib = format_mebibytes(cell.kept_bytes)
         kept = f"; its build keeps {kept_mib} MiB of the GPU for this shape"
         kept = "" if cell.kept_bytes is None else kept
@@ -241,7 +241,7 @@ def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None)
             f"within rounds{'' if unfit else typical} ({cell.seconds.samples} timed calls)"
             f"{kept}"
         )
-    speedup = interval_or_range(measured.speedup, unfit=unfit, decimals=3)
+    speedup = write_speedup(measured.speedup, unfit=unfit, interval=True, decimals=3)
     what = "geometric mean over the batch sizes" if measured.cells else "ratio of request rates"
     lines.append(f"    {what}: {speedup}")
     in_table = ", ".join(

@@ -32,7 +32,7 @@ from advisor.report.charts import pictures
 from advisor.report.charts.pictures import Pictures
 from advisor.report.explanation import describe_limits
 from advisor.report.formatting import ERROR_LEGEND, ReportTable, accuracy_cell, accuracy_line
-from advisor.report.ranking import interval_or_range, ranking_columns, speed_or_range, write_fact
+from advisor.report.ranking import ranking_columns, write_fact
 from advisor.report.setup_facts import setup_facts
 
 #: Characters that could end a script element, or begin one inside it.
@@ -146,9 +146,8 @@ def _template() -> jinja2.Template:
         "accuracy": accuracy_cell,
         "accuracy_line": accuracy_line,
         "call_milliseconds": text_format.format_call_milliseconds,
-        "speed": speed_or_range,
+        "speed": text_format.write_speedup,
         "fact": write_fact,
-        "interval": interval_or_range,
         "mebibytes": text_format.format_mebibytes,
         "new_shape": shortcomings.describe_new_shape,
         "number": text_format.format_number,

@@ -18,7 +18,7 @@ from advisor.domain.rubric import name_fact
 from advisor.report import generation
 from advisor.report.answer import flip_lines
 from advisor.report.formatting import Column, ReportTable, Section, format_error, table_rows
-from advisor.report.ranking import speed_or_range, write_fact
+from advisor.report.ranking import write_fact
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked
 from advisor.text_format import (
     MISSING,
@@ -27,6 +27,7 @@ from advisor.text_format import (
     format_number,
     format_seconds,
     format_share,
+    write_speedup,
 )
 from probes.wire.shape import Shape
 
@@ -112,8 +113,8 @@ def _shape_table(answer: Answer) -> list[ReportTable]:
             *((each.shape.lengths, shares[each.shape]) if lengths else ()),
             str(each.shape.batch_size),
             each.arm,
-            _speed_at(answer, each.arm, each.shape, each.speedup),
-            _speed_at(answer, advice.arm, each.shape, each.advised_speedup),
+            _speed_at(answer, each.arm, each.shape),
+            _speed_at(answer, advice.arm, each.shape),
         ]
         for each in shapes
     ]
@@ -125,11 +126,9 @@ def _shape_table(answer: Answer) -> list[ReportTable]:
     return [ReportTable("shapes", BEST_BY_SHAPE, [head, *rows], notes, names)]
 
 
-def _speed_at(answer: Answer, arm: str, shape: Shape, speedup: float) -> str:
-    if not is_unfit(answer.results):
-        return f"{speedup:.2f}x"
-    cells = answer.measurements[arm].cells
-    return speed_or_range(next(each.speedup for each in cells if each.shape == shape), unfit=True)
+def _speed_at(answer: Answer, arm: str, shape: Shape) -> str:
+    (cell,) = (each for each in answer.measurements[arm].cells if each.shape == shape)
+    return write_speedup(cell.speedup, unfit=is_unfit(answer.results))
 
 
 def _portability_table(answer: Answer) -> list[ReportTable]:
@@ -249,7 +248,7 @@ def _accuracy_table(answer: Answer) -> list[ReportTable]:
     columns: list[Column[RankedArm]] = [
         ("arm", lambda each: each.arm),
         ("weights", lambda each: each.scored.weights or "native"),
-        ("speed-up", lambda each: speed_or_range(each.speedup, unfit=unfit)),
+        ("speed-up", lambda each: write_speedup(each.speedup, unfit=unfit)),
         ("error", lambda each: _write_error(each.measured)),
         ("cosine", lambda each: _write_cosine(each.measured)),
         ("class", lambda each: _write_class(each.measured.trained_loss)),

@@ -24,8 +24,7 @@ from advisor.domain.run_events import (
     WorkerReported,
 )
 from advisor.report.formatting import describe_check
-from advisor.report.ranking import speed_or_range
-from advisor.text_format import MISSING
+from advisor.text_format import MISSING, write_speedup
 from probes.wire.events import PhaseStarted
 from probes.wire.outcome import Failure, Outcome
 
@@ -99,9 +98,8 @@ def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
         case RaceClosed(shape=shape, reason=reason):
             return f"{shape.description}: {reason}"
         case ProvisionalAnswer(answer=answer, waiting=waiting):
-            speed = (
-                speed_or_range(answer.speedup, unfit=not answer.fit) if answer.speedup else MISSING
-            )
+            known = answer.speedup
+            speed = write_speedup(known, unfit=not answer.fit) if known else MISSING
             unbuilt = "1 arm" if len(waiting) == 1 else f"{len(waiting)} arms"
             left = f"{unbuilt} to be built" if waiting else "the leaders are measured further"
             return f"so far: {answer.arm}, {speed} the baseline; {left}"

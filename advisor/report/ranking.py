@@ -9,7 +9,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from advisor.decide.other_arms import is_unknown
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import (
@@ -19,19 +18,17 @@ from advisor.domain.constraints import (
     LETTERS,
     ArmFigure,
 )
-from advisor.domain.measurement import Interval
 from advisor.domain.results import Rating
 from advisor.report.figures import checks_of
 from advisor.report.formatting import accuracy_cell, table_rows
 from advisor.text_format import (
     MISSING,
     format_fact,
-    format_interval,
     format_mebibytes,
     format_milliseconds,
     format_number,
     format_seconds,
-    format_speedup,
+    write_speedup,
 )
 from probes.wire.shape import Shape
 
@@ -68,14 +65,13 @@ def ranking_columns(
     """
     is_text, unfit = speed_unit(answer) == "tok/s", is_unfit(answer.results)
     shapes = [] if unfit else column_shapes(answer.ranked)
-    write_speed = interval_or_range if has_intervals else speed_or_range
     return [
         RankingColumn("rank", "#", lambda each: _rank(answer, each), "rank", ("score",)),
         RankingColumn("arm", "arm", lambda each: each.arm, "arm", ("workflow", "arm")),
         RankingColumn(
             "speedup",
             "speed-up (95 %)" if has_intervals else "speed-up",
-            lambda each: write_speed(each.speedup, unfit=unfit),
+            lambda each: write_speedup(each.speedup, unfit=unfit, interval=has_intervals),
             "speedup",
             ("speed-up", "interval", "baseline"),
         ),
@@ -205,20 +201,6 @@ def _call(answer: Answer, shape: Shape, entry: RankedArm) -> str:
     return format_milliseconds(baseline.seconds.median / speedup)
 
 
-def interval_or_range(speedup: Interval, *, unfit: bool, decimals: int = 2) -> str:
-    if unfit:
-        return speed_or_range(speedup, unfit=True)
-    return format_interval(speedup, decimals=decimals)
-
-
-def speed_or_range(speedup: Interval, *, unfit: bool) -> str:
-    """Return a speed-up; its range if that is wide or the machine was unfit, unless too wide."""
-    if speedup.is_range(unfit=unfit):
-        span = f"{format_number(speedup.low, 2)} to {format_number(speedup.high, 2)}"
-        return MISSING if is_unknown(speedup) else span
-    return format_speedup(speedup)
-
-
 def is_range(answer: Answer, entry: RankedArm, rating: Rating) -> bool:
     """Return whether a grade is that of a speed-up of which only a range is known."""
     return rating.fact == "speedup" and (entry.speedup.is_range() or is_unfit(answer.results))
@@ -226,5 +208,5 @@ def is_range(answer: Answer, entry: RankedArm, rating: Rating) -> bool:
 
 def write_fact(answer: Answer, entry: RankedArm, rating: Rating) -> str:
     if is_range(answer, entry, rating):
-        return speed_or_range(entry.speedup, unfit=True)
+        return write_speedup(entry.speedup, unfit=True)
     return format_fact(rating.value)

@@ -25,7 +25,7 @@ from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
-from advisor.text_format import describe_speedup, format_interval, format_seconds
+from advisor.text_format import format_interval, format_seconds, write_speedup
 from probes.wire.shape import Shape
 
 #: Builds of torch that an index has.
@@ -219,7 +219,8 @@ def _docstring(
     cell = next((each for each in entry.cells if each.shape == shape), None)
     speed = ""
     if cell and entry.arm != answer.results.baseline:
-        shown = describe_speedup(cell.speedup, unfit=bool(unfit_notice(answer)))
+        unfit = bool(unfit_notice(answer))
+        shown = write_speedup(cell.speedup, unfit=unfit, interval=True, in_words=True)
         baseline = answer.results.baseline
         speed = f": {shown} as fast as {answer.titles.get(baseline, baseline)}"
     error = worst_error(entry.measured.correctness)

@@ -21,7 +21,7 @@ from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.recipe_text import render_snippet, snippet_cell
 from advisor.store.runs import Run
-from advisor.text_format import describe_speedup, format_interval, format_milliseconds
+from advisor.text_format import format_interval, format_milliseconds, write_speedup
 from probes.wire.facts import EACH_CALL
 from probes.wire.shape import Shape
 
@@ -100,7 +100,8 @@ def render_verification(found: Verification) -> str:
     lines = [f"{found.arm}, run {found.run_id}, {found.shape.description}: {result}."]
     if found.speedup_reached is not None:
         own, other = map(format_milliseconds, (found.seconds_reached, found.baseline_seconds))
-        shown = describe_speedup(found.speedup_reached, unfit=bool(found.doubt))
+        unfit = bool(found.doubt)
+        shown = write_speedup(found.speedup_reached, unfit=unfit, interval=True, in_words=True)
         reached = f"{shown} as fast as {baseline}"
         times = f"{own} ms a call instead of {other} ms"
         if found.doubt:

@@ -21,8 +21,7 @@ from advisor.report.charts.plots import (
     plot,
 )
 from advisor.report.charts.svg import Mark, Picture, circle, element, line, picture, text
-from advisor.report.ranking import speed_or_range
-from advisor.text_format import format_interval, format_share, format_speedup
+from advisor.text_format import format_interval, format_share, format_speedup, write_speedup
 from probes.wire.shape import Shape
 
 #: Height of a row, with the name above its marks, and where the marks begin.
@@ -87,7 +86,7 @@ def _scale(speedups: Sequence[Interval], caption: str) -> Scale:
 def _row(
     scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float, *, is_range: bool
 ) -> list[Markup]:
-    shown = f", {speed_or_range(speedup, unfit=True)}" if is_range else ""
+    shown = f", {write_speedup(speedup, unfit=True)}" if is_range else ""
     parts = [text(0, y - 14, f"{mark.name}{shown}", "strong" if mark.is_advised else "label")]
     if speedup.low is not None and speedup.high is not None:
         low, high = map(scale.to_pixels, (speedup.low, speedup.high))

@@ -20,7 +20,7 @@ from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
 from advisor.report.answer import headline
-from advisor.text_format import describe_speedup, format_milliseconds, format_number, format_share
+from advisor.text_format import format_milliseconds, format_number, format_share, write_speedup
 from advisor.tui import text
 from advisor.tui.answer import describe_question
 from advisor.tui.dialogs import yes_or_no
@@ -256,7 +256,7 @@ def describe_leader(
     if leader.arm == answer.results.baseline:
         speed = "the baseline"
     else:
-        speed = describe_speedup(leader.speedup, unfit=unfit)
+        speed = write_speedup(leader.speedup, unfit=unfit, interval=True, in_words=True)
     line = Text.assemble(
         ("So far (provisional): ", "dim"),
         (f"{word} " if word else "", "bold"),

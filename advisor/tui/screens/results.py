@@ -17,9 +17,9 @@ from advisor.errors import NoRecipeError
 from advisor.execute.execution import keeps_builds
 from advisor.report import explanation, found_recipe, recipe_text
 from advisor.report.answer import cost_line
-from advisor.report.ranking import speed_or_range
 from advisor.store.runs import Run
 from advisor.system import read_tail
+from advisor.text_format import write_speedup
 from advisor.tui import actions, text
 from advisor.tui.answer import (
     PANES,
@@ -281,7 +281,7 @@ recipe prints it. Log: the output of the stack."""
         if not document.has_unfit_problem:
             rank = f"rank {entry.scored.rank} of {len(document.ranked)}"
             title += Text(f"   {rank}   score {entry.scored.score:.2f}")
-        speed = speed_or_range(entry.speedup, unfit=is_unfit(document.results))
+        speed = write_speedup(entry.speedup, unfit=is_unfit(document.results))
         self.set_title(title + Text(f"   {speed}"))
         explained = explanation.explain_arm(document, entry, CRITERIA, known)
         for name, lines in (

@@ -164,11 +164,11 @@ def test_an_arm_for_another_device_or_task_is_excluded_with_a_reason(
     limited = builders.workflow(
         "limited", arms={"default": DeclaredArm(), "other": DeclaredArm(**limits)}
     )
-    assert [each.id for arm in plan(limited).arms] == [BASELINE, builders.DUPLICATE, "limited"]
+    assert [each.id for each in plan(limited).arms] == [BASELINE, builders.DUPLICATE, "limited"]
     with pytest.raises(NoStackError, match=rf"limited/other does not support {missing}"):
         refuse(limited, workflows=("limited/other",))
     on_gpu = plan(limited, machine=builders.gpu_machine(H100), **ON_GPU)
-    assert ("limited/other" in [each.id for arm in on_gpu.arms]) == (missing == "cpu")
+    assert ("limited/other" in [each.id for each in on_gpu.arms]) == (missing == "cpu")
 
 
 def test_an_onnx_file_has_no_arm_that_would_run_the_code_of_another() -> None:

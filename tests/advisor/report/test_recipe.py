@@ -27,7 +27,7 @@ from advisor.report import found_recipe, recipe_text
 from advisor.report.answer import caveats
 from advisor.report.found_recipe import FoundRecipe, pin
 from advisor.report.recipe_text import render_dockerfile, render_server
-from advisor.text_format import describe_range, format_interval
+from advisor.text_format import format_interval, write_speedup
 from probes.runtime.process import read_environment
 from probes.wire.events import Imported, RecipeFacts
 from probes.wire.facts import EACH_CALL, InputFacts, InterpreterFacts, StartLines
@@ -266,7 +266,7 @@ def test_a_recipe_states_that_its_run_has_no_answer(style: str) -> None:
         figure = f"{answered.ranked[0].cells[0].speedup.value:.2f}x"
         assert figure in render_style(answered)
         assert figure not in render_style(unanswered), "a busy machine gives ranges"
-        between = describe_range(answered.ranked[0].cells[0].speedup)
+        between = write_speedup(answered.ranked[0].cells[0].speedup, unfit=True, in_words=True)
         assert f"{between} as fast as" in render_style(unanswered)
 
 
