@@ -22,14 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.decide import scoring
-from advisor.decide.recommend import (
-    agrees_with,
-    break_even,
-    choose_guideline,
-    find_break_even,
-    first_to_serve,
-    price,
-)
+from advisor.decide.costs import break_even, find_break_even, first_to_serve, price
+from advisor.decide.recommend import agrees_with, choose_guideline
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.measurement import (

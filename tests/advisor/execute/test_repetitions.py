@@ -255,7 +255,7 @@ def test_arms_that_a_declared_letter_excludes_are_tried_best_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "arm",
+    "scored",
     [
         excluded("worse", 1.9, 0),
         excluded("bound", 2.5, 0, 1),
