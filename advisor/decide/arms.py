@@ -23,15 +23,10 @@ from advisor.decide.diagnosis import (
     stored_weight_bytes,
     workload_of,
 )
-from advisor.decide.drift import (
-    correct_drift,
-    count_stalls,
-    find_shift,
-    summarise_undisturbed,
-    typical_seconds,
-)
+from advisor.decide.drift import correct_drift, count_stalls, find_shift, typical_seconds
 from advisor.decide.intervals import Estimate, mean_of_samples, nearest_rank, typical_interval
 from advisor.decide.rounds import counted_visits, last_ready_process, visits_by_round
+from advisor.decide.undisturbed import summarise_undisturbed
 from advisor.domain.measurement import (
     CallDiagnosis,
     CallPercentiles,

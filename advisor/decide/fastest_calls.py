@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.drift import RESAMPLES
 from advisor.decide.intervals import HALF_INTERVAL, Estimate, mean_of_samples, weighted_mean
 from advisor.decide.rounds import counted_visits
+from advisor.decide.undisturbed import RESAMPLES
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.run_events import ConditionsRecorded

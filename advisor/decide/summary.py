@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from advisor.decide.arms import Series, count_visits, summarise_arm
 from advisor.decide.diagnosis import device_peaks, read_inputs
-from advisor.decide.drift import bound_by_speedups, check_sustained
+from advisor.decide.drift import bound_by_speedups
 from advisor.decide.fastest_calls import reconcile
-from advisor.decide.intervals import TAIL, paired_interval
+from advisor.decide.intervals import TAIL, paired_interval, trimmed_mean
 from advisor.decide.process_variance import estimate_process_variances, widen_by_variances
 from advisor.decide.rounds import is_valid, paired_log_speedups, race_log_speedups, visits_by_round
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.question import Question
-from advisor.domain.results import EQUIVALENCE_MARGIN, RaceResult, Results, StoppedBuild
-from advisor.domain.run_state import RunState
+from advisor.domain.results import (
+    EQUIVALENCE_MARGIN,
+    RaceResult,
+    Results,
+    StoppedBuild,
+    SustainedCheck,
+)
+from advisor.domain.run_state import ProcessState, RunState
 from probes.wire.outcome import Failure
 from probes.wire.shape import Shape
 
@@ -73,7 +80,7 @@ def summarise(
         ),
         duplicates=min(duplicates, default=0),
         visits=count_visits([process for each in state.processes.values() for process in each]),
-        sustained=check_sustained(
+        sustained=_check_sustained(
             state,
             raced,
             {shape: max(EQUIVALENCE_MARGIN, each or 0.0) for shape, each in noise_floors.items()},
@@ -122,3 +129,51 @@ def _noise_floor(differences: Sequence[float]) -> float | None:
         return None
     interval = paired_interval(differences, TAIL)
     return math.expm1(max(abs(interval.low), abs(interval.high)))
+
+
+def _check_sustained(
+    state: RunState,
+    log_speedups: Mapping[str, Mapping[Shape, Sequence[float]]],
+    margins: Mapping[Shape, float],
+) -> SustainedCheck | None:
+    """Compare two arms called without a pause with their result in the race; None without both.
+
+    The log speed-ups are by arm and shape, the margins, as shares, by shape.
+    """
+    processes = {
+        arm: process
+        for arm, each in state.processes.items()
+        for process in each
+        if process.sustained
+    }
+    if len(processes) != 2:  # noqa: PLR2004 - a pair
+        return None
+    first, second = processes
+    shape = processes[first].sustained[0].shape
+    raced = [log_speedups.get(arm, {}).get(shape) for arm in (first, second)]
+    if not (raced[0] and raced[1]):
+        return None
+    burst = trimmed_mean(raced[0]) - trimmed_mean(raced[1])
+    sustained = math.log(
+        _sustained_seconds(processes[second]) / _sustained_seconds(processes[first])
+    )
+    return SustainedCheck(
+        shape=shape,
+        arms=(first, second),
+        burst_ratio=math.exp(burst),
+        sustained_ratio=math.exp(sustained),
+        agrees=abs(burst - sustained) <= math.log1p(margins[shape]),
+        joules_per_call={arm: _joules_per_call(process) for arm, process in processes.items()},
+    )
+
+
+def _sustained_seconds(process: ProcessState) -> float:
+    return statistics.fmean(each.seconds / each.calls for each in process.sustained)
+
+
+def _joules_per_call(process: ProcessState) -> float | None:
+    joules = [each.joules for each in process.energy]
+    known = [each for each in joules if each is not None]
+    if not joules or len(known) < len(joules):
+        return None
+    return sum(known) / sum(each.calls for each in process.sustained)

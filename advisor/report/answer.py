@@ -261,15 +261,6 @@ def cost_line(answer: Answer, entry: RankedArm, caches: str = "") -> str:
     return "; ".join(parts)
 
 
-def _fixed(answer: Answer, entry: RankedArm) -> list[str]:
-    if not is_fixed(entry):
-        return []
-    if len(answer.question.shapes) == 1:
-        return ["refuses other shapes than it was built for"]
-    shapes = describe_shapes(answer, answer.question.shapes)
-    return [f"takes one shape only: needs a build for each of {shapes}"]
-
-
 def is_fixed(entry: RankedArm) -> bool:
     """Return whether the arm refuses other shapes than it was built for."""
     flexibility = entry.scored.ratings["input_flexibility"]

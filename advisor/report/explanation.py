@@ -1,26 +1,22 @@
-"""Explain the score of an arm from its raw figures (`explain`), and what limits a call."""
+"""Explain the score of an arm from its raw figures (`explain`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from advisor.ask import rubric_files
 from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
-from advisor.decide.diagnosis import find_bound
-from advisor.decide.other_arms import flip_in_certainty
 from advisor.decide.trust import describe_certainty, is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
-from advisor.domain.measurement import Bound, CallDiagnosis, Interval
-from advisor.domain.plan import PLAIN_COMPILE, ArmName
+from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
 from advisor.domain.rubric import Basis, name_fact
 from advisor.domain.workflow import Workflow
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
 from advisor.report import shortcomings
-from advisor.report.answer import MOST_REASON_CHARACTERS, cost_line, flip_lines
+from advisor.report.answer import cost_line
 from advisor.report.formatting import accuracy_line
 from advisor.report.ranking import is_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes
@@ -30,10 +26,8 @@ from advisor.text_format import (
     format_milliseconds,
     format_number,
     format_share,
-    shorten_text,
     write_speedup,
 )
-from probes.wire.shape import Shape
 
 LETTER_LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
 BASES: dict[Basis, str] = {"paper": "stated in the paper", "ours": "our reading of the paper"}
@@ -93,108 +87,6 @@ def _named(
 ) -> list[RankedArm | UnmeasuredArm]:
     of_workflow = [each for each in arms if each.workflow == wanted]
     return [each for each in arms if each.arm == wanted] or of_workflow
-
-
-def short_reasons(answer: Answer) -> list[str]:
-    """Return what limits eager PyTorch, which arm failed, and the nearest change of the weights.
-
-    What the answer or its table says already is left out.
-    """
-    if answer.advised is None:
-        return []
-    lines = [*describe_limits(answer)[:1], *_failed_arms(answer)[:1]]
-    told = flip_in_certainty(answer)
-    first = answer.recommendation.flips[:1] if answer.recommendation else ()
-    if told is None or [each.weight for each in first] != [told.weight]:
-        lines += flip_lines(answer)[:1]
-    return lines
-
-
-def _failed_arms(answer: Answer) -> list[str]:
-    """Return why arms failed that the user asked for, or plain `torch.compile`."""
-    named = {ArmName.parse(name).workflow for name in answer.question.workflows} or {PLAIN_COMPILE}
-    has_figure = {each.workflow for each in answer.ranked}
-    return [
-        f"{each.title} failed: {shorten_text(each.reason, MOST_REASON_CHARACTERS)}."
-        for each in answer.unmeasured
-        if each.workflow in named - has_figure
-        # One with an option was planned, and a skipped one is named beside the certainty.
-        if each.option is not None and each.status not in {"skipped", "excluded"}
-    ]
-
-
-class Limit(NamedTuple):
-    """What limits a call of eager PyTorch, in words."""
-
-    name: str
-    meaning: str
-    #: What helps, and what else may: other arms, of which none may have been measured.
-    helps: str
-    otherwise: str
-
-
-#: None where no limit is near.
-LIMITS: Mapping[Bound, Limit] = {
-    "launch": Limit(
-        "launch-bound",
-        "the GPU waits for kernel launches",
-        "larger batches help",
-        "and CUDA graphs may",
-    ),
-    "memory": Limit(
-        "memory-bound",
-        "reading the weights takes most of the time",
-        "smaller weights help",
-        "a better compiler hardly does",
-    ),
-    "compute": Limit(
-        "compute-bound",
-        "arithmetic takes most of the time",
-        "a lower precision helps",
-        "a better compiler hardly does",
-    ),
-}
-#: A gain that is worth naming an arm for.
-NOTABLE_GAIN = 1.1
-#: The arm that spares eager PyTorch its launches, and what it gains at least where these limit.
-GRAPH, LEAST_GAIN_OF_GRAPH = "pytorch-eager/cuda-graph", 1.25
-
-
-def describe_limits(answer: Answer) -> list[str]:
-    calls = answer.baseline.diagnosis if answer.baseline else ()
-    return list(filter(None, (describe_limit(answer, call) for call in calls)))
-
-
-def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
-    """Return what limits a call of eager PyTorch, and which arm gains nevertheless.
-
-    Empty where no limit is near, or where a graph of all launches hardly gains.
-    """
-    gains = _gains_at(answer, call.shape)
-    # By the present rule: documents of early runs have the bounds of earlier ones.
-    bound = find_bound(call.memory_share, call.compute_share, call.device_busy_share)
-    limit, of_graph = LIMITS.get(bound), gains.get(GRAPH)
-    is_refuted = of_graph is not None and of_graph.value < LEAST_GAIN_OF_GRAPH
-    if limit is None or (bound == "launch" and is_refuted):
-        return ""
-    is_doubtful, otherwise = is_unfit(answer.results), limit.otherwise
-    best = max(gains, key=lambda arm: gains[arm].value, default=None)
-    if best is not None and gains[best].value >= NOTABLE_GAIN:
-        low = gains[best].low
-        if not is_doubtful or (low is not None and low > 1):
-            gain = write_speedup(gains[best], unfit=is_doubtful, in_words=True)
-            otherwise = f"and {answer.titles[best]} gains {gain}"
-    what = f"{limit.name}: {limit.meaning}; {limit.helps}, {otherwise}"
-    return f"At {call.shape.description}, PyTorch eager is {what}."
-
-
-def _gains_at(answer: Answer, shape: Shape) -> dict[str, Interval]:
-    return {
-        each.arm: cell.speedup
-        for each in answer.results.measurements
-        for cell in each.cells
-        if each.arm != answer.results.baseline and cell.shape == shape and each.is_exact
-    }
 
 
 def explain_arm(

@@ -8,23 +8,26 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from advisor.decide.other_arms import flip_in_certainty
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.model import has_random_weights
-from advisor.domain.plan import PLAIN_COMPILE
+from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.recipes.snippet import CHECKPOINT
 from advisor.report import parts
 from advisor.report.answer import (
     MOST_CODE_LINES,
+    MOST_REASON_CHARACTERS,
     answer_lines,
     code_lines,
+    flip_lines,
     next_steps,
     short_answer_lines,
 )
-from advisor.report.explanation import short_reasons
 from advisor.report.formatting import ERROR_LEGEND, plain_table, table_rows
+from advisor.report.limits import describe_limits
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import describe_inputs, describe_mix, describe_shapes, input_facts
-from advisor.text_format import NO_BREAK_SPACE, keep_units
+from advisor.text_format import NO_BREAK_SPACE, keep_units, shorten_text
 
 COST_COLUMNS = "build s: first build; MiB: peak memory; letters: A best, C lowest"
 #: What the columns of the ranking mean, by the unit of the speed.
@@ -125,6 +128,34 @@ def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
         for shown in choices
     ]
     return next((each for each in tables if max(map(len, each)) <= width), tables[-1])
+
+
+def short_reasons(answer: Answer) -> list[str]:
+    """Return what limits eager PyTorch, which arm failed, and the nearest change of the weights.
+
+    What the answer or its table says already is left out.
+    """
+    if answer.advised is None:
+        return []
+    lines = [*describe_limits(answer)[:1], *_failed_arms(answer)[:1]]
+    told = flip_in_certainty(answer)
+    first = answer.recommendation.flips[:1] if answer.recommendation else ()
+    if told is None or [each.weight for each in first] != [told.weight]:
+        lines += flip_lines(answer)[:1]
+    return lines
+
+
+def _failed_arms(answer: Answer) -> list[str]:
+    """Return why arms failed that the user asked for, or plain `torch.compile`."""
+    named = {ArmName.parse(name).workflow for name in answer.question.workflows} or {PLAIN_COMPILE}
+    has_figure = {each.workflow for each in answer.ranked}
+    return [
+        f"{each.title} failed: {shorten_text(each.reason, MOST_REASON_CHARACTERS)}."
+        for each in answer.unmeasured
+        if each.workflow in named - has_figure
+        # One with an option was planned, and a skipped one is named beside the certainty.
+        if each.option is not None and each.status not in {"skipped", "excluded"}
+    ]
 
 
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:

@@ -32,7 +32,7 @@ from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
-from advisor.report import explanation, figures, markdown, shortcomings, text_report
+from advisor.report import explanation, figures, limits, markdown, shortcomings, text_report
 from advisor.report.answer_files import read_answer
 from advisor.report.setup_facts import describe_lengths, describe_shapes, input_facts, setup_facts
 from advisor.report.text_report import measured_line
@@ -76,7 +76,7 @@ def test_threads_that_slow_pytorch_in_the_same_process_are_explained_alone() -> 
     ],
 )
 def test_what_limits_a_call_contradicts_no_measured_gain(kept: str, gain: str) -> None:
-    limit, *_ = explanation.short_reasons(read_answer(str(EVIDENCE / f"{kept}.json")))
+    limit, *_ = text_report.short_reasons(read_answer(str(EVIDENCE / f"{kept}.json")))
     assert gain in limit
     assert "hardly" not in limit
 
@@ -97,7 +97,7 @@ def test_the_short_answer_says_why_an_expected_arm_failed(named: tuple[str, ...]
         scores=tuple(each for each in ANSWER.scores if each.workflow != PLAIN_COMPILE),
         unmeasured=(failed, msgspec.structs.replace(failed, option=None, title="not planned")),
     )
-    reasons = "".join(explanation.short_reasons(answer))
+    reasons = "".join(text_report.short_reasons(answer))
     assert (failed.reason in reasons) == (named != ("aotinductor",))
     assert "not planned" not in reasons
 
@@ -108,7 +108,7 @@ def test_the_short_answer_says_why_an_expected_arm_failed(named: tuple[str, ...]
 def test_launches_are_no_limit_that_other_figures_deny(kept: str) -> None:
     """A graph of them hardly gains, or memory is read for longer than the device seems busy."""
     answer = read_answer(str(EVIDENCE / f"{kept}.json"))
-    assert "launch-bound" not in "".join(explanation.describe_limits(answer))
+    assert "launch-bound" not in "".join(limits.describe_limits(answer))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_limit_is_told_unless_a_measured_arm_denies_it(
     graph = builders.measurement(explanation.GRAPH, cells=(built_measurements.cell(1.05),))
     answer = with_results(ANSWER, measurements=(graph,))
     call = builders.call_diagnosis(**shares)
-    assert bool(explanation.describe_limit(answer, call)) == is_told
+    assert bool(limits.describe_limit(answer, call)) == is_told
 
 
 @pytest.mark.parametrize(
