@@ -46,7 +46,7 @@ from advisor.report.notebook import Report, format_priorities, reports_errors
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
 from advisor.text_format import escape_control_chars
-from probes.wire.events import PhaseStarted
+from probes.events import PhaseStarted
 
 #: A function that is called with every event of a run, after it is stored.
 OnEvent = Callable[[LoggedEvent], None]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from probes.wire.outcome import Failure
+from probes.outcome import Failure
 
 
 class UserError(Exception):

@@ -24,7 +24,7 @@ from advisor.domain.workflow import Workflow
 from advisor.report.comparison import Comparison
 from advisor.store.runs import HistoryEntry
 from advisor.version import __version__
-from probes.wire.events import Event
+from probes.events import Event
 
 #: Schema name -> the type it describes.
 SHIPPED: dict[str, Any] = {

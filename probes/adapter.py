@@ -14,10 +14,10 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from probes.events import Engagement, Unit, Workload
+from probes.facts import InputFacts, StartLines
 from probes.protocol import GENERATE, Request
-from probes.wire.events import Engagement, Unit, Workload
-from probes.wire.facts import InputFacts, StartLines
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: What a workflow's module imports from here, although it is defined elsewhere.
 __all__ = ["GENERATE", "Engagement", "Request", "StartLines"]

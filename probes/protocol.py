@@ -36,7 +36,7 @@ Before they continue it writes the seconds of all suspensions so far to `suspend
 part of the seconds of a build.
 Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 
-SHAPE is the text of a `Shape`. `probes.wire` has shapes, the events and the outcome.
+SHAPE is the text of a `Shape`. Shapes, events and the outcome have a module each.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ import json
 import pathlib
 from typing import Any, TypedDict
 
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 REQUEST = "request.json"
 EVENTS = "events.jsonl"

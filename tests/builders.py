@@ -33,9 +33,9 @@ from advisor.domain.run_state import SCHEMA, Header, ProcessState, RaceGroup, Ru
 from advisor.domain.workflow import CitedFact, DeclaredArm, DeclaredFacts, Environment, Workflow
 from advisor.errors import UserError
 from advisor.probing.environments import registry
-from probes.wire.checks import Accuracy, Checked
-from probes.wire.events import BlockTimed, Built, Engagement, Imported, MemoryRead, Opened, WarmedUp
-from probes.wire.shape import Shape
+from probes.checks import Accuracy, Checked
+from probes.events import BlockTimed, Built, Engagement, Imported, MemoryRead, Opened, WarmedUp
+from probes.shape import Shape
 
 Value = TypeVar("Value")
 BASELINE = "pytorch-eager"

@@ -19,8 +19,8 @@ from advisor.domain.measurement import CallSeconds, Cell, Throughput
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.outcome import Failure, Outcome
+from probes.shape import Shape
 
 
 def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:

@@ -16,8 +16,8 @@ from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.results import Efficiency, Platform, RaceResult, Results, SustainedCheck
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.outcome import Failure, Outcome
+from probes.shape import Shape
 
 
 def interval(value: float, spread: float = 0.0, **changes: Any) -> Interval:

@@ -9,6 +9,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
+from advisor.tui.home import HomeScreen
+from advisor.tui.live import LiveScreen
+from advisor.tui.setup import SetupScreen
 from rich.cells import cell_len
 from textual._context import visible_screen_stack
 from textual.pilot import Pilot
@@ -20,9 +23,6 @@ from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
-from advisor.tui.screens.home import HomeScreen
-from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.session import StartHost
 
 ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])

@@ -26,9 +26,9 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import Header, ProcessState
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.wire.events import Opened, PhaseStarted, Ready, Workload
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.events import Opened, PhaseStarted, Ready, Workload
+from probes.outcome import Failure, Outcome
+from probes.shape import Shape
 
 SECONDS = {
     builders.BASELINE: 0.0094,

@@ -16,7 +16,7 @@ from probes.checking import program_cell, stored_reference
 from probes.checking.stored_reference import Reference
 from probes.runtime.cells import Job
 from probes.runtime.reference import write_reference
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 torch = lazy("torch")
 by_request = lazy("probes.subjects.by_request")

@@ -25,7 +25,7 @@ from advisor.execute.drafts import create, propose
 from advisor.execute.execution import run_config_of
 from advisor.probing.session import WorkerSession
 from advisor.store.store import Store
-from probes.wire.events import PhaseStarted
+from probes.events import PhaseStarted
 
 
 def run_arms(run_options: RunOptions, folder: pathlib.Path) -> bool:

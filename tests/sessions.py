@@ -20,8 +20,8 @@ from advisor.execute.execution import execute
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from advisor.store.runs import Run
-from probes.wire.events import Event, Prepared, Ready
-from probes.wire.outcome import Failure, FailureStatus, Outcome
+from probes.events import Event, Prepared, Ready
+from probes.outcome import Failure, FailureStatus, Outcome
 
 Reported = TypeVar("Reported")
 

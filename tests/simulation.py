@@ -37,9 +37,9 @@ from advisor.execute import racing, repetitions
 from advisor.execute.execution import has_answer
 from advisor.execute.run_in_progress import Recorder, RunInProgress
 from advisor.store.store import Store
-from probes.wire.events import BlockTimed, Ready
-from probes.wire.outcome import Outcome
-from probes.wire.shape import Shape
+from probes.events import BlockTimed, Ready
+from probes.outcome import Outcome
+from probes.shape import Shape
 
 QUIET_CONDITIONS = Conditions(
     seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0

@@ -11,7 +11,7 @@ import workers
 
 from advisor.probing.supervisor import Message, Supervisor
 from advisor.probing.worker_process import Worker
-from probes.wire.outcome import Outcome, Phase
+from probes.outcome import Outcome, Phase
 
 DEADLINES: dict[Phase, float] = {
     "start": 10,

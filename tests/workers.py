@@ -44,9 +44,9 @@ CORE_MODULES = (
     "runtime.reference",
     "runtime.tokens",
     "runtime.watchdog",
-    "wire.checks",
-    "wire.events",
-    "wire.outcome",
+    "checks",
+    "events",
+    "outcome",
     "worker",
 )
 #: Environment variable that a worker and all its descendants inherit, in every session. A test

@@ -215,7 +215,7 @@ def create(
     from advisor.ask import detection
     from advisor.ask.obstacles import required_packages
     from advisor.probing.environments import creation, registry, uv_runner
-    from advisor.probing.environments.uv_runner import BuildSettings
+    from advisor.probing.uv_runner import BuildSettings
 
     context, catalogue, root = _load()
     settings = BuildSettings(

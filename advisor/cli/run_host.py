@@ -22,7 +22,7 @@ from advisor.execute.execution import execute
 from advisor.probing.processes import skip
 from advisor.store.control import RunControl
 from advisor.store.runs import Run
-from probes.wire.events import BlockTimed, Ready
+from probes.events import BlockTimed, Ready
 
 PAUSED, GOING, STAY = "paused", "going", "stay"
 #: Seconds between two looks at the commands.

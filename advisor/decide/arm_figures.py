@@ -15,8 +15,8 @@ from advisor.domain.plan import BASELINE, Arm
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.text_format import MEBIBYTE
-from probes.wire.events import BlockTimed, MemoryRead, NewShapeResult, Peaks, Workload
-from probes.wire.shape import Shape
+from probes.events import BlockTimed, MemoryRead, NewShapeResult, Peaks, Workload
+from probes.shape import Shape
 
 
 def summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:

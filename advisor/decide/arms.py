@@ -41,8 +41,8 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.results import EQUIVALENCE_MARGIN
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import Opened, Peaks
-from probes.wire.shape import Shape
+from probes.events import Opened, Peaks
+from probes.shape import Shape
 
 TERA = 1e12
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from advisor.decide.serving import SECONDS_PER_HOUR
 from advisor.domain.measurement import Measurement
 from advisor.domain.recommendation import BreakEven, RunningCost
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 
 def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[BreakEven, ...]:

@@ -15,8 +15,8 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Dtype
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import Diagnosed, Peaks, Workload
-from probes.wire.shape import Shape
+from probes.events import Diagnosed, Peaks, Workload
+from probes.shape import Shape
 
 #: A call whose device is busy for less than this share is launch-bound. TensorRT's criterion (the
 #: time to enqueue is at least the GPU time) is not used: every synchronous call meets it.

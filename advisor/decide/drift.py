@@ -19,7 +19,7 @@ import msgspec
 
 from advisor.decide.intervals import t_quantile
 from advisor.domain.measurement import CallSeconds, Interval, Measurement
-from probes.wire.events import STALL_RATIO, STALL_SECONDS, BlockTimed
+from probes.events import STALL_RATIO, STALL_SECONDS, BlockTimed
 
 
 def typical_seconds(visits: Sequence[BlockTimed]) -> float:

@@ -24,7 +24,7 @@ from advisor.domain.machine import Doubt
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.run_events import ConditionsRecorded
 from advisor.domain.run_state import RunState
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Longer numbers of threads are none.
 MOST_DIGITS = 7

@@ -27,7 +27,7 @@ from advisor.text_format import (
     join_names,
     write_speedup,
 )
-from probes.wire.checks import Checked, Fault
+from probes.checks import Checked, Fault
 
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3

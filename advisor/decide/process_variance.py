@@ -30,7 +30,7 @@ from advisor.decide.intervals import (
 )
 from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Interval, Measurement
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Log speed-ups over the baseline by arm, shape and process, in the order of the rounds.
 SeriesByArm = Mapping[str, Mapping[Shape, Sequence[Sequence[float]]]]

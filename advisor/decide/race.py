@@ -27,7 +27,7 @@ from advisor.decide.rounds import (
 from advisor.domain.question import Question
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import RunState
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Rounds after which a race looks at its intervals; a race also looks after its last round.
 LOOKS = (4, 6, 9, 13, 19, 28, 40, 60, 100)

@@ -23,7 +23,7 @@ from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Guideline
 from advisor.domain.workflow import Workflow
 from advisor.text_format import join_names
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 
 def recommend(

@@ -13,9 +13,9 @@ from advisor.domain.results import RaceResult
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.errors import NotWritableError, UserError, error_of
 from advisor.text_format import write_duration
-from probes.wire.events import BlockTimed
-from probes.wire.outcome import Failure
-from probes.wire.shape import Shape
+from probes.events import BlockTimed
+from probes.outcome import Failure
+from probes.shape import Shape
 
 
 def log_median_seconds(visit: BlockTimed) -> float:

@@ -18,7 +18,7 @@ from advisor.domain.question import Question, WeightFormat
 from advisor.domain.results import Adoption, Evidence, Rating, Results, ScoredArm
 from advisor.domain.rubric import DecisionRule
 from advisor.domain.workflow import Workflow
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 
 def score_arms(

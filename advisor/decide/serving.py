@@ -21,8 +21,8 @@ from advisor.domain.question import LoadQuestion, Question
 from advisor.domain.results import Results
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm, ServingResults, ServingRules
-from probes.wire.events import ClosedLoop
-from probes.wire.shape import Shape
+from probes.events import ClosedLoop
+from probes.shape import Shape
 
 SECONDS_PER_HOUR, MILLION = 3600, 1_000_000
 HOST_SOURCE = "sum of the peak resident set sizes of the server's processes"

@@ -25,8 +25,8 @@ from advisor.domain.results import (
     SustainedCheck,
 )
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.outcome import Failure
-from probes.wire.shape import Shape
+from probes.outcome import Failure
+from probes.shape import Shape
 
 
 def summarise(

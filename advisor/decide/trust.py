@@ -17,7 +17,7 @@ from advisor.domain.accuracy import why_unchecked
 from advisor.domain.recommendation import DecisionWord, Trust
 from advisor.domain.results import Results
 from advisor.text_format import format_share, format_share_of_draws
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Difference between two equal workers above which the machine does not count as steady, and above
 #: which nothing that was measured can be trusted.

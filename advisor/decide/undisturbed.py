@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from advisor.decide.rounds import log_median_seconds, visits_by_round
 from advisor.domain.measurement import UndisturbedSpeedup
 from advisor.domain.run_state import RunState
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Share of the times that lie below the level.
 FASTEST_SHARE = 0.05

@@ -30,7 +30,7 @@ from advisor.errors import (
     UserError,
 )
 from advisor.text_format import describe_spread, format_share, is_unknown, join_names, write_speedup
-from probes.wire.outcome import Failure, SkipCause
+from probes.outcome import Failure, SkipCause
 
 #: Why an arm was skipped that could have been measured.
 NOT_REACHED: set[SkipCause | None] = {"out-of-time", "cannot-lead"}

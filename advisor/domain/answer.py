@@ -18,9 +18,9 @@ from advisor.domain.recommendation import Decision, DecisionWord, Recommendation
 from advisor.domain.results import Evidence, Results, ScoredArm
 from advisor.domain.serving import ServedArm
 from advisor.errors import MachineUnfitError, UserError
-from probes.wire.checks import Checked
-from probes.wire.outcome import FailureStatus, SkipCause
-from probes.wire.shape import Shape
+from probes.checks import Checked
+from probes.outcome import FailureStatus, SkipCause
+from probes.shape import Shape
 
 SCHEMA: Final = "p3-advisor/run/5"
 

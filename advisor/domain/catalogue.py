@@ -13,7 +13,7 @@ from advisor.domain.question import Budget, Dtype, Question
 from advisor.domain.rubric import Guideline, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import EngineMemory, Workflow
-from probes.wire.outcome import Phase
+from probes.outcome import Phase
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):

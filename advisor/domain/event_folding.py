@@ -31,7 +31,7 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
-from probes.wire.events import (
+from probes.events import (
     Built,
     Compared,
     Created,

@@ -9,9 +9,9 @@ import msgspec
 
 from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.machine import Doubt
-from probes.wire.checks import Checked
-from probes.wire.events import NewShapeResult
-from probes.wire.shape import Shape
+from probes.checks import Checked
+from probes.events import NewShapeResult
+from probes.shape import Shape
 
 #: An interval whose ends differ by a larger factor is shown without its middle.
 WIDE = 4.0

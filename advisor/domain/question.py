@@ -10,7 +10,7 @@ import msgspec
 
 from advisor.domain.constraints import Constraint, Priorities
 from advisor.domain.model import Model
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 DeviceKind = Literal["cpu", "cuda"]
 Dtype = Literal["own", "float32", "float16", "bfloat16"]

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from advisor.domain.question import Budget
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: From the best evidence behind a decision to the worst, so the greater of two is the lower trust.
 Trust = Literal["A", "B", "C", "D"]

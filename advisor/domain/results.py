@@ -11,9 +11,9 @@ from advisor.domain.measurement import Measurement, VisitCounts
 from advisor.domain.question import WeightFormat
 from advisor.domain.rubric import Basis
 from advisor.domain.serving import ServingResults
-from probes.wire.events import Peaks
-from probes.wire.facts import InputFacts
-from probes.wire.shape import Shape
+from probes.events import Peaks
+from probes.facts import InputFacts
+from probes.shape import Shape
 
 #: A smaller relative difference in speed does not matter.
 EQUIVALENCE_MARGIN = 0.02

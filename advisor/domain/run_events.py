@@ -18,9 +18,9 @@ from advisor.domain.plan import Arm, Plan
 from advisor.domain.results import Platform
 from advisor.domain.serving import ServedRequest
 from advisor.domain.wire import check_bounds, snake_case
-from probes.wire.events import BlockTimed, Event
-from probes.wire.outcome import Outcome
-from probes.wire.shape import Amount, Count, Shape
+from probes.events import BlockTimed, Event
+from probes.outcome import Outcome
+from probes.shape import Amount, Count, Shape
 
 
 class _RunEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):

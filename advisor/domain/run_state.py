@@ -22,8 +22,8 @@ from advisor.domain.run_events import (
     MemoryChecked,
     RaceClosed,
 )
-from probes.wire.checks import Checked, TextScores, UserMetric
-from probes.wire.events import (
+from probes.checks import Checked, TextScores, UserMetric
+from probes.events import (
     BlockTimed,
     Built,
     Caches,
@@ -43,8 +43,8 @@ from probes.wire.events import (
     WarmedUp,
     Workload,
 )
-from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
-from probes.wire.shape import Shape
+from probes.outcome import Failure, FailureStatus, Outcome, Phase
+from probes.shape import Shape
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from advisor.domain.measurement import Interval
 from advisor.domain.question import RequestLengths
-from probes.wire.shape import Amount, Count
+from probes.shape import Amount, Count
 
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Factor = Annotated[float, msgspec.Meta(gt=0)]

@@ -11,7 +11,7 @@ import msgspec
 from advisor.domain.machine import Doubt, QuietCheck
 from advisor.domain.measurement import Cell, Interval, Variant
 from advisor.domain.plan import Arm
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 SCHEMA: Final = "p3-advisor/verification/3"
 

@@ -1,4 +1,4 @@
-"""Decode what workers report; `probes.wire` declares it.
+"""Decode what workers report; `probes.events` declares it.
 
 msgspec checks the types, and `check_bounds` the numbers.
 """
@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import msgspec
 
-from probes.wire import checks, events
-from probes.wire.events import Event
-from probes.wire.outcome import Outcome
-from probes.wire.shape import Range
+from probes import checks, events
+from probes.events import Event
+from probes.outcome import Outcome
+from probes.shape import Range
 
 Message = TypeVar("Message", Event, Outcome)
 

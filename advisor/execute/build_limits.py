@@ -21,8 +21,8 @@ from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store
 from advisor.text_format import format_number, write_duration
-from probes.wire.outcome import Failure
-from probes.wire.shape import Shape
+from probes.outcome import Failure
+from probes.shape import Shape
 
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
 #: limit must not be too strict.

@@ -21,7 +21,7 @@ from advisor.execute.race_pause import missing_shapes
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import NextBuild
 from advisor.probing.worker_failures import skipped_by_user
-from probes.wire.outcome import Failure
+from probes.outcome import Failure
 
 #: Shorter builds count as this long: importing the stack takes as much.
 LEAST_SECONDS = 5.0

@@ -22,7 +22,7 @@ from advisor.execute.race_pause import RacePause, is_over
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
 from advisor.probing.worker_failures import skipped_by_user
-from probes.wire.outcome import Failure
+from probes.outcome import Failure
 
 #: Memory next to the reference, which holds its weights in a higher precision: as many workers, and
 #: as many times the bytes of the weights for each.

@@ -22,7 +22,7 @@ from advisor.execute.remaining import oom_beside_others
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.conditions import find_disturbance
 from advisor.probing.session import WorkerSession
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Rounds before a race can decide anything. A race that is closed earlier is wasted: the intervals
 #: of its differences are too wide.

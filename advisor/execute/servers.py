@@ -35,9 +35,9 @@ from advisor.probing.load_generator import LoadGenerator, divide_processors
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block
 from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import confine
-from probes.wire.events import Serving
-from probes.wire.outcome import Failure
-from probes.wire.shape import Shape
+from probes.events import Serving
+from probes.outcome import Failure
+from probes.shape import Shape
 
 #: The worker that makes weights, prompts and reference texts runs eager PyTorch.
 REFERENCE_ARM = Arm(

@@ -23,9 +23,9 @@ from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
 from advisor.probing.snippets import follow, make_arm, open_session, start
 from advisor.recipes.snippet import StartScripts, compose_starts
+from probes.events import Compared, Event, FirstReply, RecipeFacts
 from probes.files import count_bytes
-from probes.wire.events import Compared, Event, FirstReply, RecipeFacts
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Of a run that was stopped before the check, and of outputs that nothing is compared with.
 UNCHECKED = "its reply was not checked"

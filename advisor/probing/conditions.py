@@ -24,7 +24,7 @@ from advisor.domain.machine import THROTTLE_BITS
 from advisor.domain.run_events import Conditions
 from advisor.nvml import MILLI, Device
 from advisor.probing.device_memory import increase, repeating
-from probes.wire.events import BlockTimed
+from probes.events import BlockTimed
 
 NANOSECONDS = 1e-9
 PERIOD_SECONDS = 0.1

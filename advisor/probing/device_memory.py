@@ -15,7 +15,7 @@ import psutil
 from advisor.cgroups import PROC, Cgroups
 from advisor.domain.run_events import DeviceMemory, RunEvent, WorkerReported
 from advisor.nvml import Device
-from probes.wire.events import MemoryRead
+from probes.events import MemoryRead
 
 PERIOD_SECONDS = 0.02
 #: How long to wait until the memory of an ended process is free. On an H100, the gigabyte of a

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from advisor.domain.model import FactoryModel
 from advisor.domain.question import LARGEST_BATCH, Question
-from advisor.probing.environments.variables import OFFLINE_VARIABLES
+from advisor.probing.env_variables import OFFLINE_VARIABLES
 from advisor.probing.processes import kill_process_tree
 from advisor.system import WITHOUT_CURRENT_DIRECTORY, open_regular, without_current_directory
 from probes.protocol import MARK_VARIABLE

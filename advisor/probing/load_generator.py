@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 
 from advisor.domain.serving import ServedRequest
-from advisor.probing.environments.variables import NO_TELEMETRY, without_python_paths
+from advisor.probing.env_variables import NO_TELEMETRY, without_python_paths
 from advisor.probing.processes import kill_worker
 from advisor.probing.request_blocks import (
     MILLI,
@@ -34,7 +34,7 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import MAKE_ROOM
 from advisor.system import SAFE_PATH, report_unwritable
 from probes import protocol
-from probes.wire.events import Serving
+from probes.events import Serving
 
 RECORDS, TRACE, LOG = "profile_export.jsonl", "trace.jsonl", "log"
 #: AIPerf imports, opens the tokenizer and exports within this time.

@@ -17,7 +17,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_state import Header
 from advisor.domain.serving import server_processors
 from probes import protocol
-from probes.wire.outcome import Phase
+from probes.outcome import Phase
 
 #: Rules of accuracy that workers do not use.
 UNUSED_RULES = {"source", "quantised", "losses"}

@@ -30,8 +30,8 @@ from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from probes import protocol
-from probes.wire.events import Built, Created, Engagement
-from probes.wire.shape import Shape
+from probes.events import Built, Created, Engagement
+from probes.shape import Shape
 
 #: Seconds between two looks at the memory while models are created.
 POLL_SECONDS = 0.5

@@ -24,8 +24,8 @@ from advisor.errors import VerificationError
 from advisor.probing.conditions import find_disturbance
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
-from probes.wire.events import Compared, Event, FirstReply, Imported
-from probes.wire.shape import Shape
+from probes.events import Compared, Event, FirstReply, Imported
+from probes.shape import Shape
 
 MIN_ROUNDS = 5
 NAMED_FILE = re.compile(r'"([\w-]+\.[\w.-]+)"')

@@ -28,8 +28,8 @@ from advisor.probing.worker_failures import (
 from advisor.probing.worker_process import NEVER, Worker
 from advisor.system import report_unwritable
 from probes import protocol
-from probes.wire.events import BlockTimed, Event
-from probes.wire.outcome import Failure, Outcome, Phase
+from probes.events import BlockTimed, Event
+from probes.outcome import Failure, Outcome, Phase
 
 #: A worker that has written its response gets this long to exit by itself.
 EXIT_GRACE_SECONDS = 5.0

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from advisor.probing.processes import SKIPPED_FILE
 from advisor.probing.worker_process import Worker
 from advisor.system import read_tail
-from probes.wire.outcome import Failure, Phase
+from probes.outcome import Failure, Phase
 
 OPTIONS_OF_DEADLINES: dict[Phase, str] = {
     "open": "--max-open-seconds",

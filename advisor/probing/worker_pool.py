@@ -15,14 +15,14 @@ from typing_extensions import Self
 from advisor.domain.plan import Arm, arm_directory_name
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported, WorkerSpawned
 from advisor.probing.device_memory import MemoryHeadroom
-from advisor.probing.environments.variables import worker_environment
+from advisor.probing.env_variables import worker_environment
 from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import MAKE_ROOM, Message, Supervisor
 from advisor.probing.worker_process import Worker
 from advisor.system import report_unwritable
 from probes import protocol
-from probes.wire.events import BlockTimed, Created, Imported, Ready
-from probes.wire.outcome import Failure, Outcome
+from probes.events import BlockTimed, Created, Imported, Ready
+from probes.outcome import Failure, Outcome
 
 
 @dataclasses.dataclass

@@ -19,17 +19,8 @@ from advisor.domain.wire import decode
 from advisor.probing import processes
 from advisor.system import open_regular
 from probes import protocol
-from probes.wire.events import (
-    BlockTimed,
-    Built,
-    Created,
-    Event,
-    Imported,
-    PhaseStarted,
-    Prepared,
-    Ready,
-)
-from probes.wire.outcome import Outcome, Phase
+from probes.events import BlockTimed, Built, Created, Event, Imported, PhaseStarted, Prepared, Ready
+from probes.outcome import Outcome, Phase
 
 NEVER = float("inf")
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
-from probes.wire.facts import InputFacts
+from probes.facts import InputFacts
 
 
 def fill_template(template: str, **values: object) -> str:

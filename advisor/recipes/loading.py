@@ -38,7 +38,7 @@ from advisor.recipes.calls import (
     to_device,
     trust_argument,
 )
-from probes.wire.facts import InputFacts
+from probes.facts import InputFacts
 
 
 def loading_lines(

@@ -18,7 +18,7 @@ from advisor.errors import NoRecipeError
 from advisor.recipes.calls import fill_template, model_name
 from advisor.recipes.snippet import indent, parse
 from advisor.text_format import NO_BREAK_SPACE
-from probes.wire.facts import EACH_CALL, InputFacts
+from probes.facts import EACH_CALL, InputFacts
 
 #: Where a server that the answer prints is reached, and how engines name port and model.
 PORT, PORT_OPTION, NAME_OPTION = 8000, "--port", "--served-model-name"

@@ -17,7 +17,7 @@ from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes.calls import checkpoint_prompt_lines, file_name, quoted
 from advisor.recipes.loading import loading_lines
-from probes.wire.facts import EACH_CALL, InputFacts, StartLines
+from probes.facts import EACH_CALL, InputFacts, StartLines
 
 #: Packages that the lines may use, and how they are imported.
 USED_PACKAGES = ("numpy", "onnxruntime", "os", "runpy", "tokenizers", "torch", "transformers")

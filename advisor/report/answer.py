@@ -24,7 +24,7 @@ from advisor.text_format import (
     join_names,
     shorten_text,
 )
-from probes.wire.facts import TRAINING_MODE
+from probes.facts import TRAINING_MODE
 
 #: Stands next to figures of a machine that was not fit to measure on.
 UNFIT_NOTICE = (

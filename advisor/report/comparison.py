@@ -31,8 +31,8 @@ from advisor.report.speed_ratios import (
     variance_of_speedup,
     whole_ratio,
 )
-from probes.wire.checks import CLASSES, AccuracyClass
-from probes.wire.shape import Shape
+from probes.checks import CLASSES, AccuracyClass
+from probes.shape import Shape
 
 SCHEMA: Final = "p3-advisor/comparison/3"
 #: How an arm can have ended after which it no longer works; the others say that it was not tried.

@@ -19,8 +19,8 @@ from advisor.domain.constraints import CRITERIA
 from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics, Measurement
 from advisor.domain.recommendation import RunningCost
 from advisor.domain.results import ScoredArm
-from probes.wire.checks import Checked
-from probes.wire.shape import Shape
+from probes.checks import Checked
+from probes.shape import Shape
 
 Value = str | int | float | None
 Kind = type[str | int | float]

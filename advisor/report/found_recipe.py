@@ -15,8 +15,8 @@ from advisor.errors import NoRecipeError
 from advisor.recipes.snippet import compose_snippet, imported_packages
 from advisor.report.explanation import find_arms
 from advisor.store.runs import Run
-from probes.wire.events import RecipeFacts
-from probes.wire.facts import InterpreterFacts
+from probes.events import RecipeFacts
+from probes.facts import InterpreterFacts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Bound, CallDiagnosis, Interval
 from advisor.text_format import write_speedup
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 
 class Limit(NamedTuple):

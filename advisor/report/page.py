@@ -29,9 +29,9 @@ from advisor.domain.constraints import (
 from advisor.report import parts, shortcomings
 from advisor.report.answer import answer_lines, code_lines
 from advisor.report.charts import pictures
-from advisor.report.charts.pictures import Pictures
 from advisor.report.formatting import ERROR_LEGEND, ReportTable, accuracy_cell, accuracy_line
 from advisor.report.limits import describe_limits
+from advisor.report.pictures import Pictures
 from advisor.report.ranking import ranking_columns, write_fact
 from advisor.report.setup_facts import setup_facts
 

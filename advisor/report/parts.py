@@ -29,7 +29,7 @@ from advisor.text_format import (
     format_share,
     write_speedup,
 )
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 AGREEMENT = {
     True: "the measurement agrees",

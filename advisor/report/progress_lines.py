@@ -25,8 +25,8 @@ from advisor.domain.run_events import (
 )
 from advisor.report.formatting import describe_check
 from advisor.text_format import MISSING, write_speedup
-from probes.wire.events import PhaseStarted
-from probes.wire.outcome import Failure, Outcome
+from probes.events import PhaseStarted
+from probes.outcome import Failure, Outcome
 
 #: Phases that take long enough for a line of their own: of arms, and of the reference worker.
 SLOW_PHASES = {"import", "build"}

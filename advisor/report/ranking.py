@@ -30,7 +30,7 @@ from advisor.text_format import (
     format_seconds,
     write_speedup,
 )
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 
 class RankingColumn(NamedTuple):

@@ -26,7 +26,7 @@ from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
 from advisor.text_format import format_interval, format_seconds, write_speedup
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Builds of torch that an index has.
 TORCH_BUILD = re.compile(r"cpu|cu[0-9]+")

@@ -16,8 +16,8 @@ from advisor.domain.model import (
 from advisor.domain.question import LoadQuestion
 from advisor.report.formatting import describe_problem
 from advisor.text_format import format_mebibytes, join_names
-from probes.wire.facts import InputFacts
-from probes.wire.shape import Shape
+from probes.facts import InputFacts
+from probes.shape import Shape
 
 #: Most shapes of inputs in a line.
 MAX_SHAPES = 3

@@ -8,7 +8,7 @@ from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.plan import ArmName
 from advisor.report.formatting import Section
 from advisor.text_format import format_milliseconds, format_seconds, format_share, shorten_text
-from probes.wire.events import NewShapeResult
+from probes.events import NewShapeResult
 
 PARTLY_USED = "Used for less than half of the work, the rest ran as without it"
 #: Share of the work below which an arm is listed; tables and `explain` have the share of each.

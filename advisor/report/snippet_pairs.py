@@ -22,8 +22,8 @@ from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.recipe_text import render_snippet, snippet_cell
 from advisor.store.runs import Run
 from advisor.text_format import format_interval, format_milliseconds, write_speedup
-from probes.wire.facts import EACH_CALL
-from probes.wire.shape import Shape
+from probes.facts import EACH_CALL
+from probes.shape import Shape
 
 RESULT_TEXTS: dict[Result, str] = {
     "holds": "the snippet reaches the measured speed-up",

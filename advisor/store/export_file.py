@@ -29,8 +29,8 @@ from advisor.errors import ExportFileError, NotWritableError
 from advisor.store.runs import DECODE_ERRORS, EVENTS, HEADERS, Run, refuse_newer
 from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE, report_unwritable, write_atomically
-from probes.wire.events import Imported
-from probes.wire.facts import InterpreterFacts
+from probes.events import Imported
+from probes.facts import InterpreterFacts
 
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"

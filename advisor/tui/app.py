@@ -24,16 +24,16 @@ from advisor.errors import DefectError, UserError
 from advisor.system import ADVISOR_COMMAND, without_current_directory
 from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter
+from advisor.tui.home import HomeScreen
 from advisor.tui.launch import BackgroundTasks, Settings, check_actions, read_settings, save_theme
-from advisor.tui.screens.home import HomeScreen
 from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.tui.dialogs import ChoiceDialog
     from advisor.tui.run_controller import RunController
-    from advisor.tui.screens.setup import SetupScreen
     from advisor.tui.session import StartHost
+    from advisor.tui.setup import SetupScreen
 
 #: Characters of a notification.
 MAX_MESSAGE = 600
@@ -188,7 +188,7 @@ class AdvisorApp(App[int]):
     def setup_screen(self) -> SetupScreen:
         """The questions; they keep what is entered while other screens are shown."""
         if self._setup_screen is None:
-            from advisor.tui.screens.setup import SetupScreen
+            from advisor.tui.setup import SetupScreen
 
             self._setup_screen = SetupScreen()
             self.install_screen(self._setup_screen, "setup")
@@ -208,7 +208,7 @@ class AdvisorApp(App[int]):
         self.setup_screen.restart()
 
     def action_history(self) -> None:
-        from advisor.tui.screens.history import HistoryScreen
+        from advisor.tui.history import HistoryScreen
 
         if not isinstance(self.screen, HistoryScreen):
             self.push_screen(HistoryScreen())

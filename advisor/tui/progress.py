@@ -16,8 +16,8 @@ from advisor.domain.run_state import ProcessState, RunState
 from advisor.text_format import format_milliseconds, format_number, format_speedup
 from advisor.tui import text
 from advisor.tui.table import Column, Row
-from probes.wire.outcome import Phase
-from probes.wire.shape import Shape
+from probes.outcome import Phase
+from probes.shape import Shape
 
 RowStatus = Literal["waiting", "working", "done", "failed"]
 #: A phase of the worker, or what it waits for: its start ("queued"), the other arms ("imported",

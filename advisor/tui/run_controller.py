@@ -16,8 +16,8 @@ from advisor.store.runs import Run
 from advisor.tui import actions, text
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs import quit_dialog, yes_or_no
-from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.live import LiveScreen
+from advisor.tui.results import ResultsScreen
 from advisor.tui.session import (
     NOT_CONTROLLED_MESSAGE,
     REFRESH_SECONDS,

@@ -22,7 +22,7 @@ from advisor.report import progress_lines
 from advisor.store.runs import Run
 from advisor.system import ADVISOR_COMMAND, without_current_directory
 from advisor.tui.text import format_duration, printable
-from probes.wire.events import PhaseStarted
+from probes.events import PhaseStarted
 
 #: Seconds between two refreshes: drawing must not disturb the timing.
 REFRESH_SECONDS = 0.5

@@ -23,7 +23,7 @@ from probes.checking.deviation import (
     unmasked,
 )
 from probes.checking.stored_reference import NO_DEVIATION, ExpectedOutput, Keys, Reference
-from probes.wire.checks import Uncomparable
+from probes.checks import Uncomparable
 
 NOTHING_FOUND = Findings()
 #: Integers of which rounding changes more than this share are compared as numbers: hardly any

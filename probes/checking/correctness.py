@@ -19,8 +19,8 @@ from probes.checking import identity
 from probes.checking.output_check import OutputCheck, check_output, judge
 from probes.checking.rules import Rules
 from probes.checking.stored_reference import Reference
-from probes.wire.checks import CLASSES, Accuracy, AccuracyClass, Checked, Fault
-from probes.wire.shape import Shape
+from probes.checks import CLASSES, Accuracy, AccuracyClass, Checked, Fault
+from probes.shape import Shape
 
 NOT_FINITE = "it returns NaN or infinity where the model does not"
 #: Why outputs are not compared that may have other shapes.

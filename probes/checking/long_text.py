@@ -17,8 +17,8 @@ from typing import Any
 from probes.checking import arrays
 from probes.checking.arrays import np
 from probes.checking.text_reference import TokenLogprobs, measure_divergence, top_token_ids
+from probes.checks import TextScores
 from probes.protocol import Request
-from probes.wire.checks import TextScores
 
 #: Likeliest tokens of the reference that are kept at each position.
 KEPT_TOKENS = 256

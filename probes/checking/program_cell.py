@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from probes import protocol
+from probes import checks, protocol
 from probes.adapter import Program, WorkflowModule
 from probes.checking import (
     arrays,
@@ -23,8 +23,7 @@ from probes.checking import (
     text_reference,
 )
 from probes.checking.rules import Rules
-from probes.wire import checks
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Seconds between two looks for a reference.
 POLL_SECONDS = 0.05

@@ -16,7 +16,7 @@ from probes.checking import arrays
 from probes.checking.arrays import np
 from probes.checking.deviation import Deviation, measure, root_mean_square, sample, unmasked
 from probes.checking.rules import Rules, allowed_error, most_by_chance
-from probes.wire.checks import Uncomparable
+from probes.checks import Uncomparable
 
 NO_DEVIATION = Deviation()
 

@@ -31,8 +31,8 @@ from probes.checking.text_reference import (
     measure_fidelity,
     merge,
 )
-from probes.wire.checks import Accuracy, AccuracyClass, Agreement, Checked, Fault
-from probes.wire.shape import Shape
+from probes.checks import Accuracy, AccuracyClass, Agreement, Checked, Fault
+from probes.shape import Shape
 
 #: Divergence in nats a token below which a figure is rounding: log probabilities are stored in
 #: float32, and their mean divergence can even be slightly negative.

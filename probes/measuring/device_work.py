@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from time import perf_counter, sleep
 from typing import Any
 
+from probes.events import Diagnosed
 from probes.measuring.timing import LONG_CALL_SECONDS, NANOSECONDS, Calls
-from probes.wire.events import Diagnosed
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Maximum number of tries. A single clean try of a call this long is enough.
 TRIES = 5

@@ -22,10 +22,10 @@ from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import Rules, allowed_error
 from probes.checking.stored_reference import Reference
 from probes.checking.text_reference import TokenReference
+from probes.events import STALL_RATIO, STALL_SECONDS, NewShapeOutcome, NewShapeResult
 from probes.measuring.device_work import run_queue_seconds
 from probes.protocol import Request
-from probes.wire.events import STALL_RATIO, STALL_SECONDS, NewShapeOutcome, NewShapeResult
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: The fastest of several steady calls counts, so that a burst of load does not show: at most this
 #: many, and after the minimum no further ones once they have taken this long.

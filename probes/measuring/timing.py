@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
-from probes.wire.events import BlockTimed, WarmedUp
-from probes.wire.shape import Shape
+from probes.events import BlockTimed, WarmedUp
+from probes.shape import Shape
 
 NANOSECONDS = 1e-9
 #: Limits of the calls in one block. Fewer suffice for calls above the two durations.

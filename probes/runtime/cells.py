@@ -10,7 +10,7 @@ import pathlib
 import sys
 from typing import Any
 
-from probes import protocol
+from probes import checks, events, protocol
 from probes.adapter import Program, Subject, UnsupportedError, WorkflowModule
 from probes.checking import long_text, program_cell
 from probes.checking.program_cell import ProgramCell
@@ -21,9 +21,7 @@ from probes.measuring.host import torch_on_gpu
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional
 from probes.runtime.process import KeptMemory, exclusive_calls
-from probes.wire import checks, events
-from probes.wire.outcome import Failure, Phase
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Share of a call's duration for which the device may work after the workflow's `synchronise`. More
 #: than that is visible in the measured times.

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
-from probes import protocol
+from probes import events, protocol
+from probes.events import Event
 from probes.files import replace_when_complete
-from probes.wire import events
-from probes.wire.events import Event
-from probes.wire.outcome import Outcome, Phase
-from probes.wire.shape import Shape
+from probes.outcome import Outcome, Phase
+from probes.shape import Shape
 
 
 class Channel:

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
-from probes.wire.outcome import MODULE_NAME, Failure, Phase
+from probes.outcome import MODULE_NAME, Failure, Phase
 
 TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 #: Names of the exceptions that mean a lack of memory, in any module.

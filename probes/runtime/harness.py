@@ -8,7 +8,7 @@ import pathlib
 import sys
 from typing import Any
 
-from probes import protocol
+from probes import events, protocol
 from probes.adapter import UnsupportedError, WorkflowModule
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
@@ -27,9 +27,7 @@ from probes.runtime.cells import (
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, classify, try_optional
 from probes.runtime.tokens import BuiltWorker
-from probes.wire import events
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 
 def run(directory: pathlib.Path, notify_fd: int) -> None:

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import Any
 
-from probes import protocol
+from probes import events, protocol
 from probes.adapter import ModelError
 from probes.checking import array_reference, arrays, program_cell, text_reference
 from probes.checking.program_cell import ProgramCell
@@ -19,8 +19,7 @@ from probes.measuring import flexibility
 from probes.runtime import process
 from probes.runtime.cells import Job
 from probes.runtime.failures import try_optional
-from probes.wire import events
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 
 def run_role(job: Job) -> None:

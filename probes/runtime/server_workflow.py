@@ -27,16 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from probes import protocol
+from probes import events, protocol
 from probes.adapter import Server, UnsupportedError
 from probes.checking import text_correctness
 from probes.checking.program_cell import ProgramCell
+from probes.events import Engagement
 from probes.protocol import FIRST_ORDINARY_TOKEN, Request
 from probes.runtime import process
 from probes.runtime.failures import exception_summary
 from probes.subjects.checkpoint import WORD_FORMAT, EngineSubject, token_word
-from probes.wire import events
-from probes.wire.events import Engagement
 
 HOST = "127.0.0.1"
 #: Seconds between two questions to a server that starts, and for the answer to one of them.

@@ -7,15 +7,13 @@ import statistics
 import time
 from typing import Any
 
-from probes import protocol
+from probes import events, protocol
 from probes.checking.program_cell import ProgramCell
 from probes.measuring import device_work, flexibility, timing
 from probes.measuring.host import Host
 from probes.runtime.cells import Job, calls_of, nondeterministic
 from probes.runtime.failures import FailureError, attempt, exception_summary
-from probes.wire import events
-from probes.wire.outcome import Failure
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: How many times as long a block of calls lasts at most where other work slows most of them. It
 #: should have undisturbed calls.

@@ -11,8 +11,8 @@ import torch
 from probes.adapter import Engagement, Program
 from probes.measuring.device_work import profile_calls
 from probes.measuring.timing import Calls
+from probes.shape import Shape
 from probes.stacks import pytorch
-from probes.wire.shape import Shape
 
 #: Libraries choose kernels and allocate workspaces in the first calls, which a capture forbids.
 WARMUP_CALLS = 3

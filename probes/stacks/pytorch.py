@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from probes.adapter import Engagement, Program, Request, UnsupportedError
+from probes.events import Peaks
 from probes.measuring import timing
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import IMAGE_DIMENSIONS, TorchSubject
-from probes.wire.events import Peaks
 
 #: Name of the profiler region that Dynamo opens around a call into compiled code: it spans a whole
 #: function, with the eager code between its graphs.

@@ -15,14 +15,14 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from probes.adapter import ModelError
 from probes.checking.text_reference import ReferenceRun, rows_with_logprobs
+from probes.events import Workload
 from probes.files import replace_when_complete
 from probes.protocol import FIRST_ORDINARY_TOKEN, QUICK_REFERENCE, Request
+from probes.shape import Shape
 from probes.subjects import checkpoint, transformers_model
 from probes.subjects.outputs import count_flops
 from probes.subjects.torch_subject import MAX_FLOAT64_PARAMETERS
 from probes.subjects.transformers_generate import TextGeneration, cache_of
-from probes.wire.events import Workload
-from probes.wire.shape import Shape
 
 #: Part of the names of the experts' weights, and names of their number in configurations.
 EXPERTS = ".experts."

@@ -21,12 +21,12 @@ import numpy as np
 import torch
 
 from probes.adapter import ModelError
+from probes.facts import TRAINING_MODE
 from probes.files import load_module
 from probes.protocol import Request
 from probes.subjects import adjustments, higher_precision
 from probes.subjects.call_inputs import ExampleLike, are_different_tensors, flatten
 from probes.subjects.loaded_model import LoadedModel
-from probes.wire.facts import TRAINING_MODE
 
 CONTRACT = (
     "the factory must return (module, inputs) or (module, inputs, example_kwargs): inputs are a"

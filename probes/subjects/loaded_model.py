@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from probes.events import Unit
 from probes.files import replace_when_complete
-from probes.wire.events import Unit
 
 
 @dataclasses.dataclass(frozen=True)

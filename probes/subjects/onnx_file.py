@@ -14,10 +14,10 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from probes.adapter import NO_LENGTH, Findings, ModelError, Subject
+from probes.events import Workload
 from probes.protocol import Request
+from probes.shape import Shape
 from probes.subjects import onnx_inputs
-from probes.wire.events import Workload
-from probes.wire.shape import Shape
 
 #: numpy's type of each tensor type, by ONNX Runtime's name; numpy has no bfloat16.
 ARRAY_TYPES: dict[str, Any] = {

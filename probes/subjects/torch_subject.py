@@ -16,7 +16,10 @@ import numpy as np
 import torch
 
 from probes.adapter import NO_LENGTH, Findings, ModelError, Subject
+from probes.events import Workload
+from probes.facts import InputFacts
 from probes.protocol import Request
+from probes.shape import Shape
 from probes.subjects import (
     adjustments,
     call_effects,
@@ -29,9 +32,6 @@ from probes.subjects import (
 from probes.subjects.higher_precision import ReferencePrecision
 from probes.subjects.loaded_model import LoadedModel, resize
 from probes.subjects.outputs import collect, count_classes, count_flops, unseen_types
-from probes.wire.events import Workload
-from probes.wire.facts import InputFacts
-from probes.wire.shape import Shape
 
 #: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
 #: memory next to it.

@@ -8,7 +8,7 @@ import pytest
 
 from advisor import errors
 from advisor.errors import UserError
-from probes.wire.outcome import Failure
+from probes.outcome import Failure
 
 
 def subclasses_of(parent: type[UserError]) -> list[type[UserError]]:

@@ -5,12 +5,13 @@ import pathlib
 import platform
 import sys
 
+from advisor.probing.uv_runner import BuildSettings
+
 from advisor.cli.execution import Interruptions
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
 from advisor.errors import UserError
 from advisor.probing.environments import creation
-from advisor.probing.environments.uv_runner import BuildSettings
 
 root = pathlib.Path(sys.argv[1])
 environment = Environment(

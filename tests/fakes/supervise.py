@@ -15,8 +15,8 @@ import msgspec
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes import protocol
-from probes.wire.events import Imported, Ready
-from probes.wire.outcome import Phase
+from probes.events import Imported, Ready
+from probes.outcome import Phase
 
 script, directory = map(pathlib.Path, sys.argv[1:])
 environment = {**os.environ, **json.loads((directory / "environment.json").read_text())}

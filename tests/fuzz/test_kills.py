@@ -25,7 +25,7 @@ from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.wire.events import PhaseStarted
+from probes.events import PhaseStarted
 
 pytestmark = pytest.mark.slow
 

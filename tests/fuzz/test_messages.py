@@ -23,7 +23,7 @@ from advisor.probing.supervisor import DAMAGED
 from advisor.probing.worker_process import Worker
 from advisor.store.store import Store
 from probes import protocol
-from probes.wire.outcome import Outcome
+from probes.outcome import Outcome
 
 ARM = "exported"
 #: What an honest worker does for a token: phases, and the event with which it answers.

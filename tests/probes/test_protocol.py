@@ -16,10 +16,10 @@ from msgspec import inspect
 from advisor.domain.wire import EVENTS_BY_TAG, decode
 from advisor.probing.worker_process import STEPS
 from probes import protocol
+from probes.events import Engagement, Event
+from probes.outcome import Failure, FailureStatus, Outcome
 from probes.runtime.channel import Channel
-from probes.wire.events import Engagement, Event
-from probes.wire.outcome import Failure, FailureStatus, Outcome
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 SIMPLE = {
     inspect.StrType: "some words",

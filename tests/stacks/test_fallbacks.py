@@ -224,7 +224,7 @@ record("no context", open_without_context)
 """
 GRAPHS = """
 from probes.stacks import cuda_graphs
-from probes.wire.events import Engagement
+from probes.events import Engagement
 from probes.workflows import torch_compile_inductor as workflow
 
 engaged = Engagement(1.0, "all compiled", {})

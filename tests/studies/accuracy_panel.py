@@ -53,10 +53,10 @@ from probes.checking.array_reference import create_reference
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.rules import Rules
 from probes.checking.stored_reference import Reference
+from probes.shape import Shape
 from probes.subjects.by_request import open_torch_subject
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject
-from probes.wire.shape import Shape
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "accuracy-panel.jsonl"
 DTYPES = ("float32", "bfloat16", "float16")

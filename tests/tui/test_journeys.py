@@ -7,6 +7,13 @@ import dataclasses
 
 import builders
 import pytest
+from advisor.tui.form import Choice
+from advisor.tui.history import HistoryScreen
+from advisor.tui.home import HomeScreen
+from advisor.tui.live import LiveScreen
+from advisor.tui.plan_step import PlanStep
+from advisor.tui.results import DetailScreen, ResultsScreen
+from advisor.tui.target_step import TargetStep
 from built_answers import advice_of
 from onscreen import (
     asking_app,
@@ -32,14 +39,7 @@ from advisor.domain.run_events import Finished
 from advisor.report import answer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
-from advisor.tui.screens.history import HistoryScreen
-from advisor.tui.screens.home import HomeScreen
-from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.results import DetailScreen, ResultsScreen
 from advisor.tui.session import StartHost
-from advisor.tui.steps.form import Choice
-from advisor.tui.steps.plan import PlanStep
-from advisor.tui.steps.target import TargetStep
 from advisor.tui.table import Table
 
 

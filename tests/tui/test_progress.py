@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import sessions
 import workers
+from advisor.tui.live import BAR_WIDTH, describe_leader, draw_load
 from built_answers import advice_of, with_decision, with_measurement, with_results, without_advice
 from recorded_runs import make_run
 from sessions import expect_failure
@@ -52,12 +53,11 @@ from advisor.tui.progress import (
     progress_rows,
     remaining_seconds,
 )
-from advisor.tui.screens.live import BAR_WIDTH, describe_leader, draw_load
 from advisor.tui.session import RecordingPlayback, RunSession, StartHost, choose_leader
 from advisor.tui.widgets import EMPTY, FULL
-from probes.wire.events import PhaseStarted, Ready, Serving
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.events import PhaseStarted, Ready, Serving
+from probes.outcome import Failure, Outcome
+from probes.shape import Shape
 
 QUESTION = builders.question(batch_sizes=(1, 2))
 BUDGET = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})

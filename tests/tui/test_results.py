@@ -10,6 +10,9 @@ import builders
 import built_answers
 import msgspec
 import pytest
+from advisor.tui.history import HistoryScreen
+from advisor.tui.home import list_examples
+from advisor.tui.results import ANSWER, PARTS, RANKING, DetailScreen, ResultsScreen
 from built_answers import with_decision, without_advice
 from kept.runs import EVIDENCE
 from onscreen import (
@@ -53,9 +56,6 @@ from advisor.tui.answer import (
 )
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog, LineDialog
-from advisor.tui.screens.history import HistoryScreen
-from advisor.tui.screens.home import list_examples
-from advisor.tui.screens.results import ANSWER, PARTS, RANKING, DetailScreen, ResultsScreen
 from advisor.tui.table import SpeedAxis, Table
 from advisor.tui.widgets import WeightBar
 

@@ -12,6 +12,10 @@ import built_answers
 import msgspec
 import psutil
 import pytest
+from advisor.tui.home import HomeScreen
+from advisor.tui.live import LiveScreen, Timeline
+from advisor.tui.results import ResultsScreen
+from advisor.tui.setup import SetupScreen
 from built_answers import without_advice
 from onscreen import (
     asking_app,
@@ -36,16 +40,11 @@ from advisor.domain.answer import Problem
 from advisor.execute import execution
 from advisor.report import recipe_text
 from advisor.store.store import Store
-from advisor.tui import run_controller
+from advisor.tui import live, run_controller
 from advisor.tui.actions import render_answer
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
-from advisor.tui.screens import live
-from advisor.tui.screens.home import HomeScreen
-from advisor.tui.screens.live import LiveScreen, Timeline
-from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.session import RunSession, StartHost
 from advisor.tui.table import Table
 

@@ -12,6 +12,10 @@ import threading
 import builders
 import msgspec
 import pytest
+from advisor.tui.home import HomeScreen
+from advisor.tui.live import LiveScreen
+from advisor.tui.results import ResultsScreen
+from advisor.tui.setup import SetupScreen
 from built_answers import with_decision
 from onscreen import (
     SMALLEST,
@@ -40,10 +44,6 @@ from advisor.system import HOME_VARIABLE
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import WAIT_SECONDS, ChoiceDialog
-from advisor.tui.screens.home import HomeScreen
-from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.session import HostProcess, StartHost
 
 

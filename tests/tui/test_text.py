@@ -12,6 +12,9 @@ import builders
 import built_answers
 import msgspec
 import pytest
+from advisor.tui.form import AnswerInput, Choice
+from advisor.tui.live import LiveScreen
+from advisor.tui.results import DetailScreen, ResultsScreen
 from built_answers import with_measurement, with_question
 from kept.runs import EVIDENCE
 from onscreen import (
@@ -53,10 +56,7 @@ from advisor.tui.appearance import to_ascii
 from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
 from advisor.tui.launch import BackgroundTasks, check_actions
 from advisor.tui.progress import process_columns
-from advisor.tui.screens.live import LiveScreen
-from advisor.tui.screens.results import DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession
-from advisor.tui.steps.form import AnswerInput, Choice
 from advisor.tui.table import SelectableTable
 from advisor.tui.text import LogTail, clean_line
 from advisor.tui.widgets import HELP, MORE, WeightBar, hide_excess_hints

@@ -23,9 +23,9 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
+from advisor.probing.env_variables import NO_TELEMETRY, without_python_paths
 from advisor.probing.environments import registry, uv_runner
-from advisor.probing.environments.uv_runner import BuildSettings, creation_error, run_uv
-from advisor.probing.environments.variables import NO_TELEMETRY, without_python_paths
+from advisor.probing.uv_runner import BuildSettings, creation_error, run_uv
 
 #: Bytes in a block of `st_blocks`.
 BLOCK_BYTES = 512

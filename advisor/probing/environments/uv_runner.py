@@ -21,7 +21,7 @@ import uv
 
 from advisor.domain.machine import Interpreter
 from advisor.errors import EnvironmentNotUsableError
-from advisor.probing.environments.variables import without_python_paths
+from advisor.probing.env_variables import without_python_paths
 from advisor.system import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 
 #: Settings of pip, each with uv's variables for it. A variable that the user has set has

@@ -14,9 +14,10 @@ from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import PILLARS, Priorities
 from advisor.domain.results import ApplicationPortability
-from advisor.report.charts.plots import Axis, Guide, Point, Series, plot
-from advisor.report.charts.speedups import speedup_curves, speedup_rows
-from advisor.report.charts.svg import (
+from advisor.report.formatting import format_error
+from advisor.report.plots import Axis, Guide, Point, Series, plot
+from advisor.report.speedup_pictures import speedup_curves, speedup_rows
+from advisor.report.svg import (
     Mark,
     Picture,
     Place,
@@ -29,9 +30,8 @@ from advisor.report.charts.svg import (
     short_names,
     text,
 )
-from advisor.report.formatting import format_error
 from advisor.text_format import format_interval, format_number, format_seconds, format_share
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: The shortest build that the logarithmic axis shows.
 SHORTEST_BUILD_SECONDS = 0.01

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from advisor.report.charts.svg import Mark, Picture, Place, line, marker, path, picture, text
+from advisor.report.svg import Mark, Picture, Place, line, marker, path, picture, text
 from advisor.text_format import format_number
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 640, 66, 616, 26, 290

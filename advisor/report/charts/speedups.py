@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell, Interval
-from advisor.report.charts.plots import (
+from advisor.report.plots import (
     CAPTION_HEIGHT,
     WIDTH,
     Axis,
@@ -20,9 +20,9 @@ from advisor.report.charts.plots import (
     horizontal_axis,
     plot,
 )
-from advisor.report.charts.svg import Mark, Picture, circle, element, line, picture, text
+from advisor.report.svg import Mark, Picture, circle, element, line, picture, text
 from advisor.text_format import format_interval, format_share, format_speedup, write_speedup
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 #: Height of a row, with the name above its marks, and where the marks begin.
 ROW_HEIGHT, ROWS_LEFT = 44, 16

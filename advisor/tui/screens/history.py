@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from advisor.tui import text
 from advisor.tui.dialogs import LineDialog, delete_dialog
-from advisor.tui.screens.runs import RunsScreen, format_age
+from advisor.tui.runs import RunsScreen, format_age
 from advisor.tui.table import Column, SelectableTable, Table
 from advisor.tui.widgets import bind
 

@@ -20,7 +20,7 @@ from advisor.store.runs import GOING_ON
 from advisor.store.store import Store
 from advisor.text_format import GIBIBYTE
 from advisor.tui import text
-from advisor.tui.screens.runs import RunsScreen, StoredItem, list_items
+from advisor.tui.runs import RunsScreen, StoredItem, list_items
 from advisor.tui.table import Column, SelectableTable, Table
 from advisor.tui.widgets import bind
 

@@ -22,6 +22,7 @@ from advisor.domain.serving import RateLevel
 from advisor.report.answer import headline
 from advisor.text_format import format_milliseconds, format_number, format_share, write_speedup
 from advisor.tui import text
+from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer import describe_question
 from advisor.tui.dialogs import yes_or_no
 from advisor.tui.progress import (
@@ -34,7 +35,6 @@ from advisor.tui.progress import (
     progress_rows,
     remaining_seconds,
 )
-from advisor.tui.screens.advisor_screen import AdvisorScreen
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.table import Table
 from advisor.tui.text import LogTail

@@ -21,6 +21,7 @@ from advisor.store.runs import Run
 from advisor.system import read_tail
 from advisor.text_format import write_speedup
 from advisor.tui import actions, text
+from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer import (
     PANES,
     AnswerPanel,
@@ -30,8 +31,7 @@ from advisor.tui.answer import (
     ranking_table,
     render_answer_lines,
 )
-from advisor.tui.screens.advisor_screen import AdvisorScreen
-from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.history import HistoryScreen
 from advisor.tui.table import SelectableTable, Table
 from advisor.tui.widgets import Weights, bind
 

@@ -14,7 +14,7 @@ from advisor.store.runs import HistoryEntry, RunStatus
 from advisor.store.store import Store
 from advisor.text_format import MISSING, format_speedup
 from advisor.tui import text
-from advisor.tui.screens.advisor_screen import AdvisorScreen
+from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.table import Table
 from advisor.tui.widgets import bind
 

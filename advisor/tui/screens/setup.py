@@ -17,15 +17,15 @@ from advisor.domain.answer import Problem
 from advisor.domain.machine import Machine
 from advisor.errors import UserError
 from advisor.tui import text
-from advisor.tui.screens.advisor_screen import AdvisorScreen
-from advisor.tui.steps.form import Step
-from advisor.tui.steps.model import ModelStep
-from advisor.tui.steps.priorities import PrioritiesStep
-from advisor.tui.steps.target import TargetStep
+from advisor.tui.advisor_screen import AdvisorScreen
+from advisor.tui.form import Step
+from advisor.tui.model_step import ModelStep
+from advisor.tui.priorities_step import PrioritiesStep
+from advisor.tui.target_step import TargetStep
 from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:
-    from advisor.tui.steps.plan import PlanStep
+    from advisor.tui.plan_step import PlanStep
 
 STEP_NAMES = ("Model", "Target", "Priorities", "Plan")
 LAST_STEP = len(STEP_NAMES) - 1
@@ -140,7 +140,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         self.run_worker(self._go_to(index), group="steps", exclusive=True)
 
     async def _go_to(self, index: int) -> None:
-        from advisor.tui.steps.plan import PlanStep
+        from advisor.tui.plan_step import PlanStep
 
         switcher = self.query_one(ContentSwitcher)
         if not self.query(f"#step-{index}"):

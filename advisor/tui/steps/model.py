@@ -22,7 +22,7 @@ from advisor.ask.task import check_task, choose_task, suggest_task
 from advisor.domain.question import Task
 from advisor.errors import UserError
 from advisor.tui import text
-from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
+from advisor.tui.form import AnswerInput, Choice, Field, Step
 from advisor.tui.widgets import bind
 
 #: Terminal widths from which the list has room for descriptions; from which the help about own

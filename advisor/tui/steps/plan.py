@@ -17,7 +17,7 @@ from advisor.domain.workflow import Environment, Workflow
 from advisor.execute.drafts import DraftRun
 from advisor.tui import actions, text
 from advisor.tui.actions import describe_work
-from advisor.tui.steps.form import Step
+from advisor.tui.form import Step
 from advisor.tui.table import Column, SelectableTable, Table
 from advisor.tui.widgets import bind
 

@@ -7,7 +7,7 @@ from textual.widgets import Select, Static
 
 from advisor.ask.option_values import choose_priorities, parse_constraints
 from advisor.domain.constraints import CLASSIFIED, CRITERIA, Priorities
-from advisor.tui.steps.form import Choice, Field, Step
+from advisor.tui.form import Choice, Field, Step
 from advisor.tui.widgets import Weights
 
 TIER_CHOICES = [("", "any"), ("2", "B or better"), ("3", "A")]

@@ -44,8 +44,8 @@ from advisor.errors import (
 )
 from advisor.text_format import GIBIBYTE
 from advisor.tui import text
-from advisor.tui.steps.form import AnswerInput, Choice, Field, Step
-from advisor.tui.steps.model import OF_MODEL
+from advisor.tui.form import AnswerInput, Choice, Field, Step
+from advisor.tui.model_step import OF_MODEL
 
 CALLS: tuple[Task, ...] = ("forward", "generate")
 SERVES: tuple[Task, ...] = ("serve",)

@@ -21,7 +21,7 @@ from advisor.ask.task import choose_lengths, parse_load, suggest_task
 from advisor.domain.model import ExportedModel, Model, TransformersModel
 from advisor.domain.question import Lengths, Question, Task
 from advisor.errors import OptionValueError, TaskError, UserError
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 SHIPPED = builders.shipped_catalogue()
 

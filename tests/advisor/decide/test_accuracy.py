@@ -24,7 +24,7 @@ from advisor.domain.model import FactoryModel, Model
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.run_state import ProcessState
 from advisor.domain.workflow import DeclaredArm
-from probes.wire.checks import Accuracy, AccuracyClass, Fault, TextScores, UserMetric
+from probes.checks import Accuracy, AccuracyClass, Fault, TextScores, UserMetric
 
 CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
 

@@ -19,9 +19,9 @@ from advisor.decide.drift import bound_by_speedups, correct_drift, typical_secon
 from advisor.domain.measurement import CallSeconds, Interval, Measurement
 from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import NewShapeResult, PhaseStarted, Sustained
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.events import NewShapeResult, PhaseStarted, Sustained
+from probes.outcome import Failure, Outcome
+from probes.shape import Shape
 
 
 def repeated(*levels: float, spread: float = 0.01) -> RunState:

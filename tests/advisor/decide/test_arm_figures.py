@@ -19,8 +19,8 @@ from advisor.domain.measurement import CallDiagnosis, GenerationMetrics
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState
-from probes.wire.events import Diagnosed, Engagement, MemoryRead, Peaks, Workload
-from probes.wire.shape import Shape
+from probes.events import Diagnosed, Engagement, MemoryRead, Peaks, Workload
+from probes.shape import Shape
 
 MEBIBYTE = 1 << 20
 TOTAL = 80 << 30

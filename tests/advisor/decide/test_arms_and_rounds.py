@@ -18,9 +18,9 @@ from advisor.decide.rounds import is_valid, last_ready_process, log_median_secon
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
-from probes.wire.events import BlockTimed, Built, Workload
-from probes.wire.outcome import Failure, Outcome, Phase
-from probes.wire.shape import Shape
+from probes.events import BlockTimed, Built, Workload
+from probes.outcome import Failure, Outcome, Phase
+from probes.shape import Shape
 
 HUNG = Outcome(Failure("timed-out", phase="measure", reason="it hung"))
 

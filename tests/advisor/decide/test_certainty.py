@@ -28,7 +28,7 @@ from advisor.domain.recommendation import Decision, DecisionWord, Recommendation
 from advisor.domain.results import Results, ScoredArm, StoppedBuild
 from advisor.domain.workflow import Environment, Workflow
 from advisor.errors import NothingViableError
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 QUIET, NOISY = 0.004, 0.3
 RULE = builders.shipped_catalogue().rubric.decision

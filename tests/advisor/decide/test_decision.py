@@ -28,7 +28,7 @@ from advisor.report import page, text_report
 from advisor.report.parts import tables
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.wire.outcome import Failure, Outcome
+from probes.outcome import Failure, Outcome
 
 ROUNDS = 6
 SPEED_BONUS = builders.shipped_catalogue().rubric.decision.speed_bonus

@@ -24,8 +24,8 @@ from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.results import Results
 from advisor.domain.run_events import Conditions, ConditionsRecorded
 from advisor.domain.run_state import RunState
-from probes.wire.events import BlockTimed
-from probes.wire.shape import Shape
+from probes.events import BlockTimed
+from probes.shape import Shape
 
 TRUTH = 3.0
 SLOWDOWNS = [9.0, 8.5, 9.2, 9.1, 8.8, 9.0, 9.3, 8.9]

@@ -30,7 +30,7 @@ from advisor.domain.results import MeasuredInputs
 from advisor.domain.serving import RateLevel
 from advisor.domain.workflow import Workflow
 from advisor.text_format import format_apart, format_share_of_draws, join_names
-from probes.wire.checks import Accuracy, AccuracyClass
+from probes.checks import Accuracy, AccuracyClass
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.1

@@ -38,7 +38,7 @@ from advisor.decide.process_variance import (
     variance_between,
 )
 from advisor.domain.measurement import Interval
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 logarithms = st.integers(-1000, 1000).map(lambda number: number / 1000)
 values = st.lists(logarithms, min_size=2, max_size=12)

@@ -18,9 +18,9 @@ from advisor.decide.race import LOOKS, Race, race_result
 from advisor.decide.rounds import baseline_error, failed_arms, find_failure, is_valid
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import RaceGroup, RunState
-from probes.wire.events import BlockTimed
-from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
-from probes.wire.shape import Shape
+from probes.events import BlockTimed
+from probes.outcome import Failure, FailureStatus, Outcome, Phase
+from probes.shape import Shape
 
 LogSeconds = Callable[[str, int], float]
 

@@ -20,7 +20,7 @@ from advisor.domain.constraints import CRITERIA, Constraint, FailedConstraint
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.rubric import Criterion, GradeRule, TierRule
 from advisor.domain.workflow import DeclaredArm, Environment, Workflow
-from probes.wire.checks import AccuracyClass
+from probes.checks import AccuracyClass
 
 RUBRIC = builders.shipped_catalogue().rubric
 FAILED = FailedConstraint(

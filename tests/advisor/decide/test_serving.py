@@ -30,9 +30,9 @@ from advisor.domain.plan import Plan
 from advisor.domain.run_events import EnergyMeasured, LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
-from probes.wire.events import ClosedLoop
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.events import ClosedLoop
+from probes.outcome import Failure, Outcome
+from probes.shape import Shape
 
 LOAD = built_measurements.load()
 PLAN = Plan(arms=(builders.arm("slow"), builders.arm("fast")), excluded=())

@@ -26,7 +26,7 @@ from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
 from advisor.errors import ConstraintUndecidedError, MachineUnfitError, NothingViableError
 from advisor.report.answer import measure_on
-from probes.wire.outcome import Failure, Outcome, SkipCause
+from probes.outcome import Failure, Outcome, SkipCause
 
 CRASH = Failure("crashed", phase="build", reason="r")
 WRONG = Failure("incorrect", phase="correctness", reason="r")

@@ -27,7 +27,7 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.wire import decode, decode_event
-from probes.wire.events import (
+from probes.events import (
     Built,
     Engagement,
     Event,
@@ -39,8 +39,8 @@ from probes.wire.events import (
     WarmedUp,
     Workload,
 )
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.outcome import Failure, Outcome
+from probes.shape import Shape
 
 IMPORTED = Imported(versions={"torch": "2.12.0"}, settings={})
 OPENED = Opened(parameters=1, parameter_bytes=4, unit="samples", units_per_sample=1)

@@ -28,7 +28,7 @@ from advisor.execute import build_limits
 from advisor.execute.build_limits import with_expected_builds
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store
-from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
+from probes.outcome import Failure, FailureStatus, Outcome, Phase
 
 #: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
 BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))

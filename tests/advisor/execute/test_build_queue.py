@@ -26,7 +26,7 @@ from advisor.domain.run_events import RaceOpened, WorkerSpawned
 from advisor.domain.run_state import Header
 from advisor.execute import build_limits, build_queue, building
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 DUPLICATE = msgspec.structs.replace(
     builders.arm("pytorch-eager"), id="pytorch-eager#duplicate", duplicate_of="pytorch-eager"

@@ -34,8 +34,8 @@ from advisor.report import text_report
 from advisor.report.answer import short_answer_lines
 from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
 from advisor.store.store import Store
-from probes.wire.events import Opened
-from probes.wire.outcome import Outcome
+from probes.events import Opened
+from probes.outcome import Outcome
 
 if TYPE_CHECKING:
     from advisor.probing.run_config import RunConfig

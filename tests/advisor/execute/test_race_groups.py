@@ -41,9 +41,9 @@ from advisor.execute.execution import execute
 from advisor.probing import session as probing_session
 from advisor.report import figures, markdown, page, parts, text_report
 from advisor.store.runs import Run
-from probes.wire.events import BlockTimed
-from probes.wire.outcome import Outcome
-from probes.wire.shape import Shape
+from probes.events import BlockTimed
+from probes.outcome import Outcome
+from probes.shape import Shape
 
 pytestmark = pytest.mark.slow
 

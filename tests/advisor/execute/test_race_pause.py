@@ -13,8 +13,8 @@ from builders import BASELINE
 from advisor.domain.plan import Plan
 from advisor.domain.run_state import ProcessState
 from advisor.execute import race_pause
-from probes.wire.events import Built
-from probes.wire.shape import Shape
+from probes.events import Built
+from probes.shape import Shape
 
 SIZES = (1, 2, 3)
 

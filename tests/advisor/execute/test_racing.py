@@ -43,8 +43,8 @@ from advisor.execute import execution, racing, remaining
 from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
 from advisor.execute.run_in_progress import Recorder
 from advisor.probing.conditions import CpuReading, find_disturbance
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.outcome import Failure, Outcome
+from probes.shape import Shape
 
 CRASHED = Failure("crashed", phase="measure", signal="SIGSEGV", reason="gone")
 TWO_SIZES = builders.question(batch_sizes=(1, 4))

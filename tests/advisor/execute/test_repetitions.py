@@ -36,9 +36,9 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState
 from advisor.execute import repetitions
 from advisor.execute.repetitions import excluded_by_declaration, leaders_of
-from probes.wire.events import BlockTimed, Sustained
-from probes.wire.outcome import Outcome
-from probes.wire.shape import Shape
+from probes.events import BlockTimed, Sustained
+from probes.outcome import Outcome
+from probes.shape import Shape
 
 pytestmark = pytest.mark.slow
 

@@ -40,9 +40,9 @@ from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.wire.events import BlockTimed, Event, PhaseStarted
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.events import BlockTimed, Event, PhaseStarted
+from probes.outcome import Failure, Outcome
+from probes.shape import Shape
 
 pytestmark = pytest.mark.slow
 

@@ -41,7 +41,7 @@ from advisor.probing.environments import registry
 from advisor.report import found_recipe, generation, text_report
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 pytestmark = pytest.mark.slow
 

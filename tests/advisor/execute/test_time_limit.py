@@ -29,7 +29,7 @@ from advisor.domain.run_state import ProcessState
 from advisor.errors import BuildsAreGoneError, UserError
 from advisor.execute.execution import execute
 from advisor.store.runs import Run
-from probes.wire.events import PhaseStarted, Prepared, Ready
+from probes.events import PhaseStarted, Prepared, Ready
 
 pytestmark = pytest.mark.slow
 

@@ -28,9 +28,9 @@ from advisor.execute import printed_code
 from advisor.probing.snippets import PairedCalls
 from advisor.report.snippet_pairs import RESULT_TEXTS, compose_pair, render_verification
 from advisor.store.store import Store
-from probes.wire.events import Imported, RecipeFacts
-from probes.wire.facts import InterpreterFacts
-from probes.wire.shape import Shape
+from probes.events import Imported, RecipeFacts
+from probes.facts import InterpreterFacts
+from probes.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 SPEEDUP = Interval(value=2.0, low=1.8, high=2.2)

@@ -18,7 +18,7 @@ from advisor.decide import trust
 from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
 from advisor.store.runs import Run
-from probes.wire.outcome import Outcome
+from probes.outcome import Outcome
 
 pytestmark = pytest.mark.slow
 

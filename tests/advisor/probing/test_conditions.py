@@ -24,7 +24,7 @@ from advisor.probing.conditions import ConditionsMonitor, GpuMonitor, find_distu
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import ClockComparison
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 PID = 4711
 HEAT, POWER_LIMIT, IDLE = 0x20, 0x4, 0x1

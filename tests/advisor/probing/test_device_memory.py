@@ -13,7 +13,7 @@ import workers
 
 from advisor.domain.run_events import DeviceMemory, WorkerReported
 from advisor.probing.device_memory import DeviceMemoryMonitor, MemoryHeadroom, available_host_bytes
-from probes.wire.events import MemoryRead
+from probes.events import MemoryRead
 
 
 def monitor_of(*used: int) -> tuple[DeviceMemoryMonitor, nvml.FakeNvml]:

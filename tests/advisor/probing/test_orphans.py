@@ -26,8 +26,8 @@ from advisor.probing import supervisor as supervisor_module
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes import protocol
-from probes.wire.events import PhaseStarted, Ready
-from probes.wire.outcome import FailureStatus, Outcome, Phase
+from probes.events import PhaseStarted, Ready
+from probes.outcome import FailureStatus, Outcome, Phase
 
 pytestmark = pytest.mark.slow
 

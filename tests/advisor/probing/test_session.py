@@ -39,7 +39,7 @@ from advisor.probing.processes import process_tree
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker
-from probes.wire.events import (
+from probes.events import (
     BlockTimed,
     Created,
     Imported,
@@ -49,8 +49,8 @@ from probes.wire.events import (
     WarmedUp,
     Workload,
 )
-from probes.wire.outcome import Outcome
-from probes.wire.shape import Shape
+from probes.outcome import Outcome
+from probes.shape import Shape
 
 pytestmark = pytest.mark.slow
 

@@ -37,9 +37,9 @@ from advisor.probing.session import WorkerSession
 from advisor.probing.side_by_side import ChooseBuild, NextBuild, ProcessorShares, SideBySideBuilds
 from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
-from probes.wire.events import Built, Imported, PhaseStarted, Prepared, Ready, WarmedUp
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.events import Built, Imported, PhaseStarted, Prepared, Ready, WarmedUp
+from probes.outcome import Failure, Outcome
+from probes.shape import Shape
 
 pytestmark = pytest.mark.slow
 

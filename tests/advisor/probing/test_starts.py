@@ -27,7 +27,7 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker
 from probes import protocol
-from probes.wire.events import Ready
+from probes.events import Ready
 
 pytestmark = pytest.mark.slow
 

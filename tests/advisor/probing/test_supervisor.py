@@ -27,9 +27,9 @@ from advisor.probing import supervisor as supervisor_module
 from advisor.probing import worker_failures
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
-from probes.wire.events import Engagement, Event, PhaseStarted, Ready
-from probes.wire.outcome import Failure, Outcome, Phase
-from probes.wire.shape import Shape
+from probes.events import Engagement, Event, PhaseStarted, Ready
+from probes.outcome import Failure, Outcome, Phase
+from probes.shape import Shape
 
 # Messages
 

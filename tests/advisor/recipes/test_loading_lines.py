@@ -15,7 +15,7 @@ from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, 
 from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import compose_snippet
-from probes.wire.facts import InputFacts
+from probes.facts import InputFacts
 
 INTEGRATION = "import torch\n\nwith torch.no_grad():\n    output = model(*inputs)\n"
 TOKENS = InputFacts(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)

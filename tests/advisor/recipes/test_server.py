@@ -26,7 +26,7 @@ from advisor.domain.question import Question
 from advisor.errors import NoRecipeError
 from advisor.recipes.server import compose_server, max_bytes
 from advisor.recipes.snippet import compose_snippet
-from probes.wire.facts import InputFacts
+from probes.facts import InputFacts
 
 MODEL = SyntheticModel(name="demo", block="encoder", hidden=16, intermediate=32, layers=1, heads=2)
 INPUTS = (InputFacts(name="", shape=(6, 16), dtype="float32"),)

@@ -28,7 +28,7 @@ from advisor.domain.model import (
 from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import WITHOUT_TF32, compose_snippet, lines_for, shorten
-from probes.wire.facts import InputFacts
+from probes.facts import InputFacts
 from probes.workflows import sglang, vllm
 
 torch = lazy("torch")

@@ -13,7 +13,7 @@ from lazy import lazy
 
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.recipes.snippet import compose_starts, without_unused
-from probes.wire.facts import StartLines
+from probes.facts import StartLines
 
 torch = lazy("torch")
 

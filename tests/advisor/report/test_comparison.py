@@ -22,7 +22,7 @@ from advisor.report import comparison_text
 from advisor.report.comparison import Change, Comparison, compare_answers
 from advisor.report.run_differences import find_differences
 from advisor.report.speed_ratios import variance_of_speedup
-from probes.wire.checks import Accuracy
+from probes.checks import Accuracy
 
 #: Id of the second run.
 LATER = "20991231-000000-0000"

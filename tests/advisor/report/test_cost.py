@@ -32,9 +32,9 @@ from advisor.recipes.server import REQUEST, user_words
 from advisor.report import found_recipe, generation, recipe_text
 from advisor.report.answer import EAGER_COST, code_lines, cost_line
 from advisor.store.store import Store
-from probes.wire.events import Imported, RecipeFacts, Serving
-from probes.wire.facts import InterpreterFacts
-from probes.wire.shape import Shape
+from probes.events import Imported, RecipeFacts, Serving
+from probes.facts import InterpreterFacts
+from probes.shape import Shape
 
 
 @pytest.fixture(scope="module")

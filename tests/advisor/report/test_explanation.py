@@ -38,9 +38,9 @@ from advisor.report.setup_facts import describe_lengths, describe_shapes, input_
 from advisor.report.text_report import measured_line
 from advisor.store.store import Store
 from advisor.tui.answer import render_pane
-from probes.wire.events import NewShapeResult, RecipeFacts
-from probes.wire.facts import InputFacts
-from probes.wire.shape import Shape
+from probes.events import NewShapeResult, RecipeFacts
+from probes.facts import InputFacts
+from probes.shape import Shape
 
 ANSWER = built_answers.answer()
 

@@ -29,7 +29,7 @@ from advisor.report import answer_files, figures, found_recipe, markdown, recipe
 from advisor.report.answer import code_lines
 from advisor.report.answer_files import open_answer, read_answer
 from advisor.store.store import Store
-from probes.wire.facts import EACH_CALL
+from probes.facts import EACH_CALL
 
 #: A run of another machine that did not finish.
 UNFINISHED = EVIDENCE / "h100-unet-float16.json"

@@ -23,9 +23,9 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.report import progress_lines
-from probes.wire.events import PhaseStarted, Ready
-from probes.wire.outcome import Failure, FailureStatus, Outcome, Phase
-from probes.wire.shape import Shape
+from probes.events import PhaseStarted, Ready
+from probes.outcome import Failure, FailureStatus, Outcome, Phase
+from probes.shape import Shape
 
 
 def render(run_event: RunEvent) -> str | None:

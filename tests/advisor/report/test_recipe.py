@@ -28,10 +28,10 @@ from advisor.report.answer import caveats
 from advisor.report.found_recipe import FoundRecipe, pin
 from advisor.report.recipe_text import render_dockerfile, render_server
 from advisor.text_format import format_interval, write_speedup
+from probes.events import Imported, RecipeFacts
+from probes.facts import EACH_CALL, InputFacts, InterpreterFacts, StartLines
 from probes.runtime.process import read_environment
-from probes.wire.events import Imported, RecipeFacts
-from probes.wire.facts import EACH_CALL, InputFacts, InterpreterFacts, StartLines
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
 RECIPE = FoundRecipe(

@@ -32,8 +32,8 @@ from advisor.report.notebook import render_summary
 from advisor.report.ranking import ranking_columns, ranking_rows
 from advisor.text_format import MISSING
 from advisor.tui.answer import ranking_table
-from probes.wire.checks import Accuracy
-from probes.wire.shape import Shape
+from probes.checks import Accuracy
+from probes.shape import Shape
 
 #: Runs of one forward pass, of generated text, with quantised weights, and of servers.
 FILES = (

@@ -42,7 +42,7 @@ from advisor.report.answer import (
 from advisor.report.ranking import ranking_rows
 from advisor.report.shortcomings import partly_used, unranked
 from advisor.text_format import MISSING, NO_BREAK_SPACE
-from probes.wire.facts import TRAINING_MODE
+from probes.facts import TRAINING_MODE
 
 NONE = without_advice(
     built_answers.answer(),

@@ -19,8 +19,8 @@ from advisor.errors import ExportFileError, NewerVersionError
 from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.wire.events import Imported
-from probes.wire.facts import InterpreterFacts
+from probes.events import Imported
+from probes.facts import InterpreterFacts
 
 IMPORTED = Imported(
     versions={"torch": "2.13.0"},

@@ -29,7 +29,7 @@ from advisor.store import runs
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
 from advisor.system import HOME_VARIABLE
-from probes.wire.events import Ready
+from probes.events import Ready
 
 
 def raise_permission_error(*_: object) -> None:

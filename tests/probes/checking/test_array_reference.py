@@ -20,7 +20,7 @@ from probes.checking.deviation import Deviation
 from probes.checking.output_check import repeat
 from probes.checking.stored_reference import ExpectedOutput, Keys, Reference
 from probes.runtime.cells import racing_operators, repeat_limits
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 
 def outputs(number: int, elements: int) -> Any:

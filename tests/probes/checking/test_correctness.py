@@ -17,7 +17,7 @@ from probes.checking import correctness
 from probes.checking.array_reference import create_reference, measure_rounding, widen
 from probes.checking.rules import Rules
 from probes.checking.stored_reference import Reference
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 SHAPE = (8, 64)
 #: Error of eager PyTorch in the tests; the outputs have unit variance.

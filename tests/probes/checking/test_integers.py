@@ -14,7 +14,7 @@ from probes.checking.array_reference import create_reference
 from probes.checking.deviation import find_masked, subtract
 from probes.checking.rules import MANY, most_by_chance
 from probes.checking.stored_reference import Limits, Reference
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 INPUT_SETS, CLASSES = 4, 1000
 #: Errors of logits of unit variance in a small transformer.

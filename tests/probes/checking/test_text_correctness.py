@@ -20,7 +20,7 @@ from probes.checking.text_reference import (
     rows_with_logprobs,
     save_reference,
 )
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 SETS, ROWS, POSITIONS, VOCABULARY = 2, 3, 6, 50
 #: Largest error that eager PyTorch has in the tests, in nats.

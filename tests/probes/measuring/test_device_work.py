@@ -141,7 +141,7 @@ import sys
 import torch
 from probes.measuring import device_work
 from probes.measuring.timing import Calls
-from probes.wire.shape import Shape
+from probes.shape import Shape
 found = device_work.profile_calls(Calls(torch.neg, [torch.ones(2)], lambda: None), Shape(1))
 print(found.shape.batch_size, "torch._inductor" in sys.modules)
 """

@@ -16,7 +16,7 @@ from probes.checking.array_reference import create_reference
 from probes.checking.program_cell import ProgramCell
 from probes.checking.stored_reference import Reference
 from probes.measuring import flexibility
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 MATRIX = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
 BUILT = 4

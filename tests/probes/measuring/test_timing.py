@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from fake_clock import FakeClock, no_op, no_synchronize, replace_clocks
 
+from probes.events import BlockTimed, WarmedUp
 from probes.measuring import timing
 from probes.measuring.timing import Block, Calls
-from probes.wire.events import BlockTimed, WarmedUp
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 ONE_AND_THREE = Block(calls=3, warmup_calls=1)
 

@@ -17,11 +17,10 @@ from typing import BinaryIO
 import pytest
 import workers
 
-from probes import protocol
+from probes import events, protocol
+from probes.outcome import Failure, Outcome
 from probes.runtime.channel import Channel
-from probes.wire import events
-from probes.wire.outcome import Failure, Outcome
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import workers
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
 from probes.checking import deviation
+from probes.outcome import Failure, Phase
 from probes.runtime.failures import FailureError, classify, exception_summary
-from probes.wire.outcome import Failure, Phase
 
 
 @pytest.mark.parametrize(

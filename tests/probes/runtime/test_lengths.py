@@ -15,7 +15,7 @@ from forks import ForkServer
 from probes import protocol
 from probes.checking import program_cell
 from probes.checking.text_reference import TokenReference
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 WORKFLOWS = pathlib.Path(protocol.__file__).parent / "workflows"
 BLOCK = {

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from probes.checking.program_cell import ProgramCell
+from probes.checks import UserMetric
 from probes.runtime.cells import Job, report_losses
 from probes.runtime.failures import exception_summary
-from probes.wire.checks import UserMetric
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 METRIC = """
 import numpy as np

@@ -17,7 +17,7 @@ from probes.measuring.host import Host
 from probes.measuring.timing import Block
 from probes.runtime.cells import Job, warm_up_first_token
 from probes.runtime.tokens import BuiltWorker
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 SIZES = [2, 4]
 #: A workflow whose calls have ended when they return.

@@ -11,7 +11,7 @@ from lazy import lazy
 from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
-from probes.wire.facts import TRAINING_MODE
+from probes.facts import TRAINING_MODE
 
 torch = lazy("torch")
 factory = lazy("probes.subjects.factory")

@@ -15,7 +15,7 @@ from probes.adapter import ModelError
 from probes.measuring import flexibility
 from probes.runtime import reference as runtime
 from probes.runtime.cells import Job
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 torch = lazy("torch")
 by_request = lazy("probes.subjects.by_request")

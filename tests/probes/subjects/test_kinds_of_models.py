@@ -16,8 +16,8 @@ from lazy import lazy
 
 from probes.adapter import ModelError
 from probes.checking import correctness
-from probes.wire.checks import Checked
-from probes.wire.shape import Shape
+from probes.checks import Checked
+from probes.shape import Shape
 
 torch = lazy("torch")
 equal_keys = lazy("probes.subjects.equal_keys")

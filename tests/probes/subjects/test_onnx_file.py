@@ -15,7 +15,7 @@ from onnx_texts import model_of, write_onnx
 
 from probes import protocol
 from probes.adapter import ModelError
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 onnx = lazy("onnx")
 onnx_file = lazy("probes.subjects.onnx_file")

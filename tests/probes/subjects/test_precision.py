@@ -12,7 +12,7 @@ from lazy import lazy
 from reference_cases import MODEL, Factories
 
 from probes.checking import correctness
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 pytestmark = pytest.mark.stack
 

@@ -11,7 +11,7 @@ from lazy import lazy
 from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
-from probes.wire.shape import Shape
+from probes.shape import Shape
 
 torch = lazy("torch")
 factory = lazy("probes.subjects.factory")

@@ -13,8 +13,8 @@ import workers
 from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, events, worker_request
 
 from advisor.recipes.snippet import imported_packages
-from probes.wire.events import RecipeFacts
-from probes.wire.facts import EACH_CALL
+from probes.events import RecipeFacts
+from probes.facts import EACH_CALL
 
 pytestmark = pytest.mark.slow
 

@@ -18,13 +18,13 @@ import builders
 import msgspec
 import pytest
 import uv
+from advisor.probing.uv_runner import BuildSettings
 from wheels import write_wheel
 
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
 from advisor.probing.environments import creation, registry
-from advisor.probing.environments.uv_runner import BuildSettings
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ import time
 import types
 
 from probes.adapter import ModelError, UnsupportedError
+from probes.events import Engagement
 from probes.measuring import timing
-from probes.wire.events import Engagement
 from probes.workflows import pytorch_eager as eager
 from probes.workflows.pytorch_eager import *
 

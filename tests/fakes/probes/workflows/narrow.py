@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from probes.wire.events import Engagement
+from probes.events import Engagement
 from probes.workflows import pytorch_eager as eager
 from probes.workflows.pytorch_eager import *
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from probes import adapter
 from probes.adapter import Findings, ModelError
+from probes.events import Engagement, Workload
 from probes.protocol import QUICK_REFERENCE
-from probes.wire.events import Engagement, Workload
 
 
 class Subject(adapter.Subject):

@@ -7,8 +7,8 @@ import numpy as np
 
 from probes import adapter
 from probes.checking.text_reference import ReferenceRun, TokenLogprobs
+from probes.events import Engagement
 from probes.subjects import checkpoint
-from probes.wire.events import Engagement
 
 VOCABULARY = 64
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
-from probes.wire.facts import InputFacts, InterpreterFacts, StartLines
-from probes.wire.outcome import Phase
-from probes.wire.shape import Amount, Count, Duration, Rate, Shape, Size
+from probes.facts import InputFacts, InterpreterFacts, StartLines
+from probes.outcome import Phase
+from probes.shape import Amount, Count, Duration, Rate, Shape, Size
 
 #: Unit of throughput.
 Unit = Literal["samples", "tokens"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from probes.wire.shape import Count
+from probes.shape import Count
 
 #: The comment above the lines of each call in the lines of a workflow; those above it run once.
 EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)

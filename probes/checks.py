@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal, get_args
 
-from probes.wire.events import Event
-from probes.wire.shape import Amount, Count, Shape, Size
+from probes.events import Event
+from probes.shape import Amount, Count, Shape, Size
 
 #: Classes of an arm's outputs, from the best to the worst. `unchecked`: an output could not be
 #: compared, or is constant; those that could be compared are exact or close.
