@@ -20,7 +20,7 @@ from advisor.ask.rubric_files import load, rubric_directory
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine
 from advisor.errors import MigEnabledError
-from advisor.probing.environments import creation, registry
+from advisor.probing import env_creation, env_registry
 from advisor.text_format import GIBIBYTE, format_share
 from advisor.version import how_to_install
 from probes.measuring.host import time_host
@@ -72,13 +72,13 @@ def check_uv() -> Finding:
 def check_environments(catalogue: Catalogue, variables: Mapping[str, str]) -> list[Finding]:
     """Start each environment that was created and report whether it works."""
     findings = []
-    own = registry.own_environments(catalogue.workflows)
-    created = registry.find_created(
-        registry.default_root(variables), catalogue.workflows, rubric_directory()
+    own = env_registry.own_environments(catalogue.workflows)
+    created = env_registry.find_created(
+        env_registry.default_root(variables), catalogue.workflows, rubric_directory()
     )
     for name, environment in created.items():
         directory = pathlib.Path(environment.python).parents[1]
-        fault = environment.fault or creation.find_fault(directory, own[name], variables)
+        fault = environment.fault or env_creation.find_fault(directory, own[name], variables)
         checked = f"environment {name}"
         fix = f"p3-advisor env create {name}"
         findings.append(

@@ -32,7 +32,7 @@ from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEven
 from advisor.domain.run_state import SCHEMA, Header, ProcessState, RaceGroup, RunState
 from advisor.domain.workflow import CitedFact, DeclaredArm, DeclaredFacts, Environment, Workflow
 from advisor.errors import UserError
-from advisor.probing.environments import registry
+from advisor.probing import env_registry
 from probes.checks import Accuracy, Checked
 from probes.events import BlockTimed, Built, Engagement, Imported, MemoryRead, Opened, WarmedUp
 from probes.shape import Shape
@@ -423,8 +423,8 @@ def machine_with_environment(name: str, fault: str | None = None) -> Machine:
 
 def write_creation_record(directory: pathlib.Path, digest: str) -> None:
     """Make a directory an environment whose creation has ended."""
-    record = registry.CreationRecord(digest=digest, packages={}, disk_bytes=1, seconds=1)
-    (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
+    record = env_registry.CreationRecord(digest=digest, packages={}, disk_bytes=1, seconds=1)
+    (directory / env_registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
 
 
 def write_cgroup(proc: pathlib.Path, cgroup: pathlib.Path) -> None:

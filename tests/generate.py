@@ -15,7 +15,7 @@ from stacks import extras
 
 from advisor import schemas
 from advisor.ask import rubric_files
-from advisor.probing.environments import registry
+from advisor.probing import env_registry
 
 INTEGRATION_SCRIPT = ROOT / "tests" / "stacks" / "integration.py"
 
@@ -24,7 +24,7 @@ def render_all() -> dict[pathlib.Path, str]:
     rubric = ROOT / "rubric"
     pyproject = ROOT / "pyproject.toml"
     results = ROOT / "docs" / "results.md"
-    environments = registry.own_environments(rubric_files.load().workflows)
+    environments = env_registry.own_environments(rubric_files.load().workflows)
     return {
         pyproject: extras.render(pyproject.read_text(encoding="utf-8"), environments),
         rubric / "integration.toml": render_integrations(),

@@ -9,9 +9,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
-from advisor.tui.home import HomeScreen
-from advisor.tui.live import LiveScreen
-from advisor.tui.setup import SetupScreen
 from rich.cells import cell_len
 from textual._context import visible_screen_stack
 from textual.pilot import Pilot
@@ -23,7 +20,10 @@ from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
+from advisor.tui.home import HomeScreen
+from advisor.tui.live import LiveScreen
 from advisor.tui.session import StartHost
+from advisor.tui.setup import SetupScreen
 
 ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])
 SIZES = [(80, 24), (120, 40), (200, 60), (60, 16)]

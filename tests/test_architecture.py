@@ -28,7 +28,7 @@ from advisor.decide.decision import decide
 from advisor.domain.plan import probe_file
 from advisor.domain.workflow import Workflow
 from advisor.errors import CatalogueError
-from advisor.probing.environments import registry
+from advisor.probing import env_registry
 from advisor.store.store import Store
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -301,7 +301,7 @@ def test_a_workflow_imports_only_the_packages_of_its_entry(workflow: Workflow) -
 
 def test_tensorrt_pins_have_four_parts() -> None:
     """The fourth part is the build number: `==11.1.0` does not match 11.1.0.106."""
-    environments = registry.own_environments(builders.shipped_catalogue().workflows).values()
+    environments = env_registry.own_environments(builders.shipped_catalogue().workflows).values()
     requirements = [
         requirement for each in environments for requirement in map(Requirement, each.requirements)
     ]

@@ -12,14 +12,14 @@ from stacks import extras
 
 from advisor.ask import rubric_files
 from advisor.domain.workflow import Environment
-from advisor.probing.environments import registry
+from advisor.probing import env_registry
 
 PYPROJECT = (generate.ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def environments() -> dict[str, Environment]:
-    return registry.own_environments(rubric_files.load().workflows)
+    return env_registry.own_environments(rubric_files.load().workflows)
 
 
 def test_no_generated_file_is_stale() -> None:

@@ -214,7 +214,7 @@ def create(
     """Create environments. A working one is kept."""
     from advisor.ask import detection
     from advisor.ask.obstacles import required_packages
-    from advisor.probing.environments import creation, registry, uv_runner
+    from advisor.probing import env_creation, env_registry, uv_runner
     from advisor.probing.uv_runner import BuildSettings
 
     context, catalogue, root = _load()
@@ -230,32 +230,31 @@ def create(
         offline=offline,
         added=tuple(map(_parse_requirement, added or ())),
     )
-    chosen = registry.select(catalogue.workflows, names)
+    chosen = env_registry.select(catalogue.workflows, names)
     for name, environment in chosen.items():
         lock = (
             ""
-            if registry.lock_file(settings.rubric, name).is_file()
+            if env_registry.lock_file(settings.rubric, name).is_file()
             else "; no lock file for this platform, so the newest versions are installed"
         )
         print_status(f"{name}: {environment.terms}{lock}")
-        for device, other in registry.device_alternatives(catalogue.workflows, name).items():
+        for device, other in env_registry.device_alternatives(catalogue.workflows, name).items():
             print_status(
                 f"{name} does not serve {device}; for {device}: p3-advisor env create {other}"
             )
     for name, environment in chosen.items():
-        print_text(creation.create(name, environment, settings))
+        print_text(env_creation.create(name, environment, settings))
 
 
 @environment_app.command()
 def remove(names: Names) -> None:
     """Remove environments."""
-    from advisor.probing.environments import creation, registry
+    from advisor.probing import env_creation, env_registry
 
     _, catalogue, root = _load()
-    for name in registry.select(catalogue.workflows, names):
-        print_status(
-            f"{name}: {'removed' if creation.remove(name, root, print_status) else 'not created'}"
-        )
+    for name in env_registry.select(catalogue.workflows, names):
+        is_removed = env_creation.remove(name, root, print_status)
+        print_status(f"{name}: {'removed' if is_removed else 'not created'}")
 
 
 def _parse_requirement(text: str) -> str:
@@ -275,21 +274,21 @@ def _parse_requirement(text: str) -> str:
 
 def _load() -> tuple[Context, Catalogue, pathlib.Path]:
     """Return the context, the catalogue and the folder of all environments."""
-    from advisor.probing.environments import registry
+    from advisor.probing import env_registry
 
     context = make_context()
-    return context, context.catalogue(), registry.default_root(context.environment)
+    return context, context.catalogue(), env_registry.default_root(context.environment)
 
 
 def _environment_rows() -> list[EnvironmentRow]:
-    from advisor.probing.environments import registry
+    from advisor.probing import env_registry
 
     context, catalogue, root = _load()
-    created = registry.find_created(root, catalogue.workflows, context.rubric)
+    created = env_registry.find_created(root, catalogue.workflows, context.rubric)
     rows = []
-    for name, environment in sorted(registry.own_environments(catalogue.workflows).items()):
+    for name, environment in sorted(env_registry.own_environments(catalogue.workflows).items()):
         found = created.get(name)
-        record = registry.read_record(pathlib.Path(found.python).parents[1]) if found else None
+        record = env_registry.read_record(pathlib.Path(found.python).parents[1]) if found else None
         disk_mib = environment.footprint.disk_mib if environment.footprint else None
         row = EnvironmentRow(
             name=name,
@@ -303,7 +302,7 @@ def _environment_rows() -> list[EnvironmentRow]:
             disk_mib=record.disk_bytes // MEBIBYTE if record else disk_mib,
             python=found.python if found else None,
             licence=environment.licence,
-            locked=registry.lock_file(context.rubric, name).is_file(),
+            locked=env_registry.lock_file(context.rubric, name).is_file(),
         )
         rows.append(row)
     return rows

@@ -36,7 +36,7 @@ from advisor.errors import (
 )
 from advisor.execute import build_limits, servers
 from advisor.execute.execution import refuse_imported
-from advisor.probing.environments import registry
+from advisor.probing import env_registry
 from advisor.probing.examples import rows_of_examples
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -81,8 +81,8 @@ def detect_machine(
 ) -> Machine:
     """Return `detected`, or what is found now, with the environments that were created."""
     here = detected or detection.detect(python, required_packages(catalogue))
-    root = registry.default_root(context.environment)
-    environments = registry.find_created(root, catalogue.workflows, context.rubric)
+    root = env_registry.default_root(context.environment)
+    environments = env_registry.find_created(root, catalogue.workflows, context.rubric)
     return msgspec.structs.replace(here, environments=environments)
 
 

@@ -26,9 +26,8 @@ from advisor.domain.constraints import (
     LETTERS,
     PILLARS,
 )
-from advisor.report import parts, shortcomings
+from advisor.report import parts, pictures, shortcomings
 from advisor.report.answer import answer_lines, code_lines
-from advisor.report.charts import pictures
 from advisor.report.formatting import ERROR_LEGEND, ReportTable, accuracy_cell, accuracy_line
 from advisor.report.limits import describe_limits
 from advisor.report.pictures import Pictures

@@ -18,6 +18,7 @@ from probes.checking.rules import rules_for
 from probes.files import load_module
 from probes.measuring import device_work, timing
 from probes.measuring.host import torch_on_gpu
+from probes.outcome import Failure, Phase
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional
 from probes.runtime.process import KeptMemory, exclusive_calls

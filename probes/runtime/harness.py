@@ -15,6 +15,7 @@ from probes.checking.program_cell import ProgramCell
 from probes.files import count_bytes, load_module
 from probes.measuring import flexibility
 from probes.measuring.host import Host, find_launch
+from probes.outcome import Failure, Outcome
 from probes.runtime import process, reference, sandbox
 from probes.runtime.cells import (
     Job,

@@ -11,6 +11,7 @@ from probes import events, protocol
 from probes.checking.program_cell import ProgramCell
 from probes.measuring import device_work, flexibility, timing
 from probes.measuring.host import Host
+from probes.outcome import Failure
 from probes.runtime.cells import Job, calls_of, nondeterministic
 from probes.runtime.failures import FailureError, attempt, exception_summary
 from probes.shape import Shape

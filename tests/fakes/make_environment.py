@@ -5,13 +5,12 @@ import pathlib
 import platform
 import sys
 
-from advisor.probing.uv_runner import BuildSettings
-
 from advisor.cli.execution import Interruptions
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
 from advisor.errors import UserError
-from advisor.probing.environments import creation
+from advisor.probing import env_creation
+from advisor.probing.uv_runner import BuildSettings
 
 root = pathlib.Path(sys.argv[1])
 environment = Environment(
@@ -29,7 +28,7 @@ settings = BuildSettings(
 )
 try:
     with Interruptions():
-        creation.create("tiny", environment, settings)
+        env_creation.create("tiny", environment, settings)
 except UserError as problem:
     print(f"{problem.what}; next: {problem.next_step}", flush=True)
     sys.exit(problem.exit_code)

@@ -22,7 +22,7 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.ask import rubric_files
 from advisor.domain.workflow import Environment
-from advisor.probing.environments import registry, uv_runner
+from advisor.probing import env_registry, uv_runner
 
 #: The Python version that locks are resolved for, and those that an environment may have.
 PYTHON = "3.11"
@@ -99,14 +99,14 @@ def refresh(
 ) -> Iterator[pathlib.Path]:
     """Write the locks of these environments, or of all, and yield each file."""
     rubric = rubric_files.rubric_directory()
-    known = registry.own_environments(rubric_files.load().workflows)
+    known = env_registry.own_environments(rubric_files.load().workflows)
     variables = uv_runner.uv_environment(inherited, uv_runner.read_pip_settings(inherited))
     for name in names or sorted(known):
-        file, environment = registry.lock_file(rubric, name), known[name]
+        file, environment = env_registry.lock_file(rubric, name), known[name]
         if only_hashes and not file.exists():
             continue
         header, *pins = (
-            registry.read_pins(file).splitlines()
+            env_registry.read_pins(file).splitlines()
             if only_hashes
             else [HEADER.format(name=name), *resolve(environment, variables)]
         )

@@ -18,9 +18,6 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 import msgspec  # noqa: E402 - as below
-from advisor.tui.home import list_examples  # noqa: E402 - as above
-from advisor.tui.live import LiveScreen  # noqa: E402 - as above
-from advisor.tui.results import ResultsScreen  # noqa: E402 - as above
 from onscreen import go_to_step, running_app, settle, wait_for, wait_for_screen  # noqa: E402 - tests are not installed
 from recorded_runs import make_run  # noqa: E402 - as above
 
@@ -34,6 +31,9 @@ from advisor.store.runs import Run  # noqa: E402 - as above
 from advisor.store.store import Store  # noqa: E402 - as above
 from advisor.tui import actions  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
+from advisor.tui.home import list_examples  # noqa: E402 - as above
+from advisor.tui.live import LiveScreen  # noqa: E402 - as above
+from advisor.tui.results import ResultsScreen  # noqa: E402 - as above
 from advisor.tui.session import RecordingPlayback, RunSession  # noqa: E402 - as above
 
 DIRECTORY = HERE / "screenshots"

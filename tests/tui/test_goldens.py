@@ -14,10 +14,6 @@ import time
 
 import builders
 import pytest
-from advisor.tui.history import HistoryScreen
-from advisor.tui.home import HomeScreen
-from advisor.tui.live import LiveScreen
-from advisor.tui.results import DetailScreen, ResultsScreen
 from kept.runs import EVIDENCE
 from onscreen import (
     SIZES,
@@ -40,6 +36,10 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog
+from advisor.tui.history import HistoryScreen
+from advisor.tui.home import HomeScreen
+from advisor.tui.live import LiveScreen
+from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"

@@ -9,19 +9,6 @@ import os
 import builders
 import msgspec
 import pytest
-from advisor.tui.history import EMPTY_MESSAGE, HistoryScreen
-from advisor.tui.home import COLUMNS, TRADE_OFF, HomeScreen, list_examples
-from advisor.tui.results import ResultsScreen
-from advisor.tui.runs import (
-    BUSY_MARK,
-    OPEN_MARK,
-    StoredItem,
-    describe_winner,
-    format_age,
-    list_cells,
-    list_items,
-)
-from advisor.tui.setup import SetupScreen
 from kept.runs import EVIDENCE
 from onscreen import (
     SMALLEST,
@@ -48,6 +35,19 @@ from advisor.store.store import Store
 from advisor.text_format import MISSING
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
+from advisor.tui.history import EMPTY_MESSAGE, HistoryScreen
+from advisor.tui.home import COLUMNS, TRADE_OFF, HomeScreen, list_examples
+from advisor.tui.results import ResultsScreen
+from advisor.tui.runs import (
+    BUSY_MARK,
+    OPEN_MARK,
+    StoredItem,
+    describe_winner,
+    format_age,
+    list_cells,
+    list_items,
+)
+from advisor.tui.setup import SetupScreen
 from advisor.tui.table import Table, fit_columns
 
 

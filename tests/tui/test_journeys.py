@@ -7,13 +7,6 @@ import dataclasses
 
 import builders
 import pytest
-from advisor.tui.form import Choice
-from advisor.tui.history import HistoryScreen
-from advisor.tui.home import HomeScreen
-from advisor.tui.live import LiveScreen
-from advisor.tui.plan_step import PlanStep
-from advisor.tui.results import DetailScreen, ResultsScreen
-from advisor.tui.target_step import TargetStep
 from built_answers import advice_of
 from onscreen import (
     asking_app,
@@ -39,8 +32,15 @@ from advisor.domain.run_events import Finished
 from advisor.report import answer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
+from advisor.tui.form import Choice
+from advisor.tui.history import HistoryScreen
+from advisor.tui.home import HomeScreen
+from advisor.tui.live import LiveScreen
+from advisor.tui.plan_step import PlanStep
+from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import StartHost
 from advisor.tui.table import Table
+from advisor.tui.target_step import TargetStep
 
 
 @async_test

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 import sessions
 import workers
-from advisor.tui.live import BAR_WIDTH, describe_leader, draw_load
 from built_answers import advice_of, with_decision, with_measurement, with_results, without_advice
 from recorded_runs import make_run
 from sessions import expect_failure
@@ -45,6 +44,7 @@ from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.text_format import MISSING
 from advisor.tui import session as tui_session
+from advisor.tui.live import BAR_WIDTH, describe_leader, draw_load
 from advisor.tui.progress import (
     ProcessRow,
     current_stage,

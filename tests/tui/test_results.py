@@ -10,9 +10,6 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from advisor.tui.history import HistoryScreen
-from advisor.tui.home import list_examples
-from advisor.tui.results import ANSWER, PARTS, RANKING, DetailScreen, ResultsScreen
 from built_answers import with_decision, without_advice
 from kept.runs import EVIDENCE
 from onscreen import (
@@ -56,6 +53,9 @@ from advisor.tui.answer import (
 )
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog, LineDialog
+from advisor.tui.history import HistoryScreen
+from advisor.tui.home import list_examples
+from advisor.tui.results import ANSWER, PARTS, RANKING, DetailScreen, ResultsScreen
 from advisor.tui.table import SpeedAxis, Table
 from advisor.tui.widgets import WeightBar
 

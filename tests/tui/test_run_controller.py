@@ -12,10 +12,6 @@ import built_answers
 import msgspec
 import psutil
 import pytest
-from advisor.tui.home import HomeScreen
-from advisor.tui.live import LiveScreen, Timeline
-from advisor.tui.results import ResultsScreen
-from advisor.tui.setup import SetupScreen
 from built_answers import without_advice
 from onscreen import (
     asking_app,
@@ -45,7 +41,11 @@ from advisor.tui.actions import render_answer
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
+from advisor.tui.home import HomeScreen
+from advisor.tui.live import LiveScreen, Timeline
+from advisor.tui.results import ResultsScreen
 from advisor.tui.session import RunSession, StartHost
+from advisor.tui.setup import SetupScreen
 from advisor.tui.table import Table
 
 pytestmark = pytest.mark.slow

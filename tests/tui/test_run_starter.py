@@ -12,10 +12,6 @@ import threading
 import builders
 import msgspec
 import pytest
-from advisor.tui.home import HomeScreen
-from advisor.tui.live import LiveScreen
-from advisor.tui.results import ResultsScreen
-from advisor.tui.setup import SetupScreen
 from built_answers import with_decision
 from onscreen import (
     SMALLEST,
@@ -44,7 +40,11 @@ from advisor.system import HOME_VARIABLE
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import WAIT_SECONDS, ChoiceDialog
+from advisor.tui.home import HomeScreen
+from advisor.tui.live import LiveScreen
+from advisor.tui.results import ResultsScreen
 from advisor.tui.session import HostProcess, StartHost
+from advisor.tui.setup import SetupScreen
 
 
 @pytest.fixture

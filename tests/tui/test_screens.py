@@ -7,12 +7,6 @@ import pathlib
 import builders
 import msgspec
 import pytest
-from advisor.tui.form import Choice
-from advisor.tui.model_step import own_models
-from advisor.tui.plan_step import plan_rows
-from advisor.tui.results import DetailScreen, ResultsScreen
-from advisor.tui.setup import SetupScreen
-from advisor.tui.target_step import CPU_NOTES
 from onscreen import (
     SMALLEST,
     asking_app,
@@ -37,6 +31,12 @@ from advisor.execute.drafts import DraftRun
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog, LineDialog, quit_dialog, yes_or_no
+from advisor.tui.form import Choice
+from advisor.tui.model_step import own_models
+from advisor.tui.plan_step import plan_rows
+from advisor.tui.results import DetailScreen, ResultsScreen
+from advisor.tui.setup import SetupScreen
+from advisor.tui.target_step import CPU_NOTES
 from advisor.tui.widgets import WeightBar, Weights
 
 

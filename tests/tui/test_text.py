@@ -12,9 +12,6 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from advisor.tui.form import AnswerInput, Choice
-from advisor.tui.live import LiveScreen
-from advisor.tui.results import DetailScreen, ResultsScreen
 from built_answers import with_measurement, with_question
 from kept.runs import EVIDENCE
 from onscreen import (
@@ -54,8 +51,11 @@ from advisor.tui.answer import (
 from advisor.tui.app import AdvisorApp
 from advisor.tui.appearance import to_ascii
 from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
+from advisor.tui.form import AnswerInput, Choice
 from advisor.tui.launch import BackgroundTasks, check_actions
+from advisor.tui.live import LiveScreen
 from advisor.tui.progress import process_columns
+from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession
 from advisor.tui.table import SelectableTable
 from advisor.tui.text import LogTail, clean_line

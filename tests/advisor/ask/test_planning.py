@@ -205,7 +205,7 @@ def test_an_arm_on_request_or_a_fallback_is_measured_only_where_it_is_named(
     }
     assert chosen == {(): ["slow"], ("slow",): ["slow"], ("slow/dynamic",): ["slow/dynamic"]}
     on_gpu = plan(slow, machine=builders.gpu_machine(H100), **ON_GPU)
-    assert ("slow/dynamic" in [arm.id for arm in on_gpu.arms]) == ("on_request" in limits)
+    assert ("slow/dynamic" in [each.id for each in on_gpu.arms]) == ("on_request" in limits)
 
 
 def test_what_cannot_run_is_refused_only_where_nothing_else_is_named() -> None:

@@ -20,7 +20,7 @@ from kept.runs import EVIDENCE
 from advisor import schemas
 from advisor.ask import rubric_files
 from advisor.errors import NoRecipeError
-from advisor.probing.environments import registry
+from advisor.probing import env_registry
 from advisor.store.store import Store
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
@@ -206,13 +206,13 @@ def test_commands_on_a_missing_environment_fail_with_the_fix(
 def test_doctor_names_the_command_that_creates_a_broken_environment_again(
     home: pathlib.Path, run_program: RunProgram
 ) -> None:
-    known = registry.own_environments(rubric_files.load().workflows)["openvino"]
-    digest = registry.environment_digest(
-        known, registry.lock_file(rubric_files.rubric_directory(), "openvino")
+    known = env_registry.own_environments(rubric_files.load().workflows)["openvino"]
+    digest = env_registry.environment_digest(
+        known, env_registry.lock_file(rubric_files.rubric_directory(), "openvino")
     )
-    directory = registry.environment_directory(home / "environments", "openvino", digest)
+    directory = env_registry.environment_directory(home / "environments", "openvino", digest)
     (directory / "bin").mkdir(parents=True)
     builders.write_creation_record(directory, digest)
     findings = {each["name"]: each for each in json.loads(run_program("doctor", "--json").stdout)}
-    assert findings["environment openvino"]["what"] == registry.INTERPRETER_MISSING
+    assert findings["environment openvino"]["what"] == env_registry.INTERPRETER_MISSING
     assert findings["environment openvino"]["fix"] == "p3-advisor env create openvino"

@@ -12,7 +12,6 @@ from collections.abc import Callable
 import pytest
 import recorded_runs
 import workers
-from advisor.probing.env_variables import worker_environment
 from builders import question
 from forks import RunProgram, run_command
 
@@ -21,7 +20,8 @@ from advisor.ask import detection, rubric_files
 from advisor.cli import recommendations
 from advisor.errors import SettingsError
 from advisor.execute import drafts
-from advisor.probing.environments import uv_runner
+from advisor.probing import uv_runner
+from advisor.probing.env_variables import worker_environment
 from advisor.store.store import Store
 from advisor.tui.launch import read_settings
 from advisor.tui.session import HOST_COMMAND

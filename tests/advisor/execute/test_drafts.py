@@ -23,7 +23,7 @@ from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.catalogue import Catalogue
 from advisor.errors import GpuNotAttachedError
 from advisor.execute.drafts import propose, propose_again
-from advisor.probing.environments import registry
+from advisor.probing import env_registry
 from advisor.store.store import Store
 
 
@@ -111,10 +111,10 @@ exec "{python}" "$@"
 def create_environment(
     root: pathlib.Path, known: Catalogue, rubric: pathlib.Path, log: pathlib.Path
 ) -> pathlib.Path:
-    environment = registry.own_environments(known.workflows)["apart"]
-    digest = registry.environment_digest(environment, registry.lock_file(rubric, "apart"))
-    directory = registry.environment_directory(root, "apart", digest)
-    python = registry.interpreter_path(directory)
+    environment = env_registry.own_environments(known.workflows)["apart"]
+    digest = env_registry.environment_digest(environment, env_registry.lock_file(rubric, "apart"))
+    directory = env_registry.environment_directory(root, "apart", digest)
+    python = env_registry.interpreter_path(directory)
     python.parent.mkdir(parents=True)
     python.write_text(INTERPRETER.format(log=log, python=sys.executable))
     python.chmod(0o755)

@@ -37,7 +37,7 @@ from advisor.errors import EnvironmentNotUsableError, NothingViableError
 from advisor.execute import servers
 from advisor.execute.drafts import propose
 from advisor.execute.execution import execute
-from advisor.probing.environments import registry
+from advisor.probing import env_registry
 from advisor.report import found_recipe, generation, text_report
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -136,9 +136,9 @@ def home(
     home = tmp_path_factory.mktemp("home")
     environments = home / "environments"
     known = rubric_files.load(rubric, probes=probes)
-    environment = registry.own_environments(known.workflows)["aiperf"]
-    digest = registry.environment_digest(environment, registry.lock_file(rubric, "aiperf"))
-    directory = registry.environment_directory(environments, "aiperf", digest)
+    environment = env_registry.own_environments(known.workflows)["aiperf"]
+    digest = env_registry.environment_digest(environment, env_registry.lock_file(rubric, "aiperf"))
+    directory = env_registry.environment_directory(environments, "aiperf", digest)
     venv.create(directory, symlinks=True)
     base = {"base": str(directory), "platbase": str(directory)}
     package = pathlib.Path(sysconfig.get_path("purelib", vars=base)) / "aiperf"

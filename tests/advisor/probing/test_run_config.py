@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 import pytest
 import sessions
-from advisor.probing.env_variables import worker_environment
 
 from advisor.ask import rubric_files
 from advisor.domain.model import FactoryModel, Model, OnnxModel
+from advisor.probing.env_variables import worker_environment
 from advisor.probing.examples import rows_of_examples
 from advisor.probing.run_config import RunConfig
 

@@ -123,7 +123,7 @@ def test_a_limit_is_told_unless_a_measured_arm_denies_it(
     shares: dict[str, float], *, is_told: bool
 ) -> None:
     """A graph of all launches that hardly gains shows that they do not limit."""
-    graph = builders.measurement(explanation.GRAPH, cells=(built_measurements.cell(1.05),))
+    graph = builders.measurement(limits.GRAPH, cells=(built_measurements.cell(1.05),))
     answer = with_results(ANSWER, measurements=(graph,))
     call = builders.call_diagnosis(**shares)
     assert bool(limits.describe_limit(answer, call)) == is_told

@@ -10,16 +10,16 @@ import builders
 import built_answers
 import built_measurements
 import pytest
-from advisor.report.pictures import Pictures, draw
-from advisor.report.plots import Axis, Scale, horizontal_axis, vertical_axis
-from advisor.report.speedup_pictures import speedup_curves
-from advisor.report.svg import LONGEST_NAME, Picture, marks_of, place, short_names
 from built_answers import with_advice, with_measurement, with_score
 from kept.runs import NAMES, decide_run
 from markupsafe import Markup
 
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import BuildSeconds, CallSeconds, Cell
+from advisor.report.pictures import Pictures, draw
+from advisor.report.plots import Axis, Scale, horizontal_axis, vertical_axis
+from advisor.report.speedup_pictures import speedup_curves
+from advisor.report.svg import LONGEST_NAME, Picture, marks_of, place, short_names
 from probes.shape import Shape
 
 #: Width of a character of 12 pixels in common sans-serif fonts, and height of a line.

@@ -12,7 +12,7 @@ import pytest
 from advisor.ask import rubric_files
 from advisor.domain.workflow import Environment
 from advisor.errors import UnknownEnvironmentError
-from advisor.probing.environments import registry, uv_runner
+from advisor.probing import env_registry, uv_runner
 
 APART = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))
 WORKFLOWS = (
@@ -23,27 +23,27 @@ WORKFLOWS = (
 
 
 def write_environment(root: pathlib.Path, digest: str) -> pathlib.Path:
-    directory = registry.environment_directory(root, "apart", digest)
-    registry.interpreter_path(directory).parent.mkdir(parents=True)
-    registry.interpreter_path(directory).touch()
+    directory = env_registry.environment_directory(root, "apart", digest)
+    env_registry.interpreter_path(directory).parent.mkdir(parents=True)
+    env_registry.interpreter_path(directory).touch()
     builders.write_creation_record(directory, digest)
     return directory
 
 
 def digest(rubric: pathlib.Path, environment: Environment = APART) -> str:
-    return registry.environment_digest(environment, registry.lock_file(rubric, "apart"))
+    return env_registry.environment_digest(environment, env_registry.lock_file(rubric, "apart"))
 
 
 def test_environments_are_in_the_home_folder_if_one_is_set() -> None:
-    assert registry.default_root({"P3_ADVISOR_HOME": "/home/p3"}) == pathlib.Path(
+    assert env_registry.default_root({"P3_ADVISOR_HOME": "/home/p3"}) == pathlib.Path(
         "/home/p3/environments"
     )
     # uv runs in another directory than the user's, so the path is absolute.
     assert (
-        registry.default_root({"P3_ADVISOR_HOME": "state"})
+        env_registry.default_root({"P3_ADVISOR_HOME": "state"})
         == pathlib.Path.cwd() / "state" / "environments"
     )
-    assert registry.default_root({}).parts[-2:] == ("p3-advisor", "environments")
+    assert env_registry.default_root({}).parts[-2:] == ("p3-advisor", "environments")
 
 
 def test_the_digest_depends_on_the_lock_file_and_the_requirements(tmp_path: pathlib.Path) -> None:
@@ -54,7 +54,7 @@ def test_the_digest_depends_on_the_lock_file_and_the_requirements(tmp_path: path
         != before
     )
     assert digest(tmp_path, msgspec.structs.replace(APART, licence="MIT")) == before
-    lock = registry.lock_file(tmp_path, "apart")
+    lock = env_registry.lock_file(tmp_path, "apart")
     lock.parent.mkdir(parents=True)
     lock.write_text("rare-stack==2.1\n")
     with_lock = digest(tmp_path)
@@ -66,18 +66,19 @@ def test_the_digest_depends_on_the_lock_file_and_the_requirements(tmp_path: path
 def test_an_environment_of_an_earlier_lock_file_or_without_interpreter_has_a_fault(
     tmp_path: pathlib.Path,
 ) -> None:
-    assert registry.find_created(tmp_path, WORKFLOWS, tmp_path) == {}
+    assert env_registry.find_created(tmp_path, WORKFLOWS, tmp_path) == {}
     write_environment(tmp_path, "0" * 12)
     assert (
-        registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"].fault == registry.STALE_LOCK
+        env_registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"].fault
+        == env_registry.STALE_LOCK
     )
     directory = write_environment(tmp_path, digest(tmp_path))
-    found = registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"]
-    assert (found.fault, found.python) == (None, str(registry.interpreter_path(directory)))
-    registry.interpreter_path(directory).unlink()
+    found = env_registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"]
+    assert (found.fault, found.python) == (None, str(env_registry.interpreter_path(directory)))
+    env_registry.interpreter_path(directory).unlink()
     assert (
-        registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"].fault
-        == registry.INTERPRETER_MISSING
+        env_registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"].fault
+        == env_registry.INTERPRETER_MISSING
     )
 
 
@@ -85,21 +86,21 @@ def test_an_environment_of_an_earlier_lock_file_or_without_interpreter_has_a_fau
 def test_an_environment_without_a_complete_record_is_ignored(
     content: bytes, tmp_path: pathlib.Path
 ) -> None:
-    (write_environment(tmp_path, digest(tmp_path)) / registry.RECORD_FILE).write_bytes(content)
-    assert registry.find_created(tmp_path, WORKFLOWS, tmp_path) == {}
+    (write_environment(tmp_path, digest(tmp_path)) / env_registry.RECORD_FILE).write_bytes(content)
+    assert env_registry.find_created(tmp_path, WORKFLOWS, tmp_path) == {}
 
 
 def test_an_environment_is_selected_by_its_name_or_a_workflow() -> None:
-    assert registry.select(WORKFLOWS, ["one", "apart", "two"]) == {"apart": APART}
+    assert env_registry.select(WORKFLOWS, ["one", "apart", "two"]) == {"apart": APART}
 
 
 def test_every_device_has_its_environments() -> None:
     for_cpu = Environment(kind="own", name="apart-cpu", requirements=("rare-stack-cpu==2.1",))
     known = (builders.workflow("one", environment=APART, environment_on={"cpu": for_cpu}),)
-    assert registry.own_environments(known) == {"apart": APART, "apart-cpu": for_cpu}
-    assert registry.select(known, ["apart-cpu"]) == {"apart-cpu": for_cpu}
-    assert registry.device_alternatives(known, "apart") == {"cpu": "apart-cpu"}
-    assert registry.device_alternatives(known, "apart-cpu") == {}
+    assert env_registry.own_environments(known) == {"apart": APART, "apart-cpu": for_cpu}
+    assert env_registry.select(known, ["apart-cpu"]) == {"apart-cpu": for_cpu}
+    assert env_registry.device_alternatives(known, "apart") == {"cpu": "apart-cpu"}
+    assert env_registry.device_alternatives(known, "apart-cpu") == {}
 
 
 @pytest.mark.parametrize(
@@ -112,12 +113,12 @@ def test_every_device_has_its_environments() -> None:
 )
 def test_an_unknown_name_is_an_error(name: str, message: str) -> None:
     with pytest.raises(UnknownEnvironmentError, match=message):
-        registry.select(WORKFLOWS, [name])
+        env_registry.select(WORKFLOWS, [name])
 
 
 def test_shipped_environments_have_requirements_imports_and_a_licence() -> None:
     rubric = rubric_files.rubric_directory()
-    known = registry.own_environments(builders.shipped_catalogue().workflows)
+    known = env_registry.own_environments(builders.shipped_catalogue().workflows)
     for name, environment in known.items():
         assert environment.requirements, name
         assert environment.imports, name
@@ -128,7 +129,7 @@ def test_shipped_environments_have_requirements_imports_and_a_licence() -> None:
 
 def test_lock_files_pin_versions_and_name_no_index_or_path() -> None:
     for file in (rubric_files.rubric_directory() / "locks").rglob("*.txt"):
-        pins = [line for line in registry.read_pins(file).splitlines() if line[0] != "#"]
+        pins = [line for line in env_registry.read_pins(file).splitlines() if line[0] != "#"]
         assert pins
         assert all(re.fullmatch(r"[a-z0-9-]+==[a-z0-9.]+", pin) for pin in pins), file.name
 

@@ -23,8 +23,8 @@ from packaging.specifiers import SpecifierSet
 
 from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
+from advisor.probing import env_registry, uv_runner
 from advisor.probing.env_variables import NO_TELEMETRY, without_python_paths
-from advisor.probing.environments import registry, uv_runner
 from advisor.probing.uv_runner import BuildSettings, creation_error, run_uv
 
 #: Bytes in a block of `st_blocks`.
@@ -51,20 +51,20 @@ def create(name: str, environment: Environment, settings: BuildSettings) -> path
     Packages that the user added to an earlier version are kept. Raise `EnvironmentNotUsableError`
     if the creation fails.
     """
-    lock_file = registry.lock_file(settings.rubric, name)
-    digest = registry.environment_digest(environment, lock_file)
-    directory = registry.environment_directory(settings.root, name, digest)
+    lock_file = env_registry.lock_file(settings.rubric, name)
+    digest = env_registry.environment_digest(environment, lock_file)
+    directory = env_registry.environment_directory(settings.root, name, digest)
     try:
         settings.root.mkdir(parents=True, exist_ok=True)
         with _locked(name, settings.root, settings.report) as lock_fd:
-            versions = [directory, *registry.find_versions(settings.root, name)]
-            records = (registry.read_record(version) for version in versions)
+            versions = [directory, *env_registry.find_versions(settings.root, name)]
+            records = (env_registry.read_record(version) for version in versions)
             existing = next((record.added for record in records if record is not None), ())
             added = tuple(dict.fromkeys([*existing, *settings.added]))
             settings = dataclasses.replace(settings, added=added)
             if _is_working(name, directory, environment, settings):
                 return directory
-            staging = registry.staging_directory(settings.root, name)
+            staging = env_registry.staging_directory(settings.root, name)
             shutil.rmtree(staging, ignore_errors=True)
             try:
                 _build(name, environment, staging, settings, lock_fd)
@@ -73,7 +73,7 @@ def create(name: str, environment: Environment, settings: BuildSettings) -> path
                 staging.rename(directory)
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
-            for earlier in registry.find_versions(settings.root, name):
+            for earlier in env_registry.find_versions(settings.root, name):
                 if earlier != directory and not is_in_use(earlier):
                     shutil.rmtree(earlier, ignore_errors=True)
     except OSError as problem:
@@ -88,8 +88,8 @@ def remove(name: str, root: pathlib.Path, report: Callable[[str], None]) -> bool
     Raise `EnvironmentInUseError` while a process runs in one.
     """
     with _locked(name, root, report) if root.is_dir() else contextlib.nullcontext():
-        directories = registry.find_versions(root, name)
-        staging = registry.staging_directory(root, name)
+        directories = env_registry.find_versions(root, name)
+        staging = env_registry.staging_directory(root, name)
         directories += [staging] if staging.is_dir() else []
         for directory in directories:
             _delete(directory)
@@ -122,7 +122,7 @@ def _locked(name: str, root: pathlib.Path, report: Callable[[str], None]) -> Ite
 def _is_working(
     name: str, directory: pathlib.Path, environment: Environment, settings: BuildSettings
 ) -> bool:
-    record = registry.read_record(directory)
+    record = env_registry.read_record(directory)
     if record is None:
         return False
     if added := set(settings.added) - set(record.added):
@@ -153,11 +153,11 @@ def _build(
     venv = ["venv", "--no-project", "--relocatable", str(staging)]
     base = interpreter.executable if fits else python
     run_uv(name, [*venv, "--python", base], settings, lock_fd)
-    lock_file = registry.lock_file(settings.rubric, name)
+    lock_file = env_registry.lock_file(settings.rubric, name)
     constraint = ["--constraint", str(lock_file)] if lock_file.is_file() else []
     backend = uv_runner.torch_backend(environment.torch, settings.uv_variables)
     with uv_runner.excludes(environment.excluded_packages) as excludes:
-        target = ["--python", str(registry.interpreter_path(staging))]
+        target = ["--python", str(env_registry.interpreter_path(staging))]
         options = [*constraint, *excludes, *backend]
         requirements = [*environment.requirements, *settings.added]
         install = ["pip", "install", *target, *options, *requirements]
@@ -169,15 +169,15 @@ def _build(
             f"{name} was installed, but {found.fault}",
             "see p3-advisor doctor, or report it with this message",
         )
-    record = registry.CreationRecord(
-        digest=registry.environment_digest(environment, lock_file),
+    record = env_registry.CreationRecord(
+        digest=env_registry.environment_digest(environment, lock_file),
         packages=found.packages,
         disk_bytes=disk_bytes(staging),
         seconds=time.monotonic() - started,
         added=settings.added,
     )
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
-    (staging / registry.RECORD_FILE).write_bytes(text)
+    (staging / env_registry.RECORD_FILE).write_bytes(text)
 
 
 def _delete(directory: pathlib.Path) -> None:
@@ -185,7 +185,7 @@ def _delete(directory: pathlib.Path) -> None:
     if is_in_use(directory):
         raise EnvironmentInUseError(f"a process runs in {directory}", "let the run end, or stop it")
     # The record goes first: without it, the rest of an interrupted removal is no environment.
-    (directory / registry.RECORD_FILE).unlink(missing_ok=True)
+    (directory / env_registry.RECORD_FILE).unlink(missing_ok=True)
     shutil.rmtree(directory)
 
 
@@ -211,7 +211,7 @@ def inspect(
 ) -> Inspection:
     """Start the interpreter in `directory` and import the environment's modules."""
     command = [
-        str(registry.interpreter_path(directory)),
+        str(env_registry.interpreter_path(directory)),
         "-I",
         *([] if keep_bytecode else ["-B"]),
         "-c",
@@ -246,7 +246,7 @@ def inspect(
 def find_fault(
     directory: pathlib.Path, environment: Environment, inherited: Mapping[str, str]
 ) -> str | None:
-    record = registry.read_record(directory)
+    record = env_registry.read_record(directory)
     if record is None:
         return "its creation was not completed"
     inspection = inspect(directory, environment, inherited)

@@ -18,13 +18,13 @@ import builders
 import msgspec
 import pytest
 import uv
-from advisor.probing.uv_runner import BuildSettings
 from wheels import write_wheel
 
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
-from advisor.probing.environments import creation, registry
+from advisor.probing import env_creation, env_registry
+from advisor.probing.uv_runner import BuildSettings
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ MakeSettings = Callable[..., BuildSettings]
 
 
 def versions(root: pathlib.Path) -> list[pathlib.Path]:
-    return registry.find_versions(root, "tiny")
+    return env_registry.find_versions(root, "tiny")
 
 
 def leftovers(root: pathlib.Path) -> list[str]:
@@ -80,7 +80,7 @@ def creation_error(
     settings: BuildSettings, environment: Environment = TINY
 ) -> EnvironmentNotUsableError:
     with pytest.raises(EnvironmentNotUsableError) as problem:
-        creation.create("tiny", environment, settings)
+        env_creation.create("tiny", environment, settings)
     assert versions(settings.root) == []
     assert leftovers(settings.root) == []
     return problem.value
@@ -90,16 +90,16 @@ def test_a_new_lock_file_replaces_the_environment(
     make_settings: MakeSettings, tmp_path: pathlib.Path
 ) -> None:
     write_wheel(tmp_path / "wheels", version="2.0")
-    newest = creation.create("tiny", TINY, make_settings())
+    newest = env_creation.create("tiny", TINY, make_settings())
     write_lock(tmp_path, "# a comment\ntiny-stack==1.0\n")
-    pinned = creation.create("tiny", TINY, make_settings())
-    record = builders.known(registry.read_record(pinned))
+    pinned = env_creation.create("tiny", TINY, make_settings())
+    record = builders.known(env_registry.read_record(pinned))
     assert (record.packages, versions(pinned.parent)) == ({"tiny-stack": "1.0"}, [pinned])
     assert newest != pinned
 
 
 def write_lock(tmp_path: pathlib.Path, text: str) -> None:
-    lock = registry.lock_file(tmp_path / "rubric", "tiny")
+    lock = env_registry.lock_file(tmp_path / "rubric", "tiny")
     lock.parent.mkdir(parents=True)
     lock.write_text(text)
 
@@ -120,7 +120,7 @@ def test_a_file_with_another_hash_is_not_installed_unless_the_user_allows_it(
     assert "tiny-stack==1.0" in problem.what
     assert "UV_NO_VERIFY_HASHES=1" in problem.next_step
     allowed = make_settings(variables={"UV_NO_VERIFY_HASHES": "1"})
-    assert creation.create("tiny", TINY, allowed).is_dir()
+    assert env_creation.create("tiny", TINY, allowed).is_dir()
 
 
 def test_an_excluded_package_is_not_installed(
@@ -129,8 +129,8 @@ def test_an_excluded_package_is_not_installed(
     write_wheel(tmp_path / "wheels", requires="pictures>=1")
     assert "pictures" in creation_error(make_settings()).what
     record = builders.known(
-        registry.read_record(
-            creation.create(
+        env_registry.read_record(
+            env_creation.create(
                 "tiny",
                 msgspec.structs.replace(TINY, excluded_packages=("pictures",)),
                 make_settings(),
@@ -239,7 +239,7 @@ def test_an_unwritable_directory_is_an_error(
 ) -> None:
     (tmp_path / "root").write_text("a file where a directory should be")
     with pytest.raises(EnvironmentNotUsableError) as problem:
-        creation.create("tiny", TINY, make_settings())
+        env_creation.create("tiny", TINY, make_settings())
     assert "P3_ADVISOR_HOME" in problem.value.next_step
 
 
@@ -255,29 +255,29 @@ def test_a_foreign_import_path_does_not_reach_it(
     foreign.mkdir()
     for module in ("tiny_stack", "json", "importlib", "sitecustomize"):
         (foreign / f"{module}.py").write_text("raise SystemExit('foreign')")
-    directory = creation.create(
+    directory = env_creation.create(
         "tiny",
         TINY,
         make_settings(variables={"PYTHONPATH": str(foreign), "PYTHONHOME": str(foreign)}),
     )
-    assert creation.find_fault(directory, TINY, {"PYTHONPATH": str(foreign)}) is None
+    assert env_creation.find_fault(directory, TINY, {"PYTHONPATH": str(foreign)}) is None
 
 
 def change_a_package(directory: pathlib.Path, variables: dict[str, str]) -> None:
     write_wheel(directory.parents[1] / "wheels", version="2.0")
     command = [uv.find_uv_bin(), "pip", "install", "-qU", "--python"]
-    command += [str(registry.interpreter_path(directory)), "tiny-stack"]
+    command += [str(env_registry.interpreter_path(directory)), "tiny-stack"]
     subprocess.run(command, env=variables, check=True)
 
 
 def remove_the_interpreter(directory: pathlib.Path, _: dict[str, str]) -> None:
-    python = registry.interpreter_path(directory)
+    python = env_registry.interpreter_path(directory)
     python.unlink()
     python.symlink_to("/nowhere/python3")
 
 
 def remove_the_record(directory: pathlib.Path, _: dict[str, str]) -> None:
-    (directory / registry.RECORD_FILE).unlink()
+    (directory / env_registry.RECORD_FILE).unlink()
     shutil.rmtree(directory / "lib")
 
 
@@ -295,11 +295,11 @@ def test_a_broken_environment_is_found_and_repaired(
     make_settings: MakeSettings,
     variables: dict[str, str],
 ) -> None:
-    directory = creation.create("tiny", TINY, make_settings())
+    directory = env_creation.create("tiny", TINY, make_settings())
     damage(directory, variables)
-    assert fault in str(creation.find_fault(directory, TINY, {}))
-    assert creation.create("tiny", TINY, make_settings()) == directory
-    assert creation.find_fault(directory, TINY, {}) is None
+    assert fault in str(env_creation.find_fault(directory, TINY, {}))
+    assert env_creation.create("tiny", TINY, make_settings()) == directory
+    assert env_creation.find_fault(directory, TINY, {}) is None
 
 
 def test_offline_creation_lists_the_missing_packages(
@@ -335,22 +335,22 @@ def test_what_uv_says_is_reported_with_a_next_step(
 @contextlib.contextmanager
 def process_in(directory: pathlib.Path) -> Iterator[None]:
     with subprocess.Popen(
-        [registry.interpreter_path(directory), "-c", "input()"], stdin=subprocess.PIPE
+        [env_registry.interpreter_path(directory), "-c", "input()"], stdin=subprocess.PIPE
     ) as process:
-        while not creation.is_in_use(directory):
+        while not env_creation.is_in_use(directory):
             time.sleep(0.01)
         yield
         process.kill()
 
 
 def test_an_environment_in_use_is_not_removed(make_settings: MakeSettings) -> None:
-    directory = creation.create("tiny", TINY, make_settings())
+    directory = env_creation.create("tiny", TINY, make_settings())
     with process_in(directory), pytest.raises(EnvironmentInUseError):
-        creation.remove("tiny", directory.parent, print)
-    assert creation.find_fault(directory, TINY, {}) is None
-    assert creation.remove("tiny", directory.parent, print)
+        env_creation.remove("tiny", directory.parent, print)
+    assert env_creation.find_fault(directory, TINY, {}) is None
+    assert env_creation.remove("tiny", directory.parent, print)
     assert not directory.exists()
-    assert not creation.remove("tiny", directory.parent, print)
+    assert not env_creation.remove("tiny", directory.parent, print)
 
 
 def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed(
@@ -359,33 +359,37 @@ def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed
     write_wheel(tmp_path / "wheels", "tiny-layers")
     write_wheel(tmp_path / "wheels", "tiny-scales")
     both = {"tiny-layers": "1.0", "tiny-scales": "1.0", "tiny-stack": "1.0"}
-    creation.create("tiny", TINY, make_settings())
-    creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
-    directory = creation.create("tiny", TINY, make_settings(added=("tiny-scales",)))
-    record = builders.known(registry.read_record(directory))
+    env_creation.create("tiny", TINY, make_settings())
+    env_creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
+    directory = env_creation.create("tiny", TINY, make_settings(added=("tiny-scales",)))
+    record = builders.known(env_registry.read_record(directory))
     assert (record.packages, record.added) == (both, ("tiny-layers", "tiny-scales"))
     assert (directory.name, record.disk_bytes > 0) == (f"tiny-{record.digest}", True)
-    assert creation.find_fault(directory, TINY, {}) is None
+    assert env_creation.find_fault(directory, TINY, {}) is None
 
-    stamp = (directory / registry.RECORD_FILE).stat().st_mtime_ns
-    creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
-    assert (directory / registry.RECORD_FILE).stat().st_mtime_ns == stamp
+    stamp = (directory / env_registry.RECORD_FILE).stat().st_mtime_ns
+    env_creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
+    assert (directory / env_registry.RECORD_FILE).stat().st_mtime_ns == stamp
 
     digest = wheel_hash(tmp_path / "wheels" / "tiny_stack-1.0-py3-none-any.whl")
     write_lock(tmp_path, with_hash(digest))
-    renewed = builders.known(registry.read_record(creation.create("tiny", TINY, make_settings())))
+    renewed = builders.known(
+        env_registry.read_record(env_creation.create("tiny", TINY, make_settings()))
+    )
     assert (renewed.packages, renewed.digest != record.digest) == (both, True)
 
-    creation.remove("tiny", tmp_path / "root", print)
-    emptied = builders.known(registry.read_record(creation.create("tiny", TINY, make_settings())))
+    env_creation.remove("tiny", tmp_path / "root", print)
+    emptied = builders.known(
+        env_registry.read_record(env_creation.create("tiny", TINY, make_settings()))
+    )
     assert (emptied.packages, emptied.added) == ({"tiny-stack": "1.0"}, ())
 
 
 def test_an_added_package_that_does_not_exist_leaves_the_environment_as_it_was(
     make_settings: MakeSettings,
 ) -> None:
-    directory = creation.create("tiny", TINY, make_settings())
+    directory = env_creation.create("tiny", TINY, make_settings())
     with pytest.raises(EnvironmentNotUsableError):
-        creation.create("tiny", TINY, make_settings(added=("absent-package",)))
-    record = builders.known(registry.read_record(directory))
+        env_creation.create("tiny", TINY, make_settings(added=("absent-package",)))
+    record = builders.known(env_registry.read_record(directory))
     assert (record.packages, record.added) == ({"tiny-stack": "1.0"}, ())

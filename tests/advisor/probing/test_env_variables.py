@@ -9,7 +9,7 @@ from typing import Any
 import builders
 import pytest
 
-from advisor.probing.environments import variables
+from advisor.probing import env_variables
 
 SCRATCH = pathlib.Path("/scratch/compiled-0")
 
@@ -17,7 +17,7 @@ SCRATCH = pathlib.Path("/scratch/compiled-0")
 def environment(
     inherited: dict[str, str] | None = None, threads: int = 4, **asked: Any
 ) -> dict[str, str]:
-    return variables.worker_environment(
+    return env_variables.worker_environment(
         inherited or {}, builders.question(**asked), threads, SCRATCH
     )
 
@@ -52,9 +52,9 @@ def test_what_a_measurement_needs_is_set_whatever_the_user_has() -> None:
 
 
 def test_every_cache_has_its_own_folder_in_the_scratch_directory() -> None:
-    made = environment(dict.fromkeys(variables.CACHES, "/home/user/.cache"))
-    folders = {pathlib.Path(made[name]) for name in variables.CACHES}
-    assert len(folders) == len(variables.CACHES)
+    made = environment(dict.fromkeys(env_variables.CACHES, "/home/user/.cache"))
+    folders = {pathlib.Path(made[name]) for name in env_variables.CACHES}
+    assert len(folders) == len(env_variables.CACHES)
     assert all(folder.is_relative_to(SCRATCH) for folder in folders)
 
 
@@ -82,7 +82,7 @@ def test_a_created_environment_inherits_no_import_paths() -> None:
         "VIRTUAL_ENV": "/other",
         "PATH": "/usr/bin",
     }
-    made = variables.worker_environment(
+    made = env_variables.worker_environment(
         inherited, builders.question(), 4, SCRATCH, own_environment=True
     )
     assert not {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"} & set(made)

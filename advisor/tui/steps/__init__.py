@@ -1,1 +1,0 @@
-"""The four questions of the setup screen."""
