@@ -258,9 +258,8 @@ class BlockTimed(Event):
     #: an arbitrary origin.
     began: float
     ended: float
-    #: Seconds of a fixed piece of host work before the block; None where there is none.
-    host_seconds: Amount | None = None
-    #: How many times as long the same work took after the block; None where it was not repeated.
+    #: How many times as long a fixed piece of host work took after the block as before; None
+    #: without a GPU.
     host_slowdown: Amount | None = None
     #: Of calls for the first token after the block; empty for tasks other than generated text and
     #: where prompts run one after the other.

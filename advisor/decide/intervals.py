@@ -248,28 +248,3 @@ MIN_PROCESSES = 3
 def variance_of_mean(rounds: Sequence[float]) -> float:
     """Return the variance of the trimmed mean of rounds that may be autocorrelated."""
     return variance_of_trimmed_mean(rounds) / effective_share(rounds)
-
-
-#: Fewer pairs do not show a relation.
-MIN_PAIRS = 6
-#: Probability of finding a relation where there is none, two-sided.
-FALSE_RELATION_PROBABILITY = 0.01
-
-
-def adjust(values: Sequence[float], covariate: Sequence[float]) -> tuple[float, ...]:
-    """Return what `values` would be at a covariate of 0 by linear regression.
-
-    They stay as they are where they do not follow the covariate: a positive slope that is not
-    chance.
-    """
-    count = len(values)
-    if count < MIN_PAIRS or len(set(covariate)) == 1:
-        return tuple(values)
-    slope, start = statistics.linear_regression(covariate, values)
-    pairs = list(zip(values, covariate, strict=True))
-    residual = sum((value - start - slope * each) ** 2 for value, each in pairs)
-    spread = statistics.pvariance(covariate) * count
-    limit = t_quantile(1 - FALSE_RELATION_PROBABILITY / 2, count - 2)
-    if slope <= limit * math.sqrt(residual / (count - 2) / spread):
-        return tuple(values)
-    return tuple(value - slope * each for value, each in pairs)

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping
 
-from advisor.decide.intervals import adjust, trimmed_mean
+from advisor.decide.intervals import trimmed_mean
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Question
 from advisor.domain.results import RaceResult
@@ -114,25 +114,12 @@ def race_log_speedups(
 def paired_log_speedups(
     rounds: Mapping[int, Mapping[str, BlockTimed]], baseline: str, arm: str
 ) -> tuple[float, ...]:
-    """Return the log seconds of the baseline minus those of the arm, for each round with both.
-
-    Where the host's own speed in the two visits explains the differences, they are adjusted to a
-    host that is equally fast in both.
-    """
-    pairs = [
-        (visits[baseline], visits[arm])
+    """Return the log seconds of the baseline minus those of the arm, for each round with both."""
+    return tuple(
+        log_median_seconds(visits[baseline]) - log_median_seconds(visits[arm])
         for _, visits in sorted(rounds.items())
         if baseline in visits and arm in visits
-    ]
-    differences = tuple(
-        log_median_seconds(first) - log_median_seconds(second) for first, second in pairs
     )
-    hosts = [
-        math.log(first.host_seconds / second.host_seconds)
-        for first, second in pairs
-        if first.host_seconds and second.host_seconds
-    ]
-    return adjust(differences, hosts) if len(hosts) == len(pairs) else differences
 
 
 def failed_arms(state: RunState) -> set[str]:

@@ -52,17 +52,18 @@ class Host:
         self._seconds = 0.0
         self._fastest = 0.0
 
-    def settle(self) -> float:
-        """Return the seconds of the host's work; with a GPU, move to a fast processor before.
+    def settle(self) -> None:
+        """Move to a processor that is fast now.
 
-        On a CPU the threads of the program occupy the processors, and the thread stays. Threads
-        that start later may run on all processors.
+        Without a GPU the threads of the program occupy the processors, and the thread stays.
+        Threads that start later may run on all processors.
         """
+        if self._launch is None:
+            return
         self._seconds = time_host(self._launch)
-        if self._launch is not None and not self._is_fast():
+        if not self._is_fast():
             self._move()
         self._fastest = min(self._fastest or self._seconds, self._seconds)
-        return self._seconds
 
     def slowdown(self) -> float | None:
         """Return how many times as long the work takes as after `settle`; None without a GPU."""

@@ -62,7 +62,7 @@ class BuiltWorker:
     def time_visit(self, shape: Shape, round_number: int) -> None:
         self.is_checked = False
         cell, block = self.cells[shape], self.blocks[shape]
-        host_seconds = self.host.settle()
+        self.host.settle()
         calls, streams = calls_of(cell), self.job.request.device == "cuda"
         timed = timing.time_block(
             calls, block, shape=shape, round_number=round_number, streams=streams
@@ -76,12 +76,7 @@ class BuiltWorker:
         calls = dataclasses.replace(calls, call=first_token)
         first_tokens = timing.time_calls(calls, block.first_token_calls)
         self.job.channel.send(
-            dataclasses.replace(
-                timed,
-                host_seconds=host_seconds,
-                host_slowdown=slowdown,
-                first_token_seconds=first_tokens,
-            )
+            dataclasses.replace(timed, host_slowdown=slowdown, first_token_seconds=first_tokens)
         )
 
     def sustain(self, shape: Shape, seconds: float) -> None:

@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 
 from advisor.decide.intervals import (
     CONFIDENCE,
-    MIN_PAIRS,
     TRIMMED_SHARE,
     Estimate,
-    adjust,
     count_kept,
     effective_share,
     mean_interval,
@@ -223,36 +221,6 @@ def test_the_standard_error_follows_tukey_and_mclaughlin() -> None:
     assert count_kept(5) == 3
     assert math.sqrt(variance_of_trimmed_mean(rounds)) == pytest.approx(math.sqrt(4 / 6))
     assert trimmed_mean(rounds) == 3.0
-
-
-def test_what_the_covariate_explains_is_removed() -> None:
-    noise = random.Random(0)
-    covariate = [noise.gauss(0.1, 0.2) for _ in range(13)]
-    values = [0.7 + 0.9 * each + noise.gauss(0, 0.01) for each in covariate]
-    adjusted = adjust(values, covariate)
-    assert statistics.fmean(adjusted) == pytest.approx(0.7, abs=0.02)
-    assert statistics.stdev(adjusted) < 0.2 * statistics.stdev(values)
-
-
-def test_an_unrelated_covariate_changes_nothing_in_most_series() -> None:
-    noise, found = random.Random(1), 0
-    for _ in range(400):
-        covariate = [noise.gauss(0, 0.1) for _ in range(13)]
-        values = [noise.gauss(0, 0.1) for _ in range(13)]
-        found += adjust(values, covariate) != tuple(values)
-    assert found < 400 * 0.02
-
-
-def test_a_slower_host_that_makes_calls_faster_explains_nothing() -> None:
-    covariate = [number / 10 for number in range(10)]
-    values = [-each for each in covariate]
-    assert adjust(values, covariate) == tuple(values)
-
-
-def test_few_or_constant_readings_explain_nothing() -> None:
-    few = list(range(MIN_PAIRS - 1))
-    assert adjust(few, few) == tuple(few)
-    assert adjust([1.0, 2.0] * 5, [0.3] * 10) == (1.0, 2.0) * 5
 
 
 PRIOR = msgspec.structs.replace(builders.NOISE, process_deviation=0.01, weight=2)

@@ -52,7 +52,7 @@ def test_one_interruption_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_thread_moves_to_the_fastest_processor_and_may_use_all_again(
     processors: Processors,
 ) -> None:
-    assert Host(processors.launch).settle() == pytest.approx(FAST * host.LAUNCHES)
+    Host(processors.launch).settle()
     assert processors.current == 2
     assert processors.allowed == {0, 1, 2, 3}
 
@@ -72,7 +72,7 @@ def test_without_a_fast_processor_the_least_slow_one_is_used(processors: Process
     measured = Host(processors.launch)
     measured.settle()
     processors.seconds = {0: 3 * SLOW, 1: SLOW, 2: 2 * SLOW, 3: 4 * SLOW}
-    assert measured.settle() == pytest.approx(SLOW * host.LAUNCHES)
+    measured.settle()
     assert processors.current == 1
 
 
