@@ -73,7 +73,7 @@ def find_arms(
         problem = (
             f"the run has no workflow {wanted!r}"
             if wanted
-            else "the run has no recommendation, so a workflow must be named"
+            else "the run has no recommendation, so name a workflow: explain RUN WORKFLOW"
         )
         known = [each.arm for each in answer.ranked or arms]
         named = {arm: f"{arm} ({title})" for arm, title in answer.titles.items()}
