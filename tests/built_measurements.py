@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.results import Efficiency, Platform, RaceResult, Results, SustainedCheck
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel, ServedArm, ServingResults
+from probes.events import Serving
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -108,6 +110,22 @@ def served_arm(arm: str = "engine", **changes: Any) -> ServedArm:
 
 def serving(*arms: ServedArm) -> ServingResults:
     return ServingResults(arms=arms, process_deviation=0.02)
+
+
+def started_server(**changes: Any) -> Serving:
+    """Return what a worker reports of its server."""
+    made = Serving(
+        url="http://127.0.0.1:52605",
+        model="model",
+        command="",
+        settings={"batching": "continuous"},
+        fields={},
+        tokenizer="/runs/1/scratch/checkpoint",
+        vocabulary=10,
+        word="t{:07d}",
+        separator=" ",
+    )
+    return dataclasses.replace(made, **changes)
 
 
 def platform(name: str, refused: tuple[str, ...] = (), **efficiencies: float) -> Platform:

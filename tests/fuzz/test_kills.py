@@ -24,7 +24,6 @@ import workers
 from advisor.context import Context
 from advisor.decide.decision import decide
 from advisor.store.runs import Run
-from advisor.store.store import Store
 from probes.events import PhaseStarted
 
 pytestmark = pytest.mark.slow
@@ -118,11 +117,9 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
     home: pathlib.Path,
     fake_probes: pathlib.Path,
     fake_rubric: pathlib.Path,
+    context: Context,
 ) -> None:
     if victim == "host":
-        context = Context(
-            environment=dict(os.environ), store=Store(home), probes=fake_probes, rubric=fake_rubric
-        )
         sessions.create_run(context, sessions.short_options("quick", all_arms=False))
 
     def is_gone() -> bool:

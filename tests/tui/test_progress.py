@@ -28,7 +28,6 @@ from advisor.domain.measurement import Interval, VisitCounts
 from advisor.domain.recommendation import DecisionWord
 from advisor.domain.run_events import (
     EndCause,
-    Finished,
     LoadMeasured,
     LoggedEvent,
     Resumed,
@@ -55,7 +54,7 @@ from advisor.tui.progress import (
 )
 from advisor.tui.session import RecordingPlayback, RunSession, StartHost, choose_leader
 from advisor.tui.widgets import EMPTY, FULL
-from probes.events import PhaseStarted, Ready, Serving
+from probes.events import PhaseStarted, Ready
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -65,17 +64,6 @@ LIMITED = msgspec.structs.replace(QUESTION, budget=BUDGET)
 MEASURED = "Measuring batch"
 SKIPPED = Failure("skipped", "build", "by the user", skip_cause="user")
 ENDS: dict[int, EndCause] = {1: "decided", 2: "decided"}
-SERVING = Serving(
-    url="http://127.0.0.1:1",
-    model="model",
-    command="serve",
-    settings={},
-    fields={},
-    tokenizer="",
-    vocabulary=8,
-    word="t{}",
-    separator=" ",
-)
 
 
 def test_a_resumed_run_has_its_time_limit_again() -> None:
@@ -99,7 +87,8 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     )
     assert "4" not in draw_load(builders.run_state({}), load, None).plain
     process = builders.process(
-        serving=SERVING, load_blocks=(block, msgspec.structs.replace(block, rate=2.0))
+        serving=built_measurements.started_server(),
+        load_blocks=(block, msgspec.structs.replace(block, rate=2.0)),
     )
     state = builders.run_state({builders.BASELINE: builders.process(), "compiled": process})
     state = msgspec.structs.replace(state, plan=builders.plan("compiled"), finished=False)
@@ -374,7 +363,7 @@ def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: St
         time.sleep(0.01)
     session.toggle_pause()
     host.detach()
-    workers.wait_until(lambda: isinstance(run.events()[-1].run_event, Finished), 60)
+    workers.wait_until(lambda: run.state().finished and not run.is_active(), 60)
     session = RunSession(run)
     session.refresh()
     assert session.is_finished

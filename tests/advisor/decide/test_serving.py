@@ -120,9 +120,7 @@ def test_a_queue_after_the_block_counts_as_time_of_serving() -> None:
         )
         for number in range(40)
     )
-    overloaded = LoadMeasured(
-        arm="slow", process=0, rate=4.0, seconds=10.0, requests=requests, discarded=False
-    )
+    overloaded = msgspec.structs.replace(block(4.0, 0, 0), requests=requests)
     (level,) = levels_of([overloaded], LOAD, None)
     assert level.tokens_per_second == pytest.approx(4.0, rel=0.05)
 
@@ -130,14 +128,8 @@ def test_a_queue_after_the_block_counts_as_time_of_serving() -> None:
 def test_the_latency_is_given_by_rate_and_equal_rates_are_pooled() -> None:
     question = builders.question(load=LOAD, price_per_hour=3.6)
     blocks = (block(2.0, 40, 0), block(4.0, 38, 2), block(4.0, 37, 3), block(8.0, 1, 40))
-    failed = LoadMeasured(
-        arm="slow",
-        process=0,
-        rate=9.0,
-        seconds=10.0,
-        requests=(request(ttft=None, itl=None, failure="refused"),),
-        discarded=False,
-    )
+    refused = request(ttft=None, itl=None, failure="refused")
+    failed = msgspec.structs.replace(block(9.0, 0, 0), requests=(refused,))
     state = state_of((*blocks, failed))
     found = goodput_of_arm(state, "slow", LOAD, 0)
     served = summarise_server(state, "slow", found, question, 0.01)

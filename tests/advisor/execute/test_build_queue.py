@@ -19,7 +19,7 @@ from advisor.ask import rubric_files
 from advisor.ask.planning import list_arms
 from advisor.decide.decision import decide_again
 from advisor.decide.unmeasured import potential_of
-from advisor.domain.answer import Answer, UnmeasuredArm
+from advisor.domain.answer import Answer
 from advisor.domain.constraints import Constraint
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import RaceOpened, WorkerSpawned
@@ -209,13 +209,11 @@ def without(answer: Answer, *arms: str) -> Answer:
     """Return the answer as it would be if these arms had not been reached."""
     kept = tuple(each for each in answer.results.measurements if each.arm not in arms)
     waiting = tuple(
-        UnmeasuredArm(
-            arm=arm,
+        builders.unmeasured(
+            arm,
             workflow=arm.partition("/")[0],
-            title=arm,
             option=arm.partition("/")[2] or "default",
             status="excluded",
-            reason="not reached",
         )
         for arm in arms
     )

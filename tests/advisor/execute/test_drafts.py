@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import sys
@@ -150,10 +151,7 @@ def context_with_environment(
         home / "environments", rubric_files.load(rubric, probes=shared.probes), rubric, log
     )
     variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(folder / "poison")}
-    context = Context(
-        environment=variables, store=shared.store, probes=shared.probes, rubric=rubric
-    )
-    return context, python
+    return dataclasses.replace(shared, environment=variables, rubric=rubric), python
 
 
 def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_pythonpath(

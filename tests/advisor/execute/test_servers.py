@@ -6,6 +6,7 @@ smaller, so the figures are bounded from above.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import random
@@ -386,9 +387,7 @@ def test_without_the_generators_environment_the_next_step_creates_it(
 ) -> None:
     context = make_context("")
     empty = {**context.environment, "P3_ADVISOR_HOME": str(tmp_path)}
-    without = Context(
-        environment=empty, store=context.store, probes=context.probes, rubric=context.rubric
-    )
+    without = dataclasses.replace(context, environment=empty)
     with pytest.raises(EnvironmentNotUsableError) as caught:
         propose(ask(lengths, BASELINE), without)
     assert caught.value.next_step == "p3-advisor env create aiperf"

@@ -152,18 +152,7 @@ def test_a_search_that_found_no_rate_that_fails_is_marked_in_the_table() -> None
 MODEL = TransformersModel(name="org/model", config={"model_type": "llama"}, weights="hub")
 LOAD = built_measurements.load(lengths=(RequestLengths(input_tokens=48, output_tokens=9),))
 QUESTION = builders.question(task="serve", model=MODEL, load=LOAD, output_tokens=4)
-SERVING = Serving(
-    url="http://127.0.0.1:52605",
-    model="model",
-    command="",
-    settings={"batching": "continuous"},
-    fields={},
-    tokenizer="/runs/1/scratch/checkpoint",
-    vocabulary=10,
-    word="t{:07d}",
-    separator=" ",
-    variables={"CACHE_GIB": "4; echo hacked"},
-)
+SERVING = built_measurements.started_server(variables={"CACHE_GIB": "4; echo hacked"})
 
 
 def measured(serving: Serving, **facts: Any) -> Any:

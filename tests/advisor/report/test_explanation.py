@@ -18,7 +18,7 @@ from kept.runs import EVIDENCE
 
 from advisor.decide.decision import decide, evaluate
 from advisor.decide.trust import describe_unfitness
-from advisor.domain.answer import Answer, UnmeasuredArm
+from advisor.domain.answer import Answer
 from advisor.domain.measurement import VisitCounts
 from advisor.domain.model import (
     ExportedModel,
@@ -83,13 +83,8 @@ def test_what_limits_a_call_contradicts_no_measured_gain(kept: str, gain: str) -
 
 @pytest.mark.parametrize("named", [(), (PLAIN_COMPILE,), ("aotinductor",)])
 def test_the_short_answer_says_why_an_expected_arm_failed(named: tuple[str, ...]) -> None:
-    failed = UnmeasuredArm(
-        arm=PLAIN_COMPILE,
-        workflow=PLAIN_COMPILE,
-        title="torch.compile",
-        option="default",
-        status="not-engaged",
-        reason="no compiled region ran",
+    failed = builders.unmeasured(
+        PLAIN_COMPILE, option="default", status="not-engaged", reason="no compiled region ran"
     )
     answer = msgspec.structs.replace(
         ANSWER,
