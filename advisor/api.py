@@ -34,7 +34,6 @@ import msgspec
 
 from advisor.ask.run_options import SPELLINGS, RunOptions
 from advisor.context import Context
-from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
@@ -42,6 +41,7 @@ from advisor.errors import ModelRefusedError, OptionValueError, UserError, choos
 from advisor.execute.drafts import create, propose, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, progress_lines
+from advisor.report.answer_files import decide
 from advisor.report.notebook import Report, format_priorities, reports_errors
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home

@@ -24,11 +24,11 @@ from packaging.requirements import Requirement
 from advisor import errors
 from advisor.ask import planning, rubric_files
 from advisor.context import Context
-from advisor.decide.decision import decide
 from advisor.domain.plan import probe_file
 from advisor.domain.workflow import Workflow
 from advisor.errors import CatalogueError
 from advisor.probing import env_registry
+from advisor.report.answer_files import decide
 from advisor.store.store import Store
 
 ROOT = pathlib.Path(__file__).parents[1]

@@ -12,11 +12,11 @@ from advisor.ask.model_files import check_factory, check_function
 from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import (
+    ARM_FIGURES,
     CLASSIFIED,
     CRITERIA,
     CRITERION_HEADS,
     EXAMPLES,
-    FIGURES,
     FROM_ZERO,
     FURTHER_CRITERIA,
     PILLARS,
@@ -170,9 +170,9 @@ def _parse(part: str) -> Constraint:
         if comparison != ">=" or tier is None:
             raise _refuse(part)
         return Constraint(criterion=name, at_least=tier)
-    if name not in FIGURES or FIGURES[name].comparison != comparison:
+    if name not in ARM_FIGURES or ARM_FIGURES[name].comparison != comparison:
         raise _refuse(part)
-    figure = _figure(value, FIGURES[name].dimension)
+    figure = _figure(value, ARM_FIGURES[name].dimension)
     if figure is None:
         raise _refuse(part)
     number, unit = figure
@@ -199,10 +199,10 @@ def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None
 
 
 def _refuse(part: str) -> ConstraintError:
-    names = [*CRITERIA, *FIGURES]
+    names = [*CRITERIA, *ARM_FIGURES]
     match = PATTERN.fullmatch(part)
     name = full_name(match[1]) if match is not None else ""
-    is_time = name in FIGURES and FIGURES[name].dimension == "seconds"
+    is_time = name in ARM_FIGURES and ARM_FIGURES[name].dimension == "seconds"
     if match is not None and is_time and (likely := _likely_times(name, match[3])):
         return ConstraintError(f"{part.strip()!r} in --require has no unit", f"write {likely}")
     return ConstraintError(

@@ -70,7 +70,7 @@ def doctor(
     json: AsJson = False,
 ) -> None:
     """Check GPU, interpreter, disk and environments. Exit code 3 if a check fails."""
-    from advisor.doctor import examine
+    from advisor.cli.doctor import examine
     from advisor.report.formatting import plain_table
     from advisor.store.store import default_home
 

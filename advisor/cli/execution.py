@@ -29,10 +29,10 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
 
     After the JSON document the answer follows on standard error, for a reader at a terminal.
     """
-    from advisor.decide.decision import decide
     from advisor.execute.execution import drop_refused
     from advisor.execute.printed_code import name_untried
     from advisor.report.answer import stop_notice
+    from advisor.report.answer_files import decide
 
     interruption: InterruptedRunError | None = None
     try:

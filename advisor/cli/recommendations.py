@@ -167,9 +167,9 @@ def upgrade(
     The comparison has the speed, the outputs, the build and the memory of each arm that the run has
     measured. Arms with environments of their own are left out: these do not change.
     """
-    from advisor.decide.decision import decide
     from advisor.execute import drafts
     from advisor.report import comparison_text
+    from advisor.report.answer_files import decide
     from advisor.report.comparison import compare_answers
 
     stored, context = open_store().find(run), make_context()

@@ -58,7 +58,6 @@ def report(
     ] = ".",
 ) -> None:
     """Write a report of one run, or of runs on several devices."""
-    from advisor.decide.decision import decide
     from advisor.report import answer_files, recipe_text
 
     selected = parse_formats(formats)
@@ -73,9 +72,9 @@ def report(
         answer, run, elsewhere = answer_files.open_answer(names[0], make_context()), None, []
     else:
         run, *elsewhere = [store.find(name) for name in names]
-        answer = decide(run, platforms=elsewhere)
+        answer = answer_files.decide(run, platforms=elsewhere)
     recipe = recipe_text.render_recommended(answer, run) if "html" in selected else None
-    others = [decide(other) for other in elsewhere] if "csv" in selected else []
+    others = [answer_files.decide(other) for other in elsewhere] if "csv" in selected else []
     for name in selected:
         content = answer_files.write(name, answer, others, recipe)
         file = pathlib.Path(directory) / f"{answer.run_id}{answer_files.FORMATS[name].suffix}"
@@ -179,7 +178,6 @@ def recipe(
     output: Output = STANDARD_OUTPUT,
 ) -> None:
     """Write code that runs a workflow as it was measured; of a file, the lines that adopt it."""
-    from advisor.decide.decision import decide
     from advisor.report import answer_files, found_recipe, recipe_text
 
     styles = {
@@ -197,7 +195,9 @@ def recipe(
             "leave out --style, or import the run with p3-advisor import-run",
         )
     stored = None if is_file else store.find(run)
-    answer = decide(stored) if stored else answer_files.open_answer(run, make_context())
+    answer = (
+        answer_files.decide(stored) if stored else answer_files.open_answer(run, make_context())
+    )
     entry, found = found_recipe.choose(answer, stored, workflow or arm)
     text = styles[style](answer, entry, found)
     name = pathlib.Path(output).name
@@ -235,8 +235,8 @@ def verify(
     it. Folders that it names, such as a clone of llama.cpp, are looked for in the current one.
     """
     from advisor.ask.option_values import parse_share
-    from advisor.decide.decision import decide
     from advisor.execute import printed_code
+    from advisor.report.answer_files import decide
     from advisor.report.snippet_pairs import compose_pair, render_verification
 
     stored = open_store().find(run)
@@ -268,8 +268,8 @@ def improve(
     to eager PyTorch in float32. Settings are printed if they are faster and the outputs as before.
     The results are stored in the run, without a rank.
     """
-    from advisor.decide.decision import decide
     from advisor.execute import printed_code
+    from advisor.report.answer_files import decide
     from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
 
     stored = open_store().find(run)

@@ -48,11 +48,10 @@ def show(
 ) -> None:
     """Show the results of a stored run."""
     output_format = choose_output_format(json=json)
-    from advisor.decide.decision import decide
     from advisor.report import answer_files
 
     if times and not answer_files.is_file(run):
-        answer = decide(open_store().find(run), with_times=True)
+        answer = answer_files.decide(open_store().find(run), with_times=True)
     else:
         answer = answer_files.open_answer(run, make_context())
     if answer.in_progress:
@@ -196,7 +195,6 @@ def import_run(
     files: Annotated[list[str], typer.Argument(help="files that export-run wrote")],
 ) -> None:
     """Import runs from other machines. Nothing in them is executed."""
-    from advisor.decide.decision import evaluate_imported
     from advisor.report import answer_files
     from advisor.store import export_file
 
@@ -210,7 +208,7 @@ def import_run(
                 "explain, report and compare take the file too",
             )
         header, events = export_file.read_export(pathlib.Path(file))
-        evaluate_imported(header, events, file)
+        answer_files.evaluate_imported(header, events, file)
         run = export_file.import_run(store, header, events)
         print_text(f"{run.directory.name}  {header.question.model.name}")
 

@@ -1,91 +1,23 @@
-"""Compute the answer of a run from its stored events, or again from its results.
-
-`evaluate` and `decide_again` are pure. `decide` reads the files of the runs that it is given, and
-the rubric that replaces theirs.
-"""
+"""Compute the answer of a run from its events, or again from its results. Pure."""
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Iterable, Sequence
-
 import msgspec
 
-from advisor.ask.rubric_files import read_rubric
 from advisor.decide import performance_portability, scoring, trained_loss, unmeasured
 from advisor.decide.headline import write_headline
 from advisor.decide.race import results_by_shape
 from advisor.decide.recommend import recommend
-from advisor.decide.rounds import can_go_on, counted_visits, find_failure, more_time
+from advisor.decide.rounds import can_go_on, find_failure, more_time
 from advisor.decide.serving import add_servers
 from advisor.decide.summary import summarise
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import START, Constraint, Priorities, check_constraints
-from advisor.domain.event_folding import fold
-from advisor.domain.measurement import Cell, TimedVisit
 from advisor.domain.question import Question
 from advisor.domain.results import Evidence, Platform, Results
-from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header, RunState
-from advisor.errors import BudgetSpentError, ExportFileError, PlatformError, RunFileError, UserError
-from advisor.store.runs import Run
-
-
-def decide(
-    run: Run,
-    *,
-    priorities: Priorities | None = None,
-    constraints: tuple[Constraint, ...] | None = None,
-    rubric: pathlib.Path | None = None,
-    platforms: Sequence[Run] = (),
-    with_times: bool = False,
-) -> Answer:
-    """Score the arms of a stored run and recommend one; the same events give the same answer.
-
-    `with_times` adds the seconds of every call that counts. Priorities, constraints, a rubric and
-    runs on other platforms replace those of the run. Raise `RunFileError` if the stored events
-    contradict each other or the header, and `ConstraintError` for constraints on figures that the
-    run's task does not measure.
-    """
-    is_active, header, state = run.is_active(), run.header(), run.state()
-    question = with_preferences(header.question, priorities, constraints)
-    if platforms:
-        others = load_platforms(platforms, header)
-        state = msgspec.structs.replace(state, platforms=others)
-    catalogue = header.catalogue
-    if rubric is not None:
-        catalogue = msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
-    header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
-    try:
-        answer = evaluate(header, state)
-    except (ArithmeticError, LookupError, ValueError) as problem:
-        raise RunFileError(
-            f"the events in {run.directory} contradict each other: {problem!r}",
-            "if p3-advisor wrote them, report it with the directory; else delete the run",
-        ) from problem
-    return msgspec.structs.replace(
-        answer,
-        in_progress=is_active and not state.finished,
-        resumable=answer.resumable if not state.finished or run.scratch.is_dir() else False,
-        results=_add_times(answer.results, state) if with_times else answer.results,
-    )
-
-
-def _add_times(results: Results, state: RunState) -> Results:
-    def add_to(cell: Cell, arm: str) -> Cell:
-        visits = counted_visits(state, arm, cell.shape)
-        times = (
-            TimedVisit(process=repeat, round=visit.round, seconds=visit.seconds)
-            for repeat, visit in visits
-        )
-        return msgspec.structs.replace(cell, times=tuple(times))
-
-    measurements = (
-        msgspec.structs.replace(each, cells=tuple(add_to(cell, each.arm) for cell in each.cells))
-        for each in results.measurements
-    )
-    return msgspec.structs.replace(results, measurements=tuple(measurements))
+from advisor.errors import BudgetSpentError, ExportFileError, UserError
 
 
 def with_preferences(
@@ -175,27 +107,8 @@ def _summarise(header: Header, state: RunState) -> Results:
     return summarise(state, races, question, header.catalogue.presets.noise)
 
 
-def load_platform(run: Run) -> Platform:
-    header, state = run.header(), run.state()
+def load_platform(header: Header, state: RunState) -> Platform:
     return performance_portability.platform_of(header, state, _summarise(header, state))
-
-
-def load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
-    """Raise `PlatformError` for a run of other work, or two runs of one device."""
-    devices = {header.device}
-    for run in runs:
-        other = run.header()
-        if not performance_portability.is_same_work(other.question, header.question):
-            raise PlatformError(
-                f"run {other.run_id} measured another model or other sizes",
-                "name runs of the same model and sizes",
-            )
-        if other.device in devices:
-            raise PlatformError(
-                f"run {other.run_id} is on {other.device} too", "name one run for each device"
-            )
-        devices.add(other.device)
-    return tuple(load_platform(run) for run in runs)
 
 
 def decide_again(
@@ -285,17 +198,6 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
         most = fastest * leads.get(entry.arm, 1.0) * margin
         found[entry.arm] = limited or unmeasured.potential_at(most, entry, answer, catalogue)
     return {arm: each.score for arm, each in found.items() if each is not None}
-
-
-def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Answer:
-    """Raise `ExportFileError`, which names the file, if its figures contradict each other."""
-    try:
-        return evaluate(header, fold(events))
-    except (ArithmeticError, LookupError, ValueError) as problem:
-        raise ExportFileError(
-            f"the figures in {name} contradict each other: {problem}",
-            "ask the sender for another export of the run",
-        ) from problem
 
 
 def _early_end(state: RunState, question: Question) -> UserError | None:

@@ -12,7 +12,7 @@ from advisor.decide.grades import DIGITS, ArmFacts, facts_of, infer_new_shapes, 
 from advisor.decide.performance_portability import describe_portability, entry_of, is_lossless
 from advisor.decide.speedup_draws import is_shown_faster
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.constraints import CRITERIA, FIGURES, TIERS, Constraint, FailedConstraint
+from advisor.domain.constraints import ARM_FIGURES, CRITERIA, TIERS, Constraint, FailedConstraint
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question, WeightFormat
 from advisor.domain.results import Adoption, Evidence, Rating, Results, ScoredArm
@@ -189,7 +189,7 @@ def value_of(
         return None
     if constraint.asks_for_class:
         return class_number(measurement)
-    return FIGURES[constraint.criterion].get(measurement)
+    return ARM_FIGURES[constraint.criterion].get(measurement)
 
 
 def class_number(measurement: Measurement) -> int | None:

@@ -151,7 +151,7 @@ def _graph_breaks(one: Measurement) -> int:
 
 #: The figures that `--require` may name, in addition to the letters of the criteria; the columns
 #: of tables are in this order.
-FIGURES: Mapping[str, ArmFigure] = {
+ARM_FIGURES: Mapping[str, ArmFigure] = {
     "speedup": ArmFigure(
         lambda one: one.speedup.value,
         "factor",
@@ -197,15 +197,15 @@ FIGURES: Mapping[str, ArmFigure] = {
 EXAMPLES = (
     "portability>=B",
     f"{CLASSIFIED}>=B",
-    *(f"{name}{figure.comparison}{figure.example}" for name, figure in FIGURES.items()),
+    *(f"{name}{figure.comparison}{figure.example}" for name, figure in ARM_FIGURES.items()),
 )
 
 
 class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A letter or a figure that a workflow needs to be recommended; it never changes a score."""
 
-    #: A criterion, or one of `FIGURES`, in bytes or seconds. `accuracy`: at least a class of what
-    #: is lost of a trained model, at most a relative error, or divergence of text in nats a token.
+    #: A criterion, or one of `ARM_FIGURES`, in bytes or seconds. `accuracy`: at least a class of
+    #: what a trained model loses, at most a relative error, or divergence of text in nats a token.
     criterion: str
     #: For a criterion or a class the letter's number: 3 is A, 2 is B, 1 is C.
     at_least: int | float | None = None
@@ -226,7 +226,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return a letter or a figure of its criterion in the form of `--require`."""
         if self.asks_for_letter:
             return LETTERS.get(int(value), "below C")
-        if FIGURES[self.criterion].dimension == "factor":
+        if ARM_FIGURES[self.criterion].dimension == "factor":
             return f"{value:.12g}x"
         unit = self.shown_unit(value)
         return f"{value:.12g}" if unit is None else f"{value / UNITS[unit]:.12g}{unit}"
@@ -234,7 +234,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def shown_unit(self, value: float) -> Unit | None:
         """Return the user's unit, else MiB for bytes and s, or ms below 1 s, for a time."""
         units: dict[Dimension, Unit] = {"bytes": "MiB", "seconds": "s" if value >= 1 else "ms"}
-        return self.unit or units.get(FIGURES[self.criterion].dimension)
+        return self.unit or units.get(ARM_FIGURES[self.criterion].dimension)
 
     def write_measured(self, value: float) -> str:
         """Return a value that fails the constraint, with digits whose rounding fails it, too."""
@@ -249,7 +249,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def crossed_by(self, one: Measurement) -> tuple[float, float] | None:
         """Return the spread of an arm's figure if the bound lies within it."""
-        figure = None if self.asks_for_letter else FIGURES[self.criterion]
+        figure = None if self.asks_for_letter else ARM_FIGURES[self.criterion]
         low, high = (figure.spread(one) if figure else None) or (None, None)
         if low is None or high is None or self.admits(low) == self.admits(high):
             return None
@@ -278,9 +278,9 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def check_constraints(constraints: Iterable[Constraint], task: str) -> None:
     """Raise `ConstraintError` for a figure that the task does not measure."""
     for constraint in constraints:
-        figure = FIGURES.get(constraint.criterion)
+        figure = ARM_FIGURES.get(constraint.criterion)
         if figure is not None and figure.of_text and task != "generate":
-            of_text = (name for name, each in FIGURES.items() if each.of_text)
+            of_text = (name for name, each in ARM_FIGURES.items() if each.of_text)
             raise ConstraintError(
                 f"the task {task} does not measure {constraint.criterion}, which --require limits",
                 f"{' and '.join(of_text)} need --task generate, or --task serve with its own"

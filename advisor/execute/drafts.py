@@ -27,21 +27,15 @@ from advisor.domain.recommendation import Trust
 from advisor.domain.results import Platform
 from advisor.domain.run_events import LoggedEvent, OtherPlatformFound, Planned, RunEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState
-from advisor.errors import (
-    GpuNotAttachedError,
-    RunFileError,
-    SandboxError,
-    UnknownGpuError,
-    UserError,
-)
+from advisor.errors import GpuNotAttachedError, RunFileError, UnknownGpuError, UserError
 from advisor.execute import build_limits, servers
 from advisor.execute.execution import refuse_imported
 from advisor.probing import env_registry
 from advisor.probing.examples import rows_of_examples
+from advisor.probing.supervisor import require_sandbox
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.version import __version__
-from probes.runtime import sandbox
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,18 +120,8 @@ def find_platforms(store: Store, header: Header) -> tuple[OtherPlatformFound, ..
             and is_same_work(other.question, header.question)
         ):
             with contextlib.suppress(UserError):
-                platforms[other.device] = load_platform(run)
+                platforms[other.device] = load_platform(other, run.state())
     return tuple(OtherPlatformFound(platform=platform) for platform in platforms.values())
-
-
-def require_sandbox() -> None:
-    """Raise `SandboxError` with the reason where workers cannot be confined."""
-    obstacle = sandbox.find_obstacle()
-    if obstacle is not None:
-        raise SandboxError(
-            f"the sandbox cannot be used here: {obstacle}",
-            "omit --sandbox for a model that you trust, or run in a container or virtual machine",
-        )
 
 
 def propose_again(

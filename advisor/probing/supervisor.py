@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from typing_extensions import Self
 
+from advisor.errors import SandboxError
 from advisor.probing.processes import kill_worker
 from advisor.probing.worker_failures import (
     MAX_REASON_CHARS,
@@ -30,6 +31,7 @@ from advisor.system import report_unwritable
 from probes import protocol
 from probes.events import BlockTimed, Event
 from probes.outcome import Failure, Outcome, Phase
+from probes.runtime import sandbox
 
 #: A worker that has written its response gets this long to exit by itself.
 EXIT_GRACE_SECONDS = 5.0
@@ -230,3 +232,13 @@ def spawn(
                 "or create the environment again with p3-advisor env create"
             )
             return Failure("crashed", "start", reason, fix)
+
+
+def require_sandbox() -> None:
+    """Raise `SandboxError` with the reason where workers cannot be confined."""
+    obstacle = sandbox.find_obstacle()
+    if obstacle is not None:
+        raise SandboxError(
+            f"the sandbox cannot be used here: {obstacle}",
+            "omit --sandbox for a model that you trust, or run in a container or virtual machine",
+        )

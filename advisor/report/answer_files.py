@@ -1,4 +1,4 @@
-"""Open answers, read summaries, and write answers as files: reports, and formats of other tools."""
+"""Open answers of runs and files, and write them as files: reports, and formats of other tools."""
 
 from __future__ import annotations
 
@@ -13,12 +13,26 @@ from typing import NamedTuple
 
 import msgspec
 
+from advisor.ask.rubric_files import read_rubric
 from advisor.context import Context
-from advisor.decide.decision import decide, decide_again
+from advisor.decide.decision import decide_again, evaluate, load_platform, with_preferences
+from advisor.decide.performance_portability import is_same_work
+from advisor.decide.rounds import counted_visits
 from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, encode
 from advisor.domain.constraints import Constraint, Priorities
+from advisor.domain.event_folding import fold
+from advisor.domain.measurement import Cell, TimedVisit
+from advisor.domain.results import Platform, Results
+from advisor.domain.run_events import LoggedEvent
+from advisor.domain.run_state import Header, RunState
 from advisor.domain.wire import check_bounds
-from advisor.errors import ExportFileError, MissingExtraError, UserError
+from advisor.errors import (
+    ExportFileError,
+    MissingExtraError,
+    PlatformError,
+    RunFileError,
+    UserError,
+)
 from advisor.report import figures
 from advisor.report.figures import Value
 from advisor.store.runs import DECODING, HistoryEntry, Run, refuse_newer, size_of_events
@@ -107,6 +121,91 @@ SUFFIX = ".json"
 def is_file(name: str) -> bool:
     """Check whether `name` is a file with an answer rather than a stored run."""
     return name.endswith(SUFFIX) and os.path.isfile(name)  # noqa: PTH113 - too long a name is none
+
+
+def decide(
+    run: Run,
+    *,
+    priorities: Priorities | None = None,
+    constraints: tuple[Constraint, ...] | None = None,
+    rubric: pathlib.Path | None = None,
+    platforms: Sequence[Run] = (),
+    with_times: bool = False,
+) -> Answer:
+    """Score the arms of a stored run and recommend one; the same events give the same answer.
+
+    `with_times` adds the seconds of every call that counts. Priorities, constraints, a rubric and
+    runs on other platforms replace those of the run. Raise `RunFileError` if the stored events
+    contradict each other or the header, and `ConstraintError` for constraints on figures that the
+    run's task does not measure.
+    """
+    is_active, header, state = run.is_active(), run.header(), run.state()
+    question = with_preferences(header.question, priorities, constraints)
+    if platforms:
+        others = _load_platforms(platforms, header)
+        state = msgspec.structs.replace(state, platforms=others)
+    catalogue = header.catalogue
+    if rubric is not None:
+        catalogue = msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
+    header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
+    try:
+        answer = evaluate(header, state)
+    except (ArithmeticError, LookupError, ValueError) as problem:
+        raise RunFileError(
+            f"the events in {run.directory} contradict each other: {problem!r}",
+            "if p3-advisor wrote them, report it with the directory; else delete the run",
+        ) from problem
+    return msgspec.structs.replace(
+        answer,
+        in_progress=is_active and not state.finished,
+        resumable=answer.resumable if not state.finished or run.scratch.is_dir() else False,
+        results=_add_times(answer.results, state) if with_times else answer.results,
+    )
+
+
+def _add_times(results: Results, state: RunState) -> Results:
+    def add_to(cell: Cell, arm: str) -> Cell:
+        visits = counted_visits(state, arm, cell.shape)
+        times = (
+            TimedVisit(process=repeat, round=visit.round, seconds=visit.seconds)
+            for repeat, visit in visits
+        )
+        return msgspec.structs.replace(cell, times=tuple(times))
+
+    measurements = (
+        msgspec.structs.replace(each, cells=tuple(add_to(cell, each.arm) for cell in each.cells))
+        for each in results.measurements
+    )
+    return msgspec.structs.replace(results, measurements=tuple(measurements))
+
+
+def _load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
+    """Raise `PlatformError` for a run of other work, or two runs of one device."""
+    devices = {header.device}
+    for run in runs:
+        other = run.header()
+        if not is_same_work(other.question, header.question):
+            raise PlatformError(
+                f"run {other.run_id} measured another model or other sizes",
+                "name runs of the same model and sizes",
+            )
+        if other.device in devices:
+            raise PlatformError(
+                f"run {other.run_id} is on {other.device} too", "name one run for each device"
+            )
+        devices.add(other.device)
+    return tuple(load_platform(run.header(), run.state()) for run in runs)
+
+
+def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Answer:
+    """Raise `ExportFileError`, which names the file, if its figures contradict each other."""
+    try:
+        return evaluate(header, fold(events))
+    except (ArithmeticError, LookupError, ValueError) as problem:
+        raise ExportFileError(
+            f"the figures in {name} contradict each other: {problem}",
+            "ask the sender for another export of the run",
+        ) from problem
 
 
 def open_answer(

@@ -105,7 +105,7 @@ SCORE: tuple[Figure[ScoredArm], ...] = (
 MEASURED: tuple[Figure[Measurement], ...] = (
     *(
         Figure(each.column, int if each.dimension in {"bytes", "count"} else float, each.get)
-        for each in constraints.FIGURES.values()
+        for each in constraints.ARM_FIGURES.values()
         if each.column
     ),
     Figure("warm_build_seconds", float, lambda one: one.build_seconds.warm),

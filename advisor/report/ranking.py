@@ -12,8 +12,8 @@ from typing import NamedTuple
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import (
+    ARM_FIGURES,
     CRITERION_HEADS,
-    FIGURES,
     FURTHER_CRITERIA,
     LETTERS,
     ArmFigure,
@@ -96,7 +96,7 @@ def ranking_columns(
                 figure.terms,
                 NORMAL_WIDTH + 18 if figure.is_main else VERY_WIDE_WIDTH,
             )
-            for name, figure in FIGURES.items()
+            for name, figure in ARM_FIGURES.items()
             if figure.head
         ),
         RankingColumn(

@@ -6,12 +6,12 @@ import asyncio
 import shlex
 from typing import TYPE_CHECKING
 
-from advisor.decide.decision import decide, evaluate
+from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer
 from advisor.errors import UserError
 from advisor.execute import execution
 from advisor.report.answer import headline
-from advisor.report.answer_files import is_file, open_answer
+from advisor.report.answer_files import decide, is_file, open_answer
 from advisor.store.runs import Run
 from advisor.tui import actions, text
 from advisor.tui.answer import RunAnswer

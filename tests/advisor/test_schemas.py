@@ -15,8 +15,8 @@ from kept.runs import EVIDENCE, NAMES
 
 from advisor import schemas
 from advisor.ask import rubric_files
-from advisor.decide.decision import decide
 from advisor.domain.answer import encode
+from advisor.report.answer_files import decide
 from advisor.store.runs import Run
 
 RUBRIC_FILES = ("criteria", "gpus", "guidelines", "models", "presets")

@@ -22,7 +22,7 @@ import sessions
 import workers
 
 from advisor.context import Context
-from advisor.decide.decision import decide
+from advisor.report.answer_files import decide
 from advisor.store.runs import Run
 from probes.events import PhaseStarted
 

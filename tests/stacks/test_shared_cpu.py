@@ -21,9 +21,9 @@ from onnx_texts import write_onnx
 from advisor import schemas
 from advisor.ask import rubric_files
 from advisor.context import Context
-from advisor.decide.decision import decide
 from advisor.errors import MachineUnfitError
 from advisor.probing import run_config
+from advisor.report.answer_files import decide
 from advisor.store.store import Store
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]

@@ -31,13 +31,12 @@ from textual.widgets import Input, Markdown, Tab, TabbedContent
 from advisor.ask.option_values import parse_constraints
 from advisor.ask.run_options import LaunchOptions
 from advisor.context import Context
-from advisor.decide.decision import decide
 from advisor.domain.answer import Problem
 from advisor.domain.measurement import Interval
 from advisor.errors import NothingViableError
 from advisor.report import found_recipe, recipe_text
 from advisor.report.answer import short_answer_lines
-from advisor.report.answer_files import read_answer
+from advisor.report.answer_files import decide, read_answer
 from advisor.report.text_report import summarise
 from advisor.store.runs import Run
 from advisor.store.store import Store

@@ -30,11 +30,11 @@ from sessions import expect_failure, short_options
 
 from advisor.ask.run_options import LaunchOptions
 from advisor.context import Context
-from advisor.decide.decision import decide
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.answer import Problem
 from advisor.execute import execution
 from advisor.report import recipe_text
+from advisor.report.answer_files import decide
 from advisor.store.store import Store
 from advisor.tui import live, run_controller
 from advisor.tui.actions import render_answer

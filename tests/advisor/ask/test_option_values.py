@@ -30,9 +30,9 @@ from advisor.ask.option_values import (
 )
 from advisor.ask.run_options import RunOptions, command_of
 from advisor.domain.constraints import (
+    ARM_FIGURES,
     CRITERIA,
     EXAMPLES,
-    FIGURES,
     PILLARS,
     Constraint,
     Priorities,
@@ -100,11 +100,11 @@ def test_a_figure_is_converted_to_its_base_unit_and_shown_in_its_own(
 
 def test_the_help_has_an_example_of_every_figure_that_can_be_limited() -> None:
     _, option = typing.get_args(typing.get_type_hints(RunOptions, include_extras=True)["require"])
-    assert [name for name in FIGURES if f'"{name}' not in option.description] == []
+    assert [name for name in ARM_FIGURES if f'"{name}' not in option.description] == []
 
 
 def test_the_breaks_of_a_graph_are_counted() -> None:
-    breaks = FIGURES["breaks"].get
+    breaks = ARM_FIGURES["breaks"].get
     assert breaks(builders.measurement()) == 0
     assert breaks(builders.measurement(facts={"graph_breaks": {"net.py:1: x": 3, "y": 1}})) == 2
 
@@ -150,7 +150,7 @@ def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(ConstraintError) as problem:
         parse_constraints(f"performance>=C,{text}")
     assert repr(text) in problem.value.what
-    assert all(name in problem.value.next_step for name in (*CRITERIA, *FIGURES))
+    assert all(name in problem.value.next_step for name in (*CRITERIA, *ARM_FIGURES))
 
 
 parse_wait = functools.partial(parse_duration, "--wait-for-quiet")
@@ -180,7 +180,7 @@ def test_criteria_may_have_the_names_of_the_tables_and_no_others() -> None:
 
 
 def test_the_examples_of_the_error_are_constraints() -> None:
-    assert len(EXAMPLES) == 2 + len(FIGURES)  # two letters, and all figures
+    assert len(EXAMPLES) == 2 + len(ARM_FIGURES)  # two letters, and all figures
     assert all(len(parse_constraints(example)) == 1 for example in EXAMPLES)
 
 

@@ -16,7 +16,7 @@ from advisor import cli
 from advisor.context import Context
 
 #: A start takes half a second, most of it for these modules, which commands import when they run.
-COMMAND_MODULES = ("advisor.api", "advisor.cli", "advisor.doctor", "numpy")
+COMMAND_MODULES = ("advisor.api", "advisor.cli", "numpy")
 
 
 @pytest.fixture(scope="session")

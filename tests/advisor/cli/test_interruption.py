@@ -16,10 +16,10 @@ from forks import RunCli, run_command
 
 from advisor.cli import run_host
 from advisor.cli.execution import InterruptedRunError
-from advisor.decide.decision import decide
 from advisor.domain.answer import Problem
 from advisor.execute import execution
 from advisor.report import answer_files
+from advisor.report.answer_files import decide
 from advisor.store.store import Store
 
 PREAMBLE = """
@@ -116,7 +116,7 @@ def test_without_an_answer_the_message_has_the_command_that_resumes_the_run(
     copy_until(recorded, tmp_path, "race_opened")
     for owner, name in (
         (run_host, "execute_controlled"),
-        (answer_files, "decide"),
+        (answer_files, "open_answer"),
         (Store, "history"),
     ):
         monkeypatch.setattr(owner, name, interrupt)

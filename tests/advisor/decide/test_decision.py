@@ -17,14 +17,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kept.runs import NAMES, read_run
 
-from advisor.decide.decision import decide, decide_again, evaluate
+from advisor.decide.decision import decide_again, evaluate
 from advisor.domain.answer import Answer, Problem, encode
-from advisor.domain.constraints import FIGURES, START, Constraint, Priorities
+from advisor.domain.constraints import ARM_FIGURES, START, Constraint, Priorities
 from advisor.domain.measurement import COLD, Start
 from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import Header, RunState
 from advisor.errors import ConstraintError, ExportFileError
 from advisor.report import page, text_report
+from advisor.report.answer_files import decide
 from advisor.report.parts import tables
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -327,7 +328,7 @@ def test_the_table_has_every_way_with_its_calls_and_the_notes_what_failed() -> N
 
 @pytest.mark.parametrize(("limit", "is_met"), [(10.0, True), (3.0, False)])
 def test_a_limit_of_the_start_is_met_by_the_fastest_way(limit: float, is_met: bool) -> None:
-    get = FIGURES[START].get
+    get = ARM_FIGURES[START].get
     assert get(builders.measurement(starts=(COLD_START, SAVED, BROKEN, UNCHECKED))) == SAVED.seconds
     assert get(builders.measurement(starts=(BROKEN, UNCHECKED))) is None
     header = built_answers.finished_header()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide import performance_portability, scoring
-from advisor.decide.decision import decide, evaluate, load_platform
+from advisor.decide.decision import evaluate, load_platform
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Platform, Portability
 from advisor.domain.run_events import OtherPlatformFound
@@ -26,6 +26,7 @@ from advisor.errors import PlatformError
 from advisor.execute import drafts
 from advisor.execute.drafts import create, propose
 from advisor.report import text_report
+from advisor.report.answer_files import decide
 
 EAGER = "import torch\noutput = model(*inputs)\n"
 
@@ -185,7 +186,7 @@ def test_stored_platforms_and_named_runs_give_the_same_portability(context: Cont
     catalogue = gpu_run.header().catalogue
     local = recorded_runs.make_run(context.store, finished=True, catalogue=catalogue)
     assert decide(local).results.portability is None
-    platforms = (load_platform(gpu_run),)
+    platforms = (load_platform(gpu_run.header(), gpu_run.state()),)
     stored = evaluate(
         local.header(), msgspec.structs.replace(local.state(), platforms=platforms)
     ).results.portability

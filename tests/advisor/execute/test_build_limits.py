@@ -17,7 +17,6 @@ from sessions import expect_failure
 
 from advisor.ask.resolve import choose_budget
 from advisor.context import Context
-from advisor.decide.decision import decide
 from advisor.decide.rounds import more_time
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.plan import Plan
@@ -27,6 +26,7 @@ from advisor.errors import OptionValueError
 from advisor.execute import build_limits
 from advisor.execute.build_limits import with_expected_builds
 from advisor.probing.worker_process import BuildLimit
+from advisor.report.answer_files import decide
 from advisor.store.store import Store
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
 

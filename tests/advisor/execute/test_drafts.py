@@ -18,13 +18,13 @@ from recorded_runs import SECONDS, make_header, make_run
 from advisor.ask import rubric_files
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
-from advisor.decide.decision import decide
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.catalogue import Catalogue
 from advisor.errors import GpuNotAttachedError
 from advisor.execute.drafts import propose, propose_again
 from advisor.probing import env_registry
+from advisor.report.answer_files import decide
 from advisor.store.store import Store
 
 

@@ -16,7 +16,6 @@ import pytest
 import recorded_runs
 from fake_clock import FakeClock
 
-from advisor.decide.decision import decide
 from advisor.domain.answer import encode
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.machine import GpuProcess, MachineActivity
@@ -27,13 +26,14 @@ from advisor.domain.workflow import DeclaredArm
 from advisor.execute import remaining
 from advisor.execute.quiet import check_now, find_problems, wait_until_quiet
 from advisor.execute.run_in_progress import Recorder
+from advisor.report.answer_files import decide
 from advisor.report.formatting import describe_check
 from advisor.store.runs import Run
 from advisor.store.store import Store
 
 DECIDE_SCRIPT = """
 import pathlib, sys
-from advisor.decide.decision import decide
+from advisor.report.answer_files import decide
 from advisor.domain.answer import encode
 from advisor.store.runs import Run
 

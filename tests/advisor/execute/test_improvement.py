@@ -17,7 +17,7 @@ import pytest
 from built_answers import timed_cell, with_measurement
 
 from advisor.context import Context
-from advisor.decide.decision import decide, evaluate
+from advisor.decide.decision import evaluate
 from advisor.decide.fastest_calls import compare_in_turns
 from advisor.decide.further_lines import describe_variant
 from advisor.domain.answer import Answer
@@ -32,6 +32,7 @@ from advisor.execute import printed_code
 from advisor.probing.snippets import PairedCalls
 from advisor.report import text_report
 from advisor.report.answer import short_answer_lines
+from advisor.report.answer_files import decide
 from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
 from advisor.store.store import Store
 from probes.events import Opened

@@ -25,7 +25,7 @@ from sessions import LimitedMemory, expect_failure
 from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, progress_of
 
 from advisor.context import Context
-from advisor.decide.decision import decide, evaluate
+from advisor.decide.decision import evaluate
 from advisor.decide.rounds import visits_by_round
 from advisor.domain.answer import Answer, encode
 from advisor.domain.question import Budget
@@ -40,6 +40,7 @@ from advisor.execute import remaining, repetitions
 from advisor.execute.execution import execute
 from advisor.probing import session as probing_session
 from advisor.report import figures, markdown, page, parts, text_report
+from advisor.report.answer_files import decide
 from advisor.store.runs import Run
 from probes.events import BlockTimed
 from probes.outcome import Outcome

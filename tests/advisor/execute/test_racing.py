@@ -29,7 +29,6 @@ from simulation import (
 
 from advisor.context import Context
 from advisor.decide import decision, trust
-from advisor.decide.decision import decide
 from advisor.decide.race import Race, race_result, results_by_shape
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import VisitQualityLimits
@@ -43,6 +42,7 @@ from advisor.execute import execution, racing, remaining
 from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
 from advisor.execute.run_in_progress import Recorder
 from advisor.probing.conditions import CpuReading, find_disturbance
+from advisor.report.answer_files import decide
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 

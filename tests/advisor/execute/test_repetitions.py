@@ -17,7 +17,6 @@ from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_rec
 
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
-from advisor.decide.decision import decide
 from advisor.decide.rounds import arms_by_speed
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import Constraint, FailedConstraint
@@ -36,6 +35,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState
 from advisor.execute import repetitions
 from advisor.execute.repetitions import excluded_by_declaration, leaders_of
+from advisor.report.answer_files import decide
 from probes.events import BlockTimed, Sustained
 from probes.outcome import Outcome
 from probes.shape import Shape

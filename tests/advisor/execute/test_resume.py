@@ -20,7 +20,6 @@ from builders import DUPLICATE
 from sessions import LimitedMemory
 
 from advisor.context import Context
-from advisor.decide.decision import decide
 from advisor.decide.rounds import failed_arms, has_reference
 from advisor.domain.plan import BASELINE, REFERENCE
 from advisor.domain.run_events import (
@@ -38,6 +37,7 @@ from advisor.execute.run_in_progress import Recorder
 from advisor.probing import session as probing_session
 from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker
+from advisor.report.answer_files import decide
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.events import BlockTimed, Event, PhaseStarted

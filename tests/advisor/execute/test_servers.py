@@ -29,7 +29,7 @@ from sessions import expect_failure
 from advisor.ask import rubric_files
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
-from advisor.decide.decision import decide, decide_again
+from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
@@ -40,6 +40,7 @@ from advisor.execute.drafts import propose
 from advisor.execute.execution import execute
 from advisor.probing import env_registry
 from advisor.report import found_recipe, generation, text_report
+from advisor.report.answer_files import decide
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.shape import Shape

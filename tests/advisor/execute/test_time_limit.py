@@ -12,7 +12,6 @@ from sessions import exhaust
 
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
-from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
 from advisor.domain.plan import REFERENCE
 from advisor.domain.recommendation import Decision
@@ -28,6 +27,7 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import ProcessState
 from advisor.errors import BuildsAreGoneError, UserError
 from advisor.execute.execution import execute
+from advisor.report.answer_files import decide
 from advisor.store.runs import Run
 from probes.events import PhaseStarted, Prepared, Ready
 

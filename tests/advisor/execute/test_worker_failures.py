@@ -15,8 +15,8 @@ import sessions
 
 from advisor.context import Context
 from advisor.decide import trust
-from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
+from advisor.report.answer_files import decide
 from advisor.store.runs import Run
 from probes.outcome import Outcome
 

@@ -7,8 +7,8 @@ import pathlib
 import pytest
 import recorded_runs
 
-from advisor.decide.decision import decide
 from advisor.domain.answer import Answer
+from advisor.report.answer_files import decide
 from advisor.store.store import Store
 
 

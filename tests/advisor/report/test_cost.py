@@ -19,7 +19,6 @@ from built_answers import run_answer, with_results
 from kept.runs import read_run
 from recorded_runs import make_run
 
-from advisor.decide.decision import decide
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.measurement import MemoryBytes
@@ -31,6 +30,7 @@ from advisor.errors import NoRecipeError
 from advisor.recipes.server import REQUEST, user_words
 from advisor.report import found_recipe, generation, recipe_text
 from advisor.report.answer import EAGER_COST, code_lines, cost_line
+from advisor.report.answer_files import decide
 from advisor.store.store import Store
 from probes.events import Imported, RecipeFacts, Serving
 from probes.facts import InterpreterFacts

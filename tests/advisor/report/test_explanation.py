@@ -16,7 +16,7 @@ from built_answers import run_answer, timed_cell, with_measurement, with_questio
 from golden_files import Expect
 from kept.runs import EVIDENCE
 
-from advisor.decide.decision import decide, evaluate
+from advisor.decide.decision import evaluate
 from advisor.decide.trust import describe_unfitness
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import VisitCounts
@@ -33,7 +33,7 @@ from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import explanation, figures, limits, markdown, shortcomings, text_report
-from advisor.report.answer_files import read_answer
+from advisor.report.answer_files import decide, read_answer
 from advisor.report.setup_facts import describe_lengths, describe_shapes, input_facts, setup_facts
 from advisor.report.text_report import measured_line
 from advisor.store.store import Store

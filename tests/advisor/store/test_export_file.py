@@ -10,12 +10,12 @@ import builders
 import msgspec
 import pytest
 
-from advisor.decide import decision as deciding
-from advisor.decide.decision import evaluate_imported
 from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import Header
 from advisor.errors import ExportFileError, NewerVersionError
+from advisor.report import answer_files
+from advisor.report.answer_files import evaluate_imported
 from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -201,6 +201,6 @@ def test_figures_outside_the_range_of_floats_are_refused(monkeypatch: pytest.Mon
         raise OverflowError("math range error")
 
     assert evaluate_imported(HEADER, EVENTS, "a file").recommendation is None
-    monkeypatch.setattr(deciding, "evaluate", evaluate)
+    monkeypatch.setattr(answer_files, "evaluate", evaluate)
     with pytest.raises(ExportFileError, match="contradict each other"):
         evaluate_imported(HEADER, EVENTS, "a file")

@@ -14,7 +14,7 @@ import pytest
 import workers
 
 from advisor.errors import SandboxError
-from advisor.execute import drafts
+from advisor.probing import supervisor
 from probes import protocol
 from probes.runtime import sandbox
 
@@ -191,5 +191,5 @@ def test_a_system_without_landlock_is_refused_with_a_reason(
     monkeypatch.setattr(sandbox, "ARCHITECTURES", {platform.machine(): (0, 0)})
     monkeypatch.setattr(sandbox, "landlock_version", lambda: -1)
     with pytest.raises(SandboxError) as refused:
-        drafts.require_sandbox()
+        supervisor.require_sandbox()
     assert "Landlock" in refused.value.what

@@ -9,7 +9,7 @@ import builders
 import pytest
 
 from advisor.cgroups import Cgroups
-from advisor.doctor import Finding, check_each_gpu, check_selected_gpu
+from advisor.cli.doctor import Finding, check_each_gpu, check_selected_gpu
 from advisor.domain.machine import GpuProcess
 from advisor.system import write_atomically
 
