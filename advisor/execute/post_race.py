@@ -88,14 +88,14 @@ def profile_and_stop(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
 
 
 def profile(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
-    """Profile an arm; then, if the budget asks for it, try shapes that were not built.
+    """Profile an arm; then, if the budget asks for it and has time, try shapes that were not built.
 
     The worker ends after these shapes.
     """
-    session = progress.session
+    session, budget = progress.session, progress.question.budget
     if session.is_running(arm):
         yield from session.send_and_wait(arm, "diagnose")
-    if progress.question.budget.new_shapes and session.is_running(arm):
+    if budget.new_shapes and progress.clock() < progress.end and session.is_running(arm):
         yield from session.try_new_shapes(arm)
 
 
@@ -107,9 +107,10 @@ def sustain_fastest(progress: RunInProgress) -> Iterator[RunEvent]:
     session, question, state = progress.session, progress.question, progress.state
     shape = max(question.shapes)
     pair = arms_by_speed(results_by_shape(state, question), state, shape)[:2]
-    if question.budget.sustained_seconds <= 0 or len(pair) < len(set(ABBA)):
+    seconds, left = question.budget.sustained_seconds, progress.end - progress.clock()
+    if not 0 < seconds <= left or len(pair) < len(set(ABBA)):
         return
     for index in ABBA:
         if session.is_running(pair[index]):
-            seconds = question.budget.sustained_seconds / len(ABBA)
-            yield from session.measure_energy(pair[index], shape, f"sustain {shape} {seconds}")
+            token = f"sustain {shape} {seconds / len(ABBA)}"
+            yield from session.measure_energy(pair[index], shape, token)

@@ -157,9 +157,9 @@ def _most_time(draft: DraftRun, left_out: Collection[str]) -> str:
     """Return the limit of the run; of servers, the time of all blocks of the search and after."""
     question, rules = draft.question, draft.catalogue.serving
     if math.isfinite(question.seconds):
-        return f"{question.seconds:g} s, builds included"
+        return f"{question.seconds:g} s, builds included; what has begun by then ends first"
     if question.load is None or rules is None:
-        return f"{question.budget.measuring_seconds:g} s + builds"
+        return f"{question.budget.measuring_seconds:g} s of races, besides builds, repetitions"
     arms = len(draft.plan.distinct) - len(left_out)
     blocks = rules.most_blocks + len(rules.repeat_rates)
     of_block = rules.seconds_of_block(question.budget.name, question.load.ttft_seconds)

@@ -156,10 +156,8 @@ class PlanStep(Step):
     def store_options(self) -> None:
         if self._draft is not None and self._left_out:
             kept = [each for each in self._draft.plan.distinct if each.id not in self._left_out]
-            self._asked, self._kept = (
-                self.run_options.workflows,
-                ",".join(str(each.name) for each in kept),
-            )
+            self._asked = self.run_options.workflows
+            self._kept = ",".join(str(each.name) for each in kept)
             self.change_options(workflows=self._kept)
 
 

@@ -168,9 +168,12 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     module_context: Context,
 ) -> None:
     clock, context, run = new_run(module_context, STANDARD)
+    phases = set()
     for event in execute(run, context):
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RaceClosed)
+        phases |= {phase.phase for _, phase in sessions.reports_of([event], PhaseStarted)}
     assert not run.state().repeats, "none begins after the time of the run"
+    assert not phases & {"sustain", "new-shapes"}, "nor do they"
     certainty = certainty_of(decide(run))
     assert (certainty.word, certainty.replicated) == ("LIKELY", False)
     assert run.scratch.is_dir()
