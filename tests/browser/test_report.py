@@ -209,18 +209,6 @@ SCROLLING = """() => [...document.querySelectorAll('.wide, .scroll')]
   .map((each) => each.textContent.slice(0, 80))"""
 
 
-def write_kept(name: str, place: pathlib.Path) -> pathlib.Path:
-    """Write the page of a kept run, as `report` opens it."""
-    file = place / "report.html"
-    file.write_text(page.render(decide_run(name), "print('served')"))
-    return file
-
-
-def open_details(opened: OpenReport) -> None:
-    for details in opened.page.locator("details").all():
-        details.evaluate("each => { each.open = true; }")
-
-
 def audit(opened: OpenReport) -> None:
     """Assert that axe finds no violation; of what passes it describes no element, which is slow."""
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - imports playwright
@@ -238,7 +226,8 @@ def audit(opened: OpenReport) -> None:
 def test_a_kept_run_is_readable_on_wide_and_narrow_screens_on_paper_and_to_an_audit(
     browser: Browser, name: str, tmp_path: pathlib.Path
 ) -> None:
-    file = write_kept(name, tmp_path)
+    file = tmp_path / "report.html"
+    file.write_text(page.render(decide_run(name), "print('served')"))
     for width in (1280, 390):
         opened = OpenReport(browser, file, viewport={"width": width, "height": 900})
         if width == 390:
@@ -248,7 +237,8 @@ def test_a_kept_run_is_readable_on_wide_and_narrow_screens_on_paper_and_to_an_au
         else:
             printed = opened.page.pdf(format="A4", margin=dict.fromkeys(SIDES, "12mm"))
             assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
-        open_details(opened)
+        for details in opened.page.locator("details").all():
+            details.evaluate("each => { each.open = true; }")
         assert opened.problems == []
         beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert opened.page.evaluate(beyond) <= 0, width

@@ -146,19 +146,18 @@ def build():
 """
 
 
-def open_network(place: pathlib.Path, module: str) -> tuple[Any, Any, protocol.Request]:
-    """Return the workflow of `module`, a network of convolutions and a request in this layout."""
-    (place / "network.py").write_text(NETWORK)
-    workflow = importlib.import_module(f"probes.workflows.{module}")
-    subject = {"kind": "factory", "name": f"{place / 'network.py'}:build"}
-    options = {"channels_last": True}
-    request = workers.make_request(place, place, subject=subject, options=options, batch_sizes=[2])
-    return workflow, workflow.open_subject(request), request
-
-
 @pytest.mark.parametrize("module", ["pytorch_eager", "torch_compile_inductor"])
 def test_channels_are_last_as_in_the_handed_out_lines(module: str, tmp_path: pathlib.Path) -> None:
-    workflow, subject, request = open_network(tmp_path, module)
+    (tmp_path / "network.py").write_text(NETWORK)
+    workflow: Any = importlib.import_module(f"probes.workflows.{module}")
+    request = workers.make_request(
+        tmp_path,
+        tmp_path,
+        subject={"kind": "factory", "name": f"{tmp_path / 'network.py'}:build"},
+        options={"channels_last": True},
+        batch_sizes=[2],
+    )
+    subject = workflow.open_subject(request)
     first, layouts = subject.module[0], list[bool]()
     first.register_forward_pre_hook(
         lambda _, inputs: layouts.append(

@@ -79,13 +79,6 @@ def snapshot(python: pathlib.Path) -> dict[str, tuple[int, int]]:
     }
 
 
-def assert_completed(entry: dict[str, Any], batch_sizes: list[int]) -> None:
-    assert entry.get("engaged_share") == 1.0, entry
-    assert {checked["accuracy_class"] for checked in entry["correctness"]} == {"exact"}
-    assert [cell["shape"]["batch_size"] for cell in entry["cells"]] == batch_sizes
-    assert entry["build_seconds"]["cold"] > 0
-
-
 FORWARD = [pytest.param(each, [], [1, 4], id=each) for each in FORWARD_WORKFLOWS]
 TEXT = [
     pytest.param(each, shlex.split("--task generate --model demo/llama --batch-sizes 1,4"), [1, 4])
@@ -119,7 +112,11 @@ def test_every_workflow_is_probed_in_its_environment(
 ) -> None:
     python = make(advise, workflow)
     before = snapshot(python)
-    assert_completed(probe(advise, workflow, *options)[workflow], batch_sizes)
+    entry = probe(advise, workflow, *options)[workflow]
+    assert entry.get("engaged_share") == 1.0, entry
+    assert {checked["accuracy_class"] for checked in entry["correctness"]} == {"exact"}
+    assert [cell["shape"]["batch_size"] for cell in entry["cells"]] == batch_sizes
+    assert entry["build_seconds"]["cold"] > 0
     assert snapshot(python) == before, "probing has changed the environment"
 
 

@@ -166,10 +166,6 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
         assert cell["generation"]["cache_bytes"] == (
             keys_and_values * layers * heads * width * float32_bytes * 2 * 14
         )
-    assert_the_recipe_generates(home)
-
-
-def assert_the_recipe_generates(home: pathlib.Path) -> None:
     workflow = "torch-compile-inductor-static-cache"
     arguments = f"verify latest --workflow {workflow} --seconds 0.1 --json".split()
     verified = run_command([COMMAND, *arguments], {"P3_ADVISOR_HOME": str(home)})

@@ -25,7 +25,6 @@ from onscreen import (
 )
 from recorded_runs import make_run
 from textual import events
-from textual.pilot import Pilot
 from textual.widgets import Input, Markdown, Tab, TabbedContent
 
 from advisor.ask.option_values import parse_constraints
@@ -63,13 +62,6 @@ from advisor.tui.widgets import WeightBar
 def shipped(tui_context: Context) -> Context:
     """A context with the shipped catalogue, which knows the workflows of the kept runs."""
     return Context(environment=tui_context.environment, store=tui_context.store)
-
-
-async def open_document(pilot: Pilot[int], file: pathlib.Path) -> ResultsScreen:
-    app = pilot.app
-    assert isinstance(app, AdvisorApp)
-    app.run_controller.open(str(file))
-    return await wait_for_screen(pilot, ResultsScreen)
 
 
 @pytest.mark.slow
@@ -194,8 +186,10 @@ def test_an_axis_is_drawn_for_every_speed_up(value: float) -> None:
 
 @async_test
 async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(shipped: Context) -> None:
-    async with running_app(AdvisorApp(LaunchOptions(), shipped), SMALLEST) as pilot:
-        screen = await open_document(pilot, EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json")
+    app = AdvisorApp(LaunchOptions(), shipped)
+    async with running_app(app, SMALLEST) as pilot:
+        app.run_controller.open(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
+        screen = await wait_for_screen(pilot, ResultsScreen)
         assert (screen.answer.document.rerun_command or "").startswith("p3-advisor show")
         panel = screen.query_one(AnswerPanel)
         assert panel.max_scroll_y > 0

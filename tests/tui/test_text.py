@@ -82,12 +82,6 @@ def test_control_characters_and_bidirectional_marks_are_escaped(hostile: str) ->
     assert text.printable("[/ [b]") == "[/ [b]"
 
 
-def with_model_name(answer: RunAnswer, name: str) -> RunAnswer:
-    """Return the answer with the model of its question renamed."""
-    model = msgspec.structs.replace(answer.document.question.model, name=name)
-    return dataclasses.replace(answer, document=with_question(answer.document, model=model))
-
-
 @async_test
 async def test_a_hostile_model_name_is_shown_without_markup(
     tui_context: Context, sample_run: Run
@@ -96,7 +90,9 @@ async def test_a_hostile_model_name_is_shown_without_markup(
         results = await wait_for_screen(pilot, ResultsScreen)
         original = results.answer
         for name in HOSTILE[:-1]:
-            results.original = results.answer = with_model_name(original, name)
+            model = msgspec.structs.replace(original.document.question.model, name=name)
+            document = with_question(original.document, model=model)
+            results.original = results.answer = dataclasses.replace(original, document=document)
             results.draw()
             await wait_for_text(pilot, text.printable(name)[:4])
 

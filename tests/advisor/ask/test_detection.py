@@ -131,14 +131,6 @@ def write_topology(directory: pathlib.Path, cores: list[list[int]]) -> pathlib.P
     return directory
 
 
-def write_cgroup_limits(directory: pathlib.Path, quota: str, memory: str = "max") -> pathlib.Path:
-    """Write the `/proc` files of a process whose cgroup has these limits."""
-    builders.write_cgroup(directory, directory)
-    (directory / "cpu.max").write_text(f"{quota} 100000\n")
-    (directory / "memory.max").write_text(f"{memory}\n")
-    return directory
-
-
 @pytest.mark.parametrize(
     ("affinity", "cores", "usable"),
     [
@@ -176,7 +168,10 @@ def test_a_cgroup_quota_limits_the_processors(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(64)))
     processors = write_topology(tmp_path / "cpu", [[number] for number in range(64)])
-    cpu = detection.detect_cpu(write_cgroup_limits(tmp_path / "proc", quota, "1048576"), processors)
+    builders.write_cgroup(tmp_path, tmp_path)
+    (tmp_path / "cpu.max").write_text(f"{quota} 100000\n")
+    (tmp_path / "memory.max").write_text("1048576\n")
+    cpu = detection.detect_cpu(tmp_path, processors)
     assert (cpu.usable_processors, cpu.physical_cores, cpu.memory_bytes) == (limit, limit, 1 << 20)
 
 

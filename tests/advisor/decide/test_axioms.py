@@ -245,7 +245,16 @@ def random_runs(seed: int, count: int = RUNS) -> Iterator[tuple[random.Random, R
                 ("target_needs", draw.choice(["pytorch", "libtorch", "runtime"])),
             )
             options = ("", "/other")[: draw.randint(1, 2)]
-            arms += [_random_arm(draw, f"arm{number}{option}", facts) for option in options]
+            arms += [
+                Arm(
+                    f"arm{number}{option}",
+                    speedup=math.exp(draw.gauss(0.25, 0.4)),
+                    spread=draw.choice([0.01, 0.05, 0.2, 0.6]) * draw.uniform(0.5, 1.5),
+                    facts=facts,
+                    accuracy=draw.choice(["exact", "exact", "close"]),
+                )
+                for option in options
+            ]
         one, two = sorted(draw.randint(0, 100) for _ in range(2))
         drawn = builders.priorities(one, two - one, 100 - two)
         weights = draw.choice([builders.priorities(), drawn])
@@ -267,16 +276,6 @@ def close_runs(seed: int) -> Iterator[tuple[random.Random, Run]]:
         rest = (100 - performance) / 2
         weights = builders.priorities(performance, rest, rest)
         yield draw, dataclasses.replace(run, arms=arms, weights=weights)
-
-
-def _random_arm(draw: random.Random, name: str, facts: tuple[tuple[str, str | int], ...]) -> Arm:
-    return Arm(
-        name,
-        speedup=math.exp(draw.gauss(0.25, 0.4)),
-        spread=draw.choice([0.01, 0.05, 0.2, 0.6]) * draw.uniform(0.5, 1.5),
-        facts=facts,
-        accuracy=draw.choice(["exact", "exact", "close"]),
-    )
 
 
 def test_the_answer_is_never_worse_in_everything_than_another_arm() -> None:

@@ -221,13 +221,8 @@ def test_a_constraint_that_the_task_does_not_measure_is_refused(home: pathlib.Pa
         decide_again(answer, stored.header().catalogue, constraints=required)
 
 
-def measured_runs() -> list[str]:
-    """Return the kept runs that measured something."""
-    return [name for name in NAMES if read_run(name).results.measurements]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", measured_runs())
+@pytest.mark.parametrize("name", [name for name in NAMES if read_run(name).results.measurements])
 @pytest.mark.parametrize("weights", [None, builders.priorities(100, 0, 0)], ids=["kept", "fastest"])
 def test_a_kept_answer_is_decided_again_or_has_a_problem(
     name: str, weights: Priorities | None

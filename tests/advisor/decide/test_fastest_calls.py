@@ -247,19 +247,17 @@ def burst(noise: random.Random) -> float:
     return noise.expovariate(4) if noise.random() < 0.1 else 0.0
 
 
-def paired_mean(baseline: Sequence[Sequence[float]], compiled: Sequence[Sequence[float]]) -> float:
-    """Return the mean difference over processes and rounds, which disturbances move."""
-    return statistics.fmean(
-        trimmed_mean([first - second for first, second in zip(*pair, strict=True)])
-        for pair in zip(baseline, compiled, strict=True)
-    )
-
-
 def test_disturbances_move_the_level_less_than_the_mean() -> None:
     noise = random.Random(1)
     runs = [disturbed_run(noise) for _ in range(40)]
     levels = [math.log(undisturbed.compare_undisturbed(*run).value) for run in runs]
-    means = [paired_mean(*run) for run in runs]
+    means = [
+        statistics.fmean(
+            trimmed_mean([first - second for first, second in zip(*pair, strict=True)])
+            for pair in zip(*run, strict=True)
+        )
+        for run in runs
+    ]
     assert statistics.stdev(levels) < statistics.stdev(means) / 3
     assert statistics.fmean(levels) == pytest.approx(LOG_TRUTH, abs=0.01)
     assert statistics.fmean(means) > LOG_TRUTH + 0.03
@@ -362,18 +360,13 @@ def test_rounds_of_the_baseline_alone_do_not_count() -> None:
     state = run_of(6)
     more = tuple(
         msgspec.structs.replace(
-            process, visits=(*process.visits, *renumbered(builders.visits([0.1] * 9), 10))
+            process, visits=(*process.visits, *builders.visits([0.1] * 9, first_round=10))
         )
         for process in state.processes[BASELINE]
     )
     state = msgspec.structs.replace(state, processes={**state.processes, BASELINE: more})
     found = builders.known(summarise_undisturbed(state, BASELINE, "compiled", Shape(1)))
     assert found.value == pytest.approx(2.0)
-
-
-def renumbered(visits: Sequence[BlockTimed], first: int) -> list[BlockTimed]:
-    """Return the visits in rounds from `first` on."""
-    return [dataclasses.replace(visit, round=first + place) for place, visit in enumerate(visits)]
 
 
 @pytest.mark.parametrize(("processes", "size"), [(5, 1), (6, 4)], ids=["few", "without visits"])

@@ -112,15 +112,6 @@ def test_the_runner_up_is_the_best_of_another_workflow() -> None:
     assert (alone.runner_up, alone.margin, alone.flips) == (None, None, ())
 
 
-def graded(arms: list[ScoredArm]) -> list[ScoredArm]:
-    """Return the arms with a grade of Performance that depends on their measured speed."""
-    rating = builders.rating(3, fact="speedup", grade=2.8)
-    return [
-        msgspec.structs.replace(each, ratings={**each.ratings, "performance": rating})
-        for each in arms
-    ]
-
-
 def test_what_could_be_installed_is_a_next_step(expect: Expect) -> None:
     others = [
         builders.unmeasured("absent", fix="uv pip install absent"),
@@ -142,7 +133,11 @@ def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_s
     arms, results = two(
         (1.5, 1.49), noise_floor=0.9, races=(builders.race_result(noise_floor=0.9),)
     )
-    arms = graded(arms)
+    rating = builders.rating(3, fact="speedup", grade=2.8)
+    arms = [
+        msgspec.structs.replace(each, ratings={**each.ratings, "performance": rating})
+        for each in arms
+    ]
     with pytest.raises(MachineUnfitError) as problem:
         advise(arms, results)
     assert (problem.value.name, problem.value.exit_code) == ("machine-unfit", 4)

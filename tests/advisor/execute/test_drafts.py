@@ -142,24 +142,17 @@ def write_rubric(source: pathlib.Path, directory: pathlib.Path, environment: str
     return directory
 
 
-def context_with_environment(
-    shared: Context, environment: str, home: pathlib.Path, folder: pathlib.Path, log: pathlib.Path
-) -> tuple[Context, pathlib.Path]:
-    """Return a context in which `quick` has a created environment, and its interpreter."""
-    rubric = write_rubric(shared.rubric, folder / "rubric", environment)
-    python = create_environment(
-        home / "environments", rubric_files.load(rubric, probes=shared.probes), rubric, log
-    )
-    variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(folder / "poison")}
-    return dataclasses.replace(shared, environment=variables, rubric=rubric), python
-
-
 def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_pythonpath(
     context: Context, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     environment = 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'
     log = tmp_path / "log"
-    context, python = context_with_environment(context, environment, home, tmp_path, log)
+    rubric = write_rubric(context.rubric, tmp_path / "rubric", environment)
+    python = create_environment(
+        home / "environments", rubric_files.load(rubric, probes=context.probes), rubric, log
+    )
+    variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
+    context = dataclasses.replace(context, environment=variables, rubric=rubric)
     run = sessions.execute_run(context, sessions.short_options("quick"))
     assert set(decide(run).measurements) == {"pytorch-eager", "quick"}
     plan = run.state().plan

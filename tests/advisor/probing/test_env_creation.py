@@ -28,7 +28,7 @@ from advisor.probing.uv_runner import BuildSettings
 
 pytestmark = pytest.mark.slow
 
-CREATE_SCRIPT = pathlib.Path(__file__).parents[3] / "fakes" / "make_environment.py"
+CREATE_SCRIPT = pathlib.Path(__file__).parents[2] / "fakes" / "make_environment.py"
 INTERPRETER = Interpreter(
     executable=sys.executable, version=platform.python_version(), packages={}, torch_cuda=None
 )
@@ -106,10 +106,6 @@ def write_lock(tmp_path: pathlib.Path, text: str) -> None:
 
 def with_hash(digest: str) -> str:
     return f"tiny-stack==1.0 \\\n    --hash=sha256:{digest}\n"
-
-
-def wheel_hash(wheel: pathlib.Path) -> str:
-    return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
 def test_a_file_with_another_hash_is_not_installed_unless_the_user_allows_it(
@@ -371,8 +367,8 @@ def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed
     env_creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
     assert (directory / env_registry.RECORD_FILE).stat().st_mtime_ns == stamp
 
-    digest = wheel_hash(tmp_path / "wheels" / "tiny_stack-1.0-py3-none-any.whl")
-    write_lock(tmp_path, with_hash(digest))
+    wheel = tmp_path / "wheels" / "tiny_stack-1.0-py3-none-any.whl"
+    write_lock(tmp_path, with_hash(hashlib.sha256(wheel.read_bytes()).hexdigest()))
     renewed = builders.known(
         env_registry.read_record(env_creation.create("tiny", TINY, make_settings()))
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
 import json
 import re
 import shlex
@@ -284,22 +283,10 @@ def environment(
     )
 
 
-@functools.cache
-def this_environment() -> InterpreterFacts:
-    """Return the environment of the tests, as a worker in it reports it."""
-    return msgspec.convert(dataclasses.asdict(read_environment()), InterpreterFacts)
-
-
 def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> None:
-    pins = [
-        Requirement(each)
-        for each in pin(
-            {"msgspec", "packaging", "json"},
-            {"psutil": "1", "cuda": "13.0"},
-            this_environment(),
-            {},
-        )
-    ]
+    own = msgspec.convert(dataclasses.asdict(read_environment()), InterpreterFacts)
+    imports, versions = {"msgspec", "packaging", "json"}, {"psutil": "1", "cuda": "13.0"}
+    pins = [Requirement(each) for each in pin(imports, versions, own, {})]
     assert [each.name for each in pins] == ["msgspec", "packaging", "psutil"]
     assert all(
         str(each.specifier).startswith("==") and "+" not in str(each.specifier) for each in pins

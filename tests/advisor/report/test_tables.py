@@ -116,7 +116,10 @@ def test_every_column_of_the_ranking_is_in_every_output(answer: Answer) -> None:
         )
         assert first == heads
         assert others == rows
-    lines = [cells_of(line) for line in markdown.render(answer).splitlines()]
+    lines = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in markdown.render(answer).splitlines()
+    ]
     for row in (heads, *rows):
         assert [markdown.escape(cell) for cell in row] in lines
     text = text_report.render(answer)
@@ -135,10 +138,6 @@ def test_every_column_of_the_ranking_is_on_the_screens_and_explained(answer: Ans
         assert rows[answer.ranked[0].arm][column.name] == cell
         if column.name not in {"rank", "arm", "score", *CRITERIA}:
             assert f"{column.head} {cell}" in "\n".join(explained)
-
-
-def cells_of(line: str) -> list[str]:
-    return [cell.strip() for cell in line.split("|")[1:-1]]
 
 
 def test_every_figure_is_in_every_export(answer: Answer) -> None:

@@ -96,15 +96,11 @@ def test_arrays_are_batched_if_their_first_dimension_is_the_batch() -> None:
     assert not flexibility.is_batched([np.zeros(())], 1)
 
 
-@pytest.fixture
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No call is a stall, however busy the machine is."""
-    monkeypatch.setattr(flexibility, "STALL_SECONDS", math.inf)
-
-
-@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("size", [1, 3, 5, 8])
-def test_a_program_that_is_correct_for_any_batch_serves_it(size: int) -> None:
+def test_a_program_that_is_correct_for_any_batch_serves_it(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flexibility, "STALL_SECONDS", math.inf)  # however busy the machine is
     result = try_size(size)
     assert (result.shape.batch_size, result.outcome, result.reason) == (size, "served", None)
     assert result.first_call_seconds > 0

@@ -246,14 +246,6 @@ TRACES: dict[str, Trace] = {
 }
 
 
-def slow_exponential(number: int) -> float:
-    return (500 if number == 0 else 1) * (1 + 0.5 * math.exp(-number / 60))
-
-
-def ever_slower(number: int) -> float:
-    return 1 + number / 200
-
-
 class Stack:
     """Replaces a stack and the module `time`; calls take the duration of the trace, with noise."""
 
@@ -294,9 +286,13 @@ def test_the_error_is_within_one_percent_or_unsteady(monkeypatch: pytest.MonkeyP
         found = warm_up_trace(monkeypatch, trace, traces)
         bias = sorted(bias for bias, _ in found)[math.ceil(0.95 * traces) - 1]
         assert bias <= 0.01, f"{name}: off by {bias:.1%}"
-    slow = warm_up_trace(monkeypatch, slow_exponential, traces)
+    slow = warm_up_trace(
+        monkeypatch,
+        lambda number: (500 if number == 0 else 1) * (1 + 0.5 * math.exp(-number / 60)),
+        traces,
+    )
     assert statistics.fmean(not steady or bias <= 0.02 for bias, steady in slow) >= 0.9
-    never = warm_up_trace(monkeypatch, ever_slower, traces)
+    never = warm_up_trace(monkeypatch, lambda number: 1 + number / 200, traces)
     assert statistics.fmean(not steady for _, steady in never) >= 0.9
 
 
