@@ -129,7 +129,7 @@ async def test_results_and_details(
 #: Kept documents by what their answer is like.
 DOCUMENTS = {
     "gpu-text": "h200-generate-tinyllama-bfloat16",
-    "not-fit": "cpu-ffn-executorch-tvm",
+    "not-fit": "cpu-ffn-512x2048",
     "open": "cpu-demo",
     "served": "cpu-served-demo-llama",
 }

@@ -248,7 +248,7 @@ def test_an_arm_that_would_not_have_led_is_not_built(run: str, arm: str) -> None
     ("run", "arm"),
     [
         ("h200-minilm-float32", "torch-compile-inductor/reduce-overhead"),
-        ("h200-demo", "torch-compile-inductor/max-autotune"),
+        ("h100-resnet-50-bfloat16", "torch-compile-inductor/reduce-overhead-channels-last"),
         ("cpu-demo", "onnxruntime-cpu/host"),
     ],
 )
