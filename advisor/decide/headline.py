@@ -33,6 +33,7 @@ from advisor.decide.other_arms import (
 )
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import describe_certainty, describe_unfitness, is_unfit
+from advisor.decide.unmeasured import crossed_bounds
 from advisor.domain.answer import AdvisedAnswer, Answer, HeadlineLine, HeadlinePart, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.model import OnnxModel
@@ -153,7 +154,10 @@ def _settings_alone(facts: AdvisedAnswer) -> str:
 def _why_alone(facts: AdvisedAnswer) -> str:
     """Return why the advised arm is compared with nothing: what the other workflows failed at."""
     if not _is_alone(facts):
-        only = "No other measured workflow meets the constraints."
+        others = (each for each in facts.answer.scores if each.failures)
+        may_meet = any(crossed_bounds(each, facts.answer.measurements[each.arm]) for each in others)
+        certain = " for certain" if may_meet else ""
+        only = f"No other measured workflow meets the constraints{certain}."
         return " ".join(filter(None, [only, _speed(facts), _not_reached(facts)]))
     failed = {
         each.workflow: f"{facts.titles.get(each.workflow, each.title)} ({each.status})"

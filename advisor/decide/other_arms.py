@@ -123,7 +123,7 @@ def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     if flip is None:
         return "is advised at no weight of performance"
     weights = dict(describe_flips(facts.advice, facts.answer.question.priorities))
-    return f"is advised if {weights[flip]}"
+    return f"{'is' if facts.decision.fit else 'may be'} advised if {weights[flip]}"
 
 
 def _flip_to(facts: AdvisedAnswer, faster: ScoredArm) -> Flip | None:

@@ -48,14 +48,16 @@ def recommend(
     viable = [each for each in scored if not each.failures]
     measurements = answer.measurements
     is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
-    if not viable:
-        may_meet = [each for each in scored if crossed_bounds(each, measurements[each.arm])]
-        if may_meet and is_unfit:
-            budget = further_budget(answer, catalogue)
-            raise machine_unfit(results, budget, *_leaders(may_meet[0], may_meet, measurements))
+    # Figures of an unfit machine exclude no arm that may meet a constraint.
+    rivals = [
+        each
+        for each in scored
+        if not each.failures or (is_unfit and crossed_bounds(each, measurements[each.arm]))
+    ]
+    if not rivals:
         raise nothing_viable(answer, outstanding or ())
     winner, found = certainty.assess(
-        viable,
+        rivals,
         scored,
         results,
         question.priorities,
@@ -70,8 +72,9 @@ def recommend(
         made=results.repeats,
         needed=found.needed_repetitions,
     )
-    if found.word == "OPEN" and is_unfit:
-        raise machine_unfit(results, next_budget, *_leaders(winner, viable, measurements))
+    is_met = not any(each.crossed_by(measurements[winner.arm]) for each in question.constraints)
+    if is_unfit and not (is_met and found.word != "OPEN"):
+        raise machine_unfit(results, next_budget, *_leaders(winner, rivals, measurements))
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup

@@ -175,10 +175,10 @@ def describe_changes(
     advice: Recommendation, priorities: Priorities, titles: Mapping[str, str]
 ) -> list[tuple[float, str]]:
     """Return how far each flip is from the present weight, and a sentence about it."""
-    changes = []
+    changes, changes_to = [], "changes to" if advice.decision.fit else "may change to"
     for flip, weights in describe_flips(advice, priorities):
         now, title = getattr(priorities, flip.criterion), titles.get(flip.to, flip.to)
-        change = f"The answer changes to {title} if {weights} of the three Ps (now {now:g} %)."
+        change = f"The answer {changes_to} {title} if {weights} of the three Ps (now {now:g} %)."
         changes.append((abs(flip.weight - now), change))
     return changes
 

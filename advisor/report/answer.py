@@ -28,8 +28,8 @@ from probes.facts import TRAINING_MODE
 
 #: Stands next to figures of a machine that was not fit to measure on.
 UNFIT_NOTICE = (
-    "The machine was busy or unsteady: the ranges hold, single figures may be far from those of a "
-    "quiet machine."
+    "The machine was busy or unsteady: on a quiet one most speed-ups are within these ranges, and "
+    "single figures may be far off."
 )
 
 
@@ -101,7 +101,7 @@ def short_answer_lines(
     """
     advice = answer.recommendation
     if advice is None:
-        return answer_lines(answer)
+        return [*answer_lines(answer), *_graph_breaks(answer)]
     priorities, is_alone = answer.question.priorities, advice.decision.word is None
     left_out = {"answer", *(() if is_alone else ("change",)), *(() if has_details else DETAILS)}
     certainty, *further = [line.text for line in answer.headline if line.part not in left_out]

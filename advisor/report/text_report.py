@@ -136,7 +136,7 @@ def short_reasons(answer: Answer) -> list[str]:
     What the answer or its table says already is left out.
     """
     if answer.advised is None:
-        return []
+        return _failed_arms(answer)[:1]
     lines = [*describe_limits(answer)[:1], *_failed_arms(answer)[:1]]
     told = flip_in_certainty(answer)
     first = answer.recommendation.flips[:1] if answer.recommendation else ()

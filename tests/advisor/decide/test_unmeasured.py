@@ -293,11 +293,19 @@ def test_an_arm_counts_unless_kept_runs_show_that_it_does_not_lead(
     [
         (2.01, "crashed", 0.01, ConstraintUndecidedError.name),
         (2.01, "crashed", 0.6, MachineUnfitError.name),
+        (1.99, "crashed", 0.6, MachineUnfitError.name),
         (2.5, "timed-out", 0.01, ConstraintUndecidedError.name),
         (2.5, "timed-out", 0.6, ConstraintUndecidedError.name),
         (2.5, "crashed", 0.01, NothingViableError.name),
     ],
-    ids=["within the error", "unfit", "not measured", "not measured, unfit", "none meets it"],
+    ids=[
+        "within the error",
+        "unfit",
+        "perhaps met, unfit",
+        "not measured",
+        "not measured, unfit",
+        "none meets it",
+    ],
 )
 def test_a_constraint_that_an_arm_may_meet_is_not_refused(
     bound: float, left: Status, noise: float, name: str
