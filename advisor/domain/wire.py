@@ -26,6 +26,9 @@ EVENTS_BY_TAG: dict[str, type[Event]] = {
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }
+# msgspec resolves a type at its first use, and two threads that do so at once crash.
+for _kind in EVENTS_BY_TAG.values():
+    msgspec.json.Decoder(_kind)
 
 
 def snake_case(name: str) -> str:

@@ -149,7 +149,9 @@ for thread in threads:
 
 
 def test_threads_that_read_for_the_first_time_do_not_crash(home: pathlib.Path) -> None:
-    events = builders.events(Planned(plan=builders.plan("compiled")), Resumed(), Finished())
+    reports = recorded_runs.reports_of("compiled", builders.process(*builders.visits([1.0])))
+    planned = Planned(plan=builders.plan("compiled"))
+    events = builders.events(planned, *reports, Resumed(), Finished())
     run = recorded_runs.make_planned_run(home, recorded_runs.IDS[0], *events).directory
     opened = "Run(pathlib.Path(sys.argv[1]))"
     for path, read in (
