@@ -23,9 +23,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from advisor.system import ADVISOR_COMMAND, without_current_directory
+from advisor.system import ADVISOR_COMMAND, SKILL, without_current_directory
 
-SKILL = pathlib.Path(__file__).with_name("SKILL.md")
 #: Exit codes of commands that have printed a result: done, or a result that asks for attention.
 RESULTS = {0, 1, 4}
 #: Clients give up on a call after about a minute.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import pathlib
 from typing import Any
 
 import msgspec
 
 from advisor import errors
-from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load, rubric_directory
+from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load
 from advisor.ask.run_options import RunOptions
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.answer import Answer
@@ -92,10 +91,6 @@ def render(name: str) -> bytes:
     return (
         msgspec.json.format(msgspec.json.encode(generate(name), order="sorted"), indent=2) + b"\n"
     )
-
-
-def schema_file(name: str) -> pathlib.Path:
-    return rubric_directory() / "schema" / f"{name}.schema.json"
 
 
 def describe_program() -> str:

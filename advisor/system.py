@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping
 from advisor.errors import NotWritableError
 
 HOME_VARIABLE = "P3_ADVISOR_HOME"
+#: What a coding agent reads first.
+SKILL = pathlib.Path(__file__).with_name("SKILL.md")
 #: Far more than the events of any run.
 MAX_BYTES = 1 << 30
 

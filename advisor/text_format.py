@@ -101,6 +101,10 @@ def format_count(value: int, low: int, high: int) -> str:
     return str(value) if low == value == high else f"{value} ({low} to {high})"
 
 
+def write_count(number: str | int, noun: str) -> str:
+    return f"{number} {noun}{'' if str(number) == '1' else 's'}"
+
+
 def format_speedup(speedup: Interval | None) -> str:
     """Format the value of a speed-up without its interval, such as `1.46x`."""
     return MISSING if speedup is None else f"{_format_factor(speedup.value, 2)}x"

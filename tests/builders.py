@@ -282,13 +282,13 @@ def checked(batch_size: int = 1, **changes: Any) -> Checked:
 def run_state(
     processes: Mapping[str, ProcessState | Sequence[ProcessState]],
     *,
-    opened: Mapping[int, tuple[str, ...]] | None = None,
+    last_groups: Mapping[int, tuple[str, ...]] | None = None,
     closed: Mapping[int, EndCause] | None = None,
     **changes: Any,
 ) -> RunState:
     """Return a run whose plan has the baseline, its duplicate and every arm with a process.
 
-    `opened` has the arms of the race by batch size, `closed` why the race ended.
+    `last_groups` has the arms of the race by batch size, `closed` why the race ended.
     """
     others = [id_ for id_ in processes if id_ not in {BASELINE, DUPLICATE}]
     by_arm = {
@@ -296,7 +296,8 @@ def run_state(
         for id_, made in processes.items()
     }
     groups: dict[Shape, tuple[RaceGroup, ...]] = {
-        Shape(size): (RaceGroup(arms=arms, first_round=1),) for size, arms in (opened or {}).items()
+        Shape(size): (RaceGroup(arms=arms, first_round=1),)
+        for size, arms in (last_groups or {}).items()
     }
     ended = {
         Shape(size): RaceClosed(shape=Shape(size), reason=cause, cause=cause)

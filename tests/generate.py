@@ -32,8 +32,12 @@ def render_all() -> dict[pathlib.Path, str]:
         rubric / "earlier_runs.toml": earlier_runs.render(),
         ROOT / "docs" / "glossary.md": render_glossary(),
         results: results_page.render(results.read_text(encoding="utf-8")),
-        **{schemas.schema_file(name): schemas.render(name).decode() for name in schemas.SHIPPED},
+        **{schema_file(name): schemas.render(name).decode() for name in schemas.SHIPPED},
     }
+
+
+def schema_file(name: str) -> pathlib.Path:
+    return ROOT / "rubric" / "schema" / f"{name}.schema.json"
 
 
 def render_glossary() -> str:

@@ -112,7 +112,7 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
     for planned in arms:
         if planned.id == BASELINE or isinstance(question.model, OnnxModel):
             return planned
-    reason = next(entry for entry in excluded if entry.workflow == BASELINE)
+    reason = next(each for each in excluded if each.workflow == BASELINE)
     raise NoStackError(
         f"the baseline {BASELINE} cannot run: {reason.reason}",
         reason.fix or "choose another dtype or device",

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import os
 import pathlib
 import sys
@@ -20,6 +19,7 @@ from advisor.ask.run_options import RunOptions
 from advisor.cli.options import AsJson, GroupedCommand, takes_run_options
 from advisor.cli.output import make_context, print_rows, print_status, print_text
 from advisor.errors import MissingExtraError
+from advisor.system import SKILL
 from advisor.text_format import MEBIBYTE
 from advisor.version import how_to_install
 
@@ -134,7 +134,7 @@ def mcp() -> None:
 @app.command(rich_help_panel="Coding agents")
 def skill() -> None:
     """Print a SKILL.md that tells a coding agent how to speed up a model."""
-    print_text(importlib.resources.files("advisor").joinpath("SKILL.md").read_text("utf-8"))
+    print_text(SKILL.read_text("utf-8"))
 
 
 class EnvironmentGroup(TyperGroup):

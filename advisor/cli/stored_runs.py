@@ -28,6 +28,7 @@ from advisor.domain.answer import AnswerSummary
 from advisor.domain.constraints import CRITERIA
 from advisor.errors import ExportFileError
 from advisor.store.runs import HistoryEntry
+from advisor.text_format import write_count
 
 if TYPE_CHECKING:
     from advisor.store.runs import RunStatus
@@ -131,16 +132,16 @@ def history(*, json: AsJson = False) -> None:
     entries = with_answers(store, store.history())
     if unreadable := store.unreadable_ids():
         print_status(
-            f"{len(unreadable)} stored run{'s' if len(unreadable) > 1 else ''} cannot be read: "
+            f"{write_count(len(unreadable), 'stored run')} cannot be read: "
             f"{', '.join(unreadable)}; p3-advisor show RUN gives the reason"
         )
 
     def render() -> list[str]:
         rows = [["run", "created", "model", "device", "state", "answer", "decision", "note"]]
-        for entry in entries:
-            state = _describe_state(entry, store.state_of(entry))
-            question = [entry.run_id, _local_time(entry.created), entry.model, entry.device]
-            rows.append([*question, state, *_describe_answer(entry.answer), entry.note])
+        for kept in entries:
+            state = _describe_state(kept, store.state_of(kept))
+            question = [kept.run_id, _local_time(kept.created), kept.model, kept.device]
+            rows.append([*question, state, *_describe_answer(kept.answer), kept.note])
         return plain_table(rows) if entries else ["No runs yet. p3-advisor --json starts one."]
 
     print_rows(entries, render, json=json)
@@ -154,11 +155,11 @@ def _local_time(created: str) -> str:
         return created
 
 
-def _describe_state(entry: HistoryEntry, state: RunStatus) -> str:
+def _describe_state(kept: HistoryEntry, state: RunStatus) -> str:
     facts = (
-        state if state != "imported" else "finished" if entry.finished else "stopped",
-        entry.shortcoming(state),
-        "imported" if entry.imported else "",
+        state if state != "imported" else "finished" if kept.finished else "stopped",
+        kept.shortcoming(state),
+        "imported" if kept.imported else "",
     )
     return ", ".join(filter(None, facts))
 

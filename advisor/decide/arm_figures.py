@@ -153,8 +153,8 @@ def summarise_generation(
     """`process` is the arm's in the race; None for a task that generates no text."""
     if workload is None or workload.moved_bytes is None:
         return None
-    loaded, call_seconds = process.opened, typical_seconds(visits)
-    output_tokens = workload.shape.output_tokens or (loaded.units_per_sample if loaded else 1)
+    opened, call_seconds = process.opened, typical_seconds(visits)
+    output_tokens = workload.shape.output_tokens or (opened.units_per_sample if opened else 1)
     ttft = itl = latency = None
     # Both are medians over the visits that timed the first token, so that they add up.
     if timed := [visit for visit in visits if visit.first_token_seconds]:

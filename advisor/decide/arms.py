@@ -198,9 +198,9 @@ def _diagnose(
     )
 
 
-def _throughput(loaded: Opened | None, shape: Shape, seconds: float) -> Throughput:
-    if loaded is None or loaded.unit != "tokens":
+def _throughput(opened: Opened | None, shape: Shape, seconds: float) -> Throughput:
+    if opened is None or opened.unit != "tokens":
         return Throughput(value=shape.batch_size / seconds, unit="samples/s")
     # Those that are generated count, if any.
-    tokens = shape.output_tokens or shape.input_tokens or loaded.units_per_sample
+    tokens = shape.output_tokens or shape.input_tokens or opened.units_per_sample
     return Throughput(value=shape.batch_size * tokens / seconds, unit="tokens/s")

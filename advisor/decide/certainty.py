@@ -307,12 +307,4 @@ def _processes(
         own = next((each.workflow for each in candidates if each.arm == results.baseline), None)
         others = [each for each in rivals if each.workflow != own]
         compared = [choose(others or rivals).arm]
-    return min(
-        (
-            cell.processes
-            for entry in results.measurements
-            if entry.arm in compared
-            for cell in entry.cells
-        ),
-        default=0,
-    )
+    return min((cell.processes for arm, cell in results.cells if arm in compared), default=0)

@@ -42,7 +42,7 @@ def reconcile(
     fastest calls as well. `margin` is the share by which typical and fastest calls may differ on a
     quiet machine.
     """
-    shapes = {cell.shape for entry in measurements for cell in entry.cells}
+    shapes = {cell.shape for measured in measurements for cell in measured.cells}
     baseline = state.plan.baseline.id
     threads = next((_threads(each.settings) for each in measurements if each.arm == baseline), 1)
     equal = [each.id for each in state.plan.arms if baseline in {each.id, each.duplicate_of}]
@@ -51,26 +51,26 @@ def reconcile(
     }
     factors = {
         cell.shape: _undisturbed_share(cell, references[cell.shape])
-        for entry in measurements
-        for cell in entry.cells
-        if entry.arm == baseline and _is_disturbed(state, equal, cell.shape)
+        for measured in measurements
+        for cell in measured.cells
+        if measured.arm == baseline and _is_disturbed(state, equal, cell.shape)
     }
     leaders = {shape: _fastest_arm(state, measurements, baseline, shape) for shape in shapes}
-    for entry in measurements:
-        if entry.arm == baseline:
-            yield msgspec.structs.replace(entry, cells=_scaled(entry.cells, factors))
+    for measured in measurements:
+        if measured.arm == baseline:
+            yield msgspec.structs.replace(measured, cells=_scaled(measured.cells, factors))
             continue
         cells = []
-        for cell in entry.cells:
+        for cell in measured.cells:
             shape, theirs, share = cell.shape, references[cell.shape], None
-            if _is_disturbed(state, (*equal, entry.arm), shape):
+            if _is_disturbed(state, (*equal, measured.arm), shape):
                 share = least_share(theirs, _waited(state, equal, shape), threads)
-            missed = _missed_factor(state, entry.arm, leaders[shape], shape)
-            found = _ratio_of_fastest(_calls(state, entry.arm, shape), theirs, margin)
+            missed = _missed_factor(state, measured.arm, leaders[shape], shape)
+            found = _ratio_of_fastest(_calls(state, measured.arm, shape), theirs, margin)
             cells.append(_reconcile(cell, found, margin, missed, share) if found else cell)
         scaled = _scaled(cells, factors)
         is_changed = any(cell.fastest_calls for cell in scaled)
-        changed = msgspec.structs.replace(entry, cells=scaled)
+        changed = msgspec.structs.replace(measured, cells=scaled)
         yield _with_overall_speedup(changed) if is_changed else changed
 
 
@@ -88,9 +88,9 @@ def _fastest_arm(
 ) -> str:
     """Return the arm with the fastest call; the baseline where no other arm has enough calls."""
     fastest = {
-        entry.arm: fastest_call(_calls(state, entry.arm, shape))
-        for entry in measurements
-        if entry.arm != baseline
+        measured.arm: fastest_call(_calls(state, measured.arm, shape))
+        for measured in measurements
+        if measured.arm != baseline
     }
     known = {arm: seconds for arm, seconds in fastest.items() if seconds is not None}
     return min(known, key=lambda arm: known[arm], default=baseline)

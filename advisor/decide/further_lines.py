@@ -25,6 +25,7 @@ from advisor.text_format import (
     format_share,
     is_unknown,
     join_names,
+    write_count,
     write_speedup,
 )
 from probes.checks import Checked, Fault
@@ -59,12 +60,12 @@ def describe_start(facts: AdvisedAnswer) -> list[str]:
     line = f"Start: {format_seconds(cold.seconds)} s cold"
     if fastest != cold:
         size, lines = fastest.shipped_bytes, fastest.lines
-        costs = f"{lines} line{'' if lines == 1 else 's'}"
+        costs = write_count(lines, "line")
         costs = f"{format_mebibytes(size, 2)} MiB, {costs}" if size else costs
         line += f", {format_seconds(fastest.seconds)} s with {fastest.title} ({costs})"
     eager = baseline.fastest_start if baseline else None
     if eager is not None and baseline != facts.measured:
-        line += f"; {facts.baseline_title} {format_seconds(eager.seconds)} s"
+        line += f"; {facts.answer.baseline_title} {format_seconds(eager.seconds)} s"
     return [f"{line}."]
 
 
@@ -80,7 +81,7 @@ def describe_variants(facts: AdvisedAnswer) -> list[str]:
 def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     is_advised = answer.advised is not None and answer.advised.arm == arm
     code = f"With {variant.title} {'the same code' if is_advised else answer.titles[arm]}"
-    speed, baseline = variant.speedup, answer.titles[answer.results.baseline]
+    speed = variant.speedup
     if speed is None or speed.low is None or speed.high is None:
         return f"{code} fails: {variant.failure}."
     gain = write_speedup(speed, unfit=bool(variant.doubt), interval=True, in_words=True)
@@ -88,13 +89,13 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     if variant.graph_breaks is not None:
         before = len(answer.measurements[arm].facts.get("graph_breaks", {}))
         left = len(variant.graph_breaks)
-        breaks = f"{left} graph break{'' if left == 1 else 's'} instead of {before}"
+        breaks = f"{write_count(left, 'graph break')} instead of {before}"
         speed_is = NOT_TIMED if is_unknown(speed) else f"is {gain} of that without these settings"
         return f"{code} has {breaks}. Its speed {speed_is}{doubt}; outputs as before."
     error = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
     if is_unknown(speed):
         return f"{code} has a speed that {NOT_TIMED}{doubt}; {error}."
-    return f"{code} is {gain} as fast as {baseline} in float32, {error}{doubt}."
+    return f"{code} is {gain} as fast as {answer.baseline_title} in float32, {error}{doubt}."
 
 
 def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
@@ -158,7 +159,7 @@ def describe_precision(
     """`faster` is left out: where it is named, its precision is, too."""
     question, measurements = facts.answer.question, facts.answer.results.measurements
     lower = [
-        facts.titles[arm]
+        facts.answer.titles[arm]
         for arm in find_lower_precision(measurements)
         # Quantised ones say how they are.
         if facts.arms[arm].weights is None and (faster is None or arm != faster.arm)
@@ -184,8 +185,8 @@ def _takes_images(answer: Answer) -> bool:
 
 def _alternative(facts: AdvisedAnswer, arm: str | None) -> str:
     if not arm or is_unfit(facts.answer.results):
-        return facts.titles[arm] if arm else ""
-    return f"{facts.titles[arm]} ({facts.arms[arm].speedup:.2f}x)"
+        return facts.answer.titles[arm] if arm else ""
+    return f"{facts.answer.titles[arm]} ({facts.arms[arm].speedup:.2f}x)"
 
 
 def describe_accuracy(facts: AdvisedAnswer) -> list[str]:

@@ -237,14 +237,15 @@ def infer_new_shapes(arms: Iterable[tuple[Measurement, Workflow]]) -> dict[str, 
     It is what another arm of the workflow with the same declared behaviour did, where that is
     better: an arm should not fall behind its sibling only because the sibling was tried.
     """
-    pairs = [(entry, str(workflow.declared.new_shapes.value)) for entry, workflow in arms]
+    pairs = [(measured, str(workflow.declared.new_shapes.value)) for measured, workflow in arms]
     best: dict[tuple[str, str], str] = {}
-    for entry, declared in pairs:
-        measured, key = _measured_new_shapes(entry, declared), (entry.workflow, declared)
-        if measured is not None:
-            best[key] = min(measured, best.get(key, declared), key=NEW_SHAPES_ORDER.index)
+    for measured, declared in pairs:
+        found, key = _measured_new_shapes(measured, declared), (measured.workflow, declared)
+        if found is not None:
+            best[key] = min(found, best.get(key, declared), key=NEW_SHAPES_ORDER.index)
     return {
-        entry.arm: best[entry.workflow, declared]
-        for entry, declared in pairs
-        if entry.new_shapes is None and best.get((entry.workflow, declared), declared) != declared
+        measured.arm: best[measured.workflow, declared]
+        for measured, declared in pairs
+        if measured.new_shapes is None
+        and best.get((measured.workflow, declared), declared) != declared
     }

@@ -36,12 +36,12 @@ from advisor.decide.trust import describe_certainty, describe_unfitness, is_unfi
 from advisor.decide.unmeasured import crossed_bounds
 from advisor.domain.answer import AdvisedAnswer, Answer, HeadlineLine, HeadlinePart, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.model import OnnxModel
+from advisor.domain.model import OnnxModel, short_name
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
 from advisor.errors import ConstraintUndecidedError, MachineUnfitError
-from advisor.text_format import format_apart, format_share, join_names, write_speedup
+from advisor.text_format import format_apart, format_share, join_names, write_count, write_speedup
 
 #: Which of two arms with close scores is advised.
 CHOSEN_FOR: dict[ChosenFor, str] = {
@@ -92,9 +92,16 @@ def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, 
 def _instruction(facts: AdvisedAnswer) -> str:
     if _is_alone(facts):
         only = f"only {facts.scored.title} has a result"
-        return f"Nothing was compared for {facts.subject}: {only}."
+        return f"Nothing was compared for {_subject(facts.answer)}: {only}."
     meanwhile = " for now" if facts.decision.word == "OPEN" else ""
-    return f"Use {facts.scored.title} for {facts.subject}{meanwhile}."
+    return f"Use {facts.scored.title} for {_subject(facts.answer)}{meanwhile}."
+
+
+def _subject(answer: Answer) -> str:
+    """Return what the headline is about: `demo on AMD EPYC, 2 cores`."""
+    question, cores = answer.question, answer.machine.cpu.usable_processors
+    in_use = "" if question.gpu else f", {write_count(cores, 'core')}"
+    return f"{short_name(question.model)} on {answer.device_name or 'CPU'}{in_use}"
 
 
 def _is_alone(facts: AdvisedAnswer) -> bool:
@@ -134,7 +141,7 @@ def _not_reached(facts: AdvisedAnswer) -> str:
     named = {each.workflow for each in unmeasured if each.arm in outstanding}
     named |= {each.workflow for each in facts.answer.scores}
     late = {
-        each.workflow: facts.titles[each.arm]
+        each.workflow: facts.answer.titles[each.arm]
         for each in reversed(unmeasured)
         if each.skip_cause == "out-of-time" and each.workflow not in named
         if each.workflow == PLAIN_COMPILE or not outstanding
@@ -160,7 +167,7 @@ def _why_alone(facts: AdvisedAnswer) -> str:
         only = f"No other measured workflow meets the constraints{certain}."
         return " ".join(filter(None, [only, _speed(facts), _not_reached(facts)]))
     failed = {
-        each.workflow: f"{facts.titles.get(each.workflow, each.title)} ({each.status})"
+        each.workflow: f"{facts.answer.titles.get(each.workflow, each.title)} ({each.status})"
         for each in reversed(_planned_arms(facts))
     }
     if failed:
@@ -201,10 +208,10 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if not found.checked:
         reasons.append("its outputs could not all be checked")
     if found.outstanding:
-        titles = [facts.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
+        titles = [facts.answer.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
         left = len(found.outstanding) - len(titles)
-        more = f"{left} more arm{'s' if left > 1 else ''}"
-        names = join_names([*titles, *([more] if left else [])])
+        more = [write_count(left, "more arm")] if left else []
+        names = join_names([*titles, *more])
         reasons.append(f"no measurement of {names}, which might be better")
     if len(reasons) == 1 and not found.replicated:
         return f": {reasons[0]}, and a second may differ"
@@ -214,7 +221,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
 def _timed_once(facts: AdvisedAnswer) -> str:
     results = facts.answer.results
     single = [
-        facts.titles[each.arm]
+        facts.answer.titles[each.arm]
         for each in results.measurements
         if each.arm in facts.decision.contenders and each.arm != results.baseline
         if any(cell.processes == 1 for cell in each.cells)
@@ -284,7 +291,7 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
 
 
 def _speed(facts: AdvisedAnswer) -> str:
-    baseline = facts.baseline_title
+    baseline = facts.answer.baseline_title
     if is_baseline_advised(facts):
         return ""
     speedup = facts.measured.speedup
@@ -317,6 +324,6 @@ def _by_shape(facts: AdvisedAnswer) -> str:
 
 def _change(facts: AdvisedAnswer) -> str:
     priorities = facts.answer.question.priorities
-    changes = describe_changes(facts.advice, priorities, facts.titles)
+    changes = describe_changes(facts.advice, priorities, facts.answer.titles)
     none = (0.0, "No other weight of one of the three Ps changes the answer.")
     return f"Your weights: {priorities.describe()}. {min(changes, default=none)[1]}"

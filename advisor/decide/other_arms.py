@@ -13,7 +13,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.model import OnnxModel, name_own_shapes
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
-from advisor.text_format import join_names, write_speedup
+from advisor.text_format import join_names, write_count, write_speedup
 
 #: An arm that is this many times as fast as the advised one is named.
 CLEARLY_FASTER = 1.1
@@ -35,7 +35,7 @@ def describe_faster(facts: AdvisedAnswer) -> str:
     if faster is not None:
         lines = faster.adoption.lines_changed
         # The baseline needs no change, so the lines are a part of the price.
-        change = f" for {lines} line{'' if lines == 1 else 's'} of code" if is_baseline else ""
+        change = f" for {write_count(lines, 'line')} of code" if is_baseline else ""
         gain = f"({describe_gain(facts, faster)}){change}{_less_exact(facts, faster)}"
         sentences.append(
             f"{_how_sure(facts, faster)}: {faster.title} {gain}; {_why_not(facts, faster)}."
@@ -137,14 +137,14 @@ def _flip_to(facts: AdvisedAnswer, faster: ScoredArm) -> Flip | None:
 
 def describe_requests(facts: AdvisedAnswer) -> list[str]:
     sizes: dict[str, list[str]] = {}
-    requests = facts.answer.question.requests
+    requests, titles = facts.answer.question.requests, facts.answer.titles
     for shape, arm in facts.advice.first_to_serve.items():
         if arm != facts.scored.arm:
             sizes.setdefault(arm, []).append(shape)
     if not sizes:
         return []
     first = "; ".join(
-        f"{facts.titles.get(arm, arm)} at {_shape_noun(facts, len(found))} {join_names(found)}"
+        f"{titles.get(arm, arm)} at {_shape_noun(facts, len(found))} {join_names(found)}"
         for arm, found in sizes.items()
     )
     return [f"First to serve {requests:,} requests, builds included: {first}."]
@@ -178,7 +178,7 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
         if advice.speedup >= CLEARLY_FASTER * advice.advised_speedup:
             ahead.setdefault(advice.arm, []).append(gain)
     lines += [
-        f"{facts.titles[arm]} scores more at {_shape_noun(facts, len(at))} {join_names(at)}."
+        f"{facts.answer.titles[arm]} scores more at {_shape_noun(facts, len(at))} {join_names(at)}."
         for arm, at in ahead.items()
     ]
     slower = [
@@ -187,9 +187,8 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
         if advice.advised_speedup * (1 + EQUIVALENCE_MARGIN) < 1
     ]
     if slower:
-        baseline = facts.baseline_title
         lines.append(
-            f"{facts.titles[facts.scored.arm]} is slower than {baseline} "
+            f"{facts.scored.title} is slower than {facts.answer.baseline_title} "
             f"at {_shape_noun(facts, len(slower))} {', '.join(slower)}."
         )
     return [" ".join(lines)] if lines else []

@@ -154,11 +154,7 @@ def _guideline_opinion(
 def advise_by_shape(
     advised: ScoredArm, results: Results, by_shape: Mapping[Shape, Sequence[ScoredArm]]
 ) -> tuple[ShapeAdvice, ...]:
-    speedups = {
-        (entry.arm, cell.shape): cell.speedup.value
-        for entry in results.measurements
-        for cell in entry.cells
-    }
+    speedups = {(arm, cell.shape): cell.speedup.value for arm, cell in results.cells}
     found = []
     for shape, ranked in sorted(by_shape.items()):
         best = next((each for each in ranked if not (each.failures or each.unproven)), None)
@@ -251,13 +247,13 @@ def _installation_steps(
     excluded: Sequence[UnmeasuredArm], workflows: Sequence[Workflow]
 ) -> list[str]:
     """Return how to install what is missing; one command creates all environments."""
-    missing = [entry for entry in excluded if entry.status == "not-installed" and entry.fix]
+    missing = [each for each in excluded if each.status == "not-installed" and each.fix]
     environments = {
         each.id: each.environment_name for each in workflows if each.environment.kind == "own"
     }
-    together = [entry.workflow for entry in missing if entry.workflow in environments]
-    others = [entry for entry in missing if entry.workflow not in environments]
-    steps = [f"to measure {entry.workflow} too: {entry.fix}" for entry in others]
+    together = [each.workflow for each in missing if each.workflow in environments]
+    others = [each for each in missing if each.workflow not in environments]
+    steps = [f"to measure {each.workflow} too: {each.fix}" for each in others]
     if together:
         names = " ".join(dict.fromkeys(environments[workflow] for workflow in together))
         steps.append(f"to measure {', '.join(together)} too: p3-advisor env create {names}")

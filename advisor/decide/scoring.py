@@ -27,19 +27,20 @@ def score_arms(
     """Return every measured arm, best first; those that fail a constraint come last."""
     workflows = catalogue.by_id
     arms = [
-        (entry, workflows[entry.workflow].for_arm(entry.option)) for entry in results.measurements
+        (measured, workflows[measured.workflow].for_arm(measured.option))
+        for measured in results.measurements
     ]
     new_shapes = infer_new_shapes(arms)
     scored = []
-    for entry, workflow in arms:
+    for measured, workflow in arms:
         portable = entry_of(results.portability, workflow)
         facts = facts_of(
-            entry,
+            measured,
             workflow,
             portability=portable.performance_portability if portable else None,
-            inferred_new_shapes=new_shapes.get(entry.arm),
+            inferred_new_shapes=new_shapes.get(measured.arm),
         )
-        scored.append(_score_arm(entry, workflow, facts, results, catalogue, question, evidence))
+        scored.append(_score_arm(measured, workflow, facts, results, catalogue, question, evidence))
     return rank(mark_unproven(scored, results, catalogue.rubric.decision.certain))
 
 
@@ -88,7 +89,7 @@ def score_by_shape(
     results: Results, question: Question, catalogue: Catalogue, evidence: Evidence = "measured"
 ) -> dict[Shape, tuple[ScoredArm, ...]]:
     """Return the scores at each shape alone; empty for one shape, whose answer is that of all."""
-    shapes = sorted({cell.shape for entry in results.measurements for cell in entry.cells})
+    shapes = sorted({cell.shape for _, cell in results.cells})
     return {
         shape: score_arms(_at_shape(results, shape), question, catalogue, evidence)
         for shape in (shapes if len(shapes) > 1 else ())
@@ -149,9 +150,9 @@ def _bonus(measurement: Measurement, baseline: str, rule: DecisionRule) -> float
 
 def _at_shape(results: Results, shape: Shape) -> Results:
     measurements = [
-        msgspec.structs.replace(entry, speedup=cell.speedup)
-        for entry in results.measurements
-        for cell in entry.cells
+        msgspec.structs.replace(measured, speedup=cell.speedup)
+        for measured in results.measurements
+        for cell in measured.cells
         if cell.shape == shape
     ]
     return msgspec.structs.replace(results, measurements=tuple(measurements))

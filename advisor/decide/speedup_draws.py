@@ -44,8 +44,8 @@ class SpeedupErrors(NamedTuple):
 def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
     """Return the speed-ups of `arms`; that of the baseline has no error."""
     by_arm = results.by_arm
-    measured = [by_arm[arm] for arm in arms]
-    speedups, weights = _speedups(measured)
+    measurements = [by_arm[arm] for arm in arms]
+    speedups, weights = _speedups(measurements)
     is_exact = [arm == results.baseline for arm in arms]
     return SpeedupErrors(
         arms=tuple(arms),
@@ -54,10 +54,10 @@ def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
             tuple(0.0 if exact else _standard_error(one) for one in each)
             for exact, each in zip(is_exact, speedups, strict=True)
         ),
-        ranges=tuple(_ranges(entry, each) for entry, each in zip(measured, speedups, strict=True)),
+        ranges=tuple(map(_ranges, measurements, speedups)),
         between=tuple(
-            0.0 if exact else _process_error(entry)
-            for exact, entry in zip(is_exact, measured, strict=True)
+            0.0 if exact else _process_error(measured)
+            for exact, measured in zip(is_exact, measurements, strict=True)
         ),
         weights=tuple(len(weights) * each / sum(weights) for each in weights),
     )
@@ -132,11 +132,11 @@ def is_shown_faster(one: Measurement, other: Measurement, baseline: str, certain
 
 def _speedups(measurements: Sequence[Measurement]) -> tuple[list[list[Interval]], list[float]]:
     """Return the speed-ups by arm and shape, and the weights; means where the shapes differ."""
-    shapes = {tuple(cell.shape for cell in entry.cells) for entry in measurements}
+    shapes = {tuple(cell.shape for cell in measured.cells) for measured in measurements}
     if len(shapes) == 1 and shapes != {()}:
         weights = [cell.weight for cell in measurements[0].cells]
-        return [[cell.speedup for cell in entry.cells] for entry in measurements], weights
-    return [[entry.speedup] for entry in measurements], [1.0]
+        return [[cell.speedup for cell in measured.cells] for measured in measurements], weights
+    return [[measured.speedup] for measured in measurements], [1.0]
 
 
 def _ranges(

@@ -16,7 +16,7 @@ from advisor.decide.intervals import MIN_PROCESSES
 from advisor.domain.accuracy import why_unchecked
 from advisor.domain.recommendation import DecisionWord, Trust
 from advisor.domain.results import Results
-from advisor.text_format import format_share, format_share_of_draws
+from advisor.text_format import format_share, format_share_of_draws, write_count
 from probes.shape import Shape
 
 #: Difference between two equal workers above which the machine does not count as steady, and above
@@ -114,8 +114,8 @@ def _describe_noise(noise: float) -> str:
 def _find_unchecked(results: Results) -> list[str]:
     found = {
         why_unchecked(checked)
-        for entry in results.measurements
-        for checked in entry.correctness
+        for measured in results.measurements
+        for checked in measured.correctness
         if checked.accuracy_class == "unchecked"
     }
     return sorted(found)
@@ -131,15 +131,14 @@ def _missing_shapes(missing: Sequence[Shape]) -> list[str]:
 
 
 def _missing_process_intervals(results: Results) -> list[str]:
-    others = [entry for entry in results.measurements if entry.arm != results.baseline]
-    cells = [cell for entry in others for cell in entry.cells]
+    cells = [cell for arm, cell in results.cells if arm != results.baseline]
     # What processes differ by at one shape counts for all arms: `estimate_process_variances`.
     if max((cell.processes for cell in cells), default=0) >= MIN_PROCESSES:
         return []
     fewest = min((results.process_differences(cell.shape) for cell in cells), default=0)
     if fewest >= FEWEST_DIFFERENCES:
         return []
-    times = f"{fewest} time{'' if fewest == 1 else 's'}"
+    times = write_count(fewest, "time")
     return [f"the spread between processes is mostly assumed: it was measured {times}"]
 
 
@@ -164,12 +163,12 @@ def _find_unsteadiness(results: Results) -> list[str]:
     if stalled:
         # On a busy machine they waited.
         cause = "" if disturbances else ", probably because the stack compiled in them"
-        calls = f"{stalled} timed call{'' if stalled == 1 else 's'}"
+        calls = write_count(stalled, "timed call")
         reasons.append(f"{calls} took far longer than usual{cause}")
     contradicted = [
-        entry.arm
-        for entry in results.measurements
-        if any(cell.fastest_calls for cell in entry.cells)
+        measured.arm
+        for measured in results.measurements
+        if any(cell.fastest_calls for cell in measured.cells)
     ]
     if contradicted:
         reasons.append(
@@ -183,14 +182,13 @@ def _find_unsteadiness(results: Results) -> list[str]:
             f"{one}; in the race {check.burst_ratio:.2f} times"
         )
     changed = [
-        f"{entry.arm} by {format_share(cell.shift, signed=True)} at {cell.shape.description}"
-        for entry in results.measurements
-        for cell in entry.cells
+        f"{arm} by {format_share(cell.shift, signed=True)} at {cell.shape.description}"
+        for arm, cell in results.cells
         if cell.shift
     ]
     if changed:
         reasons.append(f"the speed changed during the measurement: {', '.join(changed)}")
-    unsettled = [entry.arm for entry in results.measurements if not entry.steady]
+    unsettled = [measured.arm for measured in results.measurements if not measured.steady]
     if unsettled:
         reasons.append(f"warm-up was not complete when timing began: {', '.join(unsettled)}")
     return reasons

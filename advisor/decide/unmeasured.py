@@ -79,7 +79,7 @@ def _planned(
     processes = state.processes.get(planned.id, ())
     is_begun = any(process.visits for process in processes)
     ended = f"the run {'ended' if state.finished else 'stopped'} before this arm was "
-    entry = UnmeasuredArm(
+    missing = UnmeasuredArm(
         arm=planned.id,
         workflow=planned.workflow,
         title=workflow.title_of(planned.id),
@@ -92,7 +92,7 @@ def _planned(
     if failures:
         failure, status = failures[-1], status_of(failures[-1])
         return msgspec.structs.replace(
-            entry,
+            missing,
             status=status,
             reason=failure.reason,
             fix=(more_time(state, header.question) if is_late(failure) else failure.fix)
@@ -104,14 +104,14 @@ def _planned(
     sibling = state.varying_sibling(planned.id)
     if sibling is not None:
         return msgspec.structs.replace(
-            entry,
+            missing,
             status="nondeterministic",
             reason=f"it runs the same artefact as {sibling}, whose outputs vary",
             fix=_step_of_known_fault(header, workflow, "nondeterministic"),
         )
     served = results.serving.arms if results.serving else ()
     own = next((each for each in served if each.arm == planned.id), None)
-    return entry if own is None else _too_slow(entry, own)
+    return missing if own is None else _too_slow(missing, own)
 
 
 def status_of(failure: Failure) -> Status:
@@ -130,7 +130,7 @@ def _measuring_step(header: Header, state: RunState, final_problem: Problem | No
     return final_problem.next_step if final_problem else f"p3-advisor resume {header.run_id}"
 
 
-def _too_slow(entry: UnmeasuredArm, served: ServedArm) -> UnmeasuredArm:
+def _too_slow(missing: UnmeasuredArm, served: ServedArm) -> UnmeasuredArm:
     slowest = min(served.levels, key=lambda level: level.rate, default=None)
     met = (
         f"; at {slowest.rate:.3g} requests/s {format_share(slowest.met)} of them do"
@@ -138,7 +138,7 @@ def _too_slow(entry: UnmeasuredArm, served: ServedArm) -> UnmeasuredArm:
         else ""
     )
     return msgspec.structs.replace(
-        entry,
+        missing,
         reason=f"too few requests meet the limits at every rate that was tried{met}",
         fix="allow more with --ttft and --itl, or choose shorter requests with --lengths",
     )

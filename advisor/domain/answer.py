@@ -11,7 +11,6 @@ import msgspec
 
 from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Cell, Interval, Measurement
-from advisor.domain.model import short_name
 from advisor.domain.plan import ExclusionStatus
 from advisor.domain.question import Question
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
@@ -162,6 +161,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return {each.arm: each.title for each in arms}
 
     @property
+    def baseline_title(self) -> str:
+        return self.titles.get(self.results.baseline, self.results.baseline)
+
+    @property
     def excluded(self) -> tuple[UnmeasuredArm, ...]:
         """The workflows of which no arm was planned."""
         return tuple(each for each in self.unmeasured if each.option is None)
@@ -263,19 +266,3 @@ class AdvisedAnswer(NamedTuple):
     @property
     def arms(self) -> dict[str, ScoredArm]:
         return {each.arm: each for each in self.answer.scores}
-
-    @property
-    def titles(self) -> dict[str, str]:
-        return self.answer.titles
-
-    @property
-    def baseline_title(self) -> str:
-        baseline = self.answer.results.baseline
-        return self.titles.get(baseline, baseline)
-
-    @property
-    def subject(self) -> str:
-        """What the headline is about: `demo on AMD EPYC, 2 cores`."""
-        question, cores = self.answer.question, self.answer.machine.cpu.usable_processors
-        in_use = "" if question.gpu else f", {cores} core{'s' if cores != 1 else ''}"
-        return f"{short_name(question.model)} on {self.answer.device_name or 'CPU'}{in_use}"

@@ -113,7 +113,7 @@ def _processes_after(state: RunState, event: LoggedEvent) -> tuple[ProcessState,
     before = processes[run_event.process]
     process = msgspec.structs.replace(before, **_process_changes(before, event))
     if process.failed_with("out-of-memory") and not process.ready:
-        residents = _loaded_arms(state, run_event.arm)
+        residents = _opened_arms(state, run_event.arm)
         process = msgspec.structs.replace(process, residents_at_oom=residents)
     processes[run_event.process] = process
     return tuple(processes)
@@ -145,7 +145,7 @@ def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
     }
 
 
-def _loaded_arms(state: RunState, except_arm: str) -> tuple[str, ...]:
+def _opened_arms(state: RunState, except_arm: str) -> tuple[str, ...]:
     """Return the other arms whose last process holds the model and has not ended."""
     last = {
         arm: processes[-1]

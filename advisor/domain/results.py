@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from advisor.domain.constraints import FailedConstraint
-from advisor.domain.measurement import Measurement, VisitCounts
+from advisor.domain.measurement import Cell, Measurement, VisitCounts
 from advisor.domain.question import WeightFormat
 from advisor.domain.rubric import Basis
 from advisor.domain.serving import ServingResults
@@ -153,6 +153,11 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     def by_arm(self) -> dict[str, Measurement]:
         return {each.arm: each for each in self.measurements}
 
+    @property
+    def cells(self) -> list[tuple[str, Cell]]:
+        """The cells of all arms, each with its arm."""
+        return [(each.arm, cell) for each in self.measurements for cell in each.cells]
+
     def process_differences(self, shape: Shape) -> int:
         """Return how many differences between equal processes there are at a shape.
 
@@ -160,9 +165,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         """
         return self.duplicates + sum(
             cell.processes - 1
-            for entry in self.measurements
-            for cell in entry.cells
-            if entry.arm != self.baseline and cell.shape == shape
+            for arm, cell in self.cells
+            if arm != self.baseline and cell.shape == shape
         )
 
 

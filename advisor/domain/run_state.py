@@ -151,7 +151,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     at: float = 0.0
 
     @property
-    def opened(self) -> dict[Shape, tuple[str, ...]]:
+    def last_groups(self) -> dict[Shape, tuple[str, ...]]:
         """By shape, the arms of the last group."""
         return {shape: groups[-1].arms for shape, groups in self.groups.items()}
 

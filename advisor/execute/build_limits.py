@@ -20,7 +20,7 @@ from advisor.errors import OptionValueError, RunFileError
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store
-from advisor.text_format import format_number, write_duration
+from advisor.text_format import format_number, write_count, write_duration
 from probes.outcome import Failure
 from probes.shape import Shape
 
@@ -122,7 +122,7 @@ def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | N
         f"builds of more than {seconds:.3g} s cannot be paid back: by then another arm has served "
         "all requests, even if the calls of this one took no time",
         "ask for more with --requests, or leave it out to compare speeds alone",
-        f"which {question.requests:,} request{'s' if question.requests > 1 else ''} cannot repay",
+        f"which {write_count(f'{question.requests:,}', 'request')} cannot repay",
     )
 
 

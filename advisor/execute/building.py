@@ -109,12 +109,12 @@ def _fits_beside_reference(
     """
     if progress.question.requests is not None:
         return False
-    loaded = progress.state.last_process(REFERENCE).opened
-    if loaded is None or loaded.parameter_bytes is None:
+    opened = progress.state.last_process(REFERENCE).opened
+    if opened is None or opened.parameter_bytes is None:
         return False
     workers = builds.builds_at_once + WORKERS_OF_REFERENCE
     return progress.session.headroom.has_free(
-        times * workers * COPIES_OF_WEIGHTS * loaded.parameter_bytes
+        times * workers * COPIES_OF_WEIGHTS * opened.parameter_bytes
     )
 
 

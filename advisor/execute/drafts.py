@@ -35,6 +35,7 @@ from advisor.probing.examples import rows_of_examples
 from advisor.probing.supervisor import require_sandbox
 from advisor.store.runs import Run
 from advisor.store.store import Store
+from advisor.text_format import write_count
 from advisor.version import __version__
 
 
@@ -229,7 +230,7 @@ def _is_same_question(found: Question, run_options: RunOptions, question: Questi
 def describe_origin(header: Header, now: dt.datetime) -> str:
     gpu = next(gpu for gpu in header.machine.gpus if gpu.uuid == header.question.gpu)
     age_days = max((now - dt.datetime.fromisoformat(header.created)).days, 0)
-    ago = "today" if age_days == 0 else "1 day ago" if age_days == 1 else f"{age_days} days ago"
+    ago = f"{write_count(age_days, 'day')} ago" if age_days else "today"
     return (
         f"measured {ago} on {gpu.name}, driver {gpu.driver}, {header.machine.cpu.model} (run "
         f"{header.run_id}); nothing was measured on this machine"

@@ -291,5 +291,5 @@ def is_float32(answer: Answer, state: RunState) -> bool:
     """Return whether the model computes in float32, also as its own precision."""
     if answer.question.dtype != "own":
         return answer.question.dtype == "float32"
-    loaded = [each.opened for each in state.processes[answer.results.baseline] if each.opened]
-    return any(each.parameter_bytes == FLOAT32_BYTES * (each.parameters or 0) for each in loaded)
+    opened = [each.opened for each in state.processes[answer.results.baseline] if each.opened]
+    return any(each.parameter_bytes == FLOAT32_BYTES * (each.parameters or 0) for each in opened)

@@ -131,9 +131,9 @@ def race_shapes(progress: RunInProgress, has_answer: HasAnswer) -> Iterator[RunE
     share = _share_of_measuring_time(progress)
     end = min(progress.clock() + measuring_seconds * share, progress.races_end)
     for index, shape in enumerate(open_shapes):
-        is_open = shape in progress.state.opened and shape not in progress.state.closed
+        is_open = shape in progress.state.last_groups and shape not in progress.state.closed
         planned = tuple(built_arms(progress))
-        arms = progress.state.opened[shape] if is_open else planned
+        arms = progress.state.last_groups[shape] if is_open else planned
         if progress.state.plan.baseline.id not in arms:
             return  # The baseline ended in an earlier race: no speedup can be measured.
         if not is_open:

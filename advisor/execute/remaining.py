@@ -40,9 +40,9 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
         return []
     needed: set[str] = set()
     for shape in question.shapes:
-        if shape in state.opened and shape not in state.closed:
+        if shape in state.last_groups and shape not in state.closed:
             needed |= set(replay_race(state, shape, question).due)
-        elif shape not in state.opened:
+        elif shape not in state.last_groups:
             needed |= {each.id for each in plan.arms if each.id not in failed}
     waiting = waiting_arms(state, question)
     if waiting:
@@ -59,7 +59,7 @@ def waiting_arms(state: RunState, question: Question) -> set[str]:
 
     Memory was too short for them.
     """
-    if not all(shape in state.opened for shape in question.shapes):
+    if not all(shape in state.last_groups for shape in question.shapes):
         return set()
     return (
         {each.id for each in state.plan.distinct}
@@ -128,7 +128,7 @@ def _findings(state: RunState, workflow: Workflow) -> dict[str, str]:
     arms = (each.id for each in state.plan.arms if each.workflow == workflow.id)
     if varying := next(filter(state.varies, arms), None):
         found["nondeterministic"] = f"the outputs of {varying} vary"
-    loaded = state.last_process(REFERENCE).opened
-    if loaded is not None and loaded.convolutions >= LEAST_CONVOLUTIONS:
-        found["convolutions"] = f"the model has {loaded.convolutions} layers that convolve images"
+    opened = state.last_process(REFERENCE).opened
+    if opened is not None and opened.convolutions >= LEAST_CONVOLUTIONS:
+        found["convolutions"] = f"the model has {opened.convolutions} layers that convolve images"
     return found

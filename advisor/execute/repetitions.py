@@ -57,9 +57,9 @@ def builds_to_repeat(answer: Answer) -> set[str]:
     They are built again alone, with empty caches.
     """
     beside_others = {
-        entry.arm
-        for entry in answer.results.measurements
-        if (entry.build_seconds.builds_at_once or 1) > 1
+        measured.arm
+        for measured in answer.results.measurements
+        if (measured.build_seconds.builds_at_once or 1) > 1
     }
     limited = {
         scored.arm
@@ -118,12 +118,12 @@ def _has_new_processes(state: RunState, number: int) -> bool:
 
 
 def _settles(answer: Answer, seconds: float, remaining: float) -> bool:
-    certainty = answer.recommendation.decision if answer.recommendation else None
+    decision = answer.recommendation.decision if answer.recommendation else None
     return (
-        certainty is not None
-        and certainty.word == "OPEN"
-        and certainty.needed_repetitions is not None
-        and certainty.needed_repetitions * seconds <= remaining
+        decision is not None
+        and decision.word == "OPEN"
+        and decision.needed_repetitions is not None
+        and decision.needed_repetitions * seconds <= remaining
         and remaining > 0
     )
 

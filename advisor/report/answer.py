@@ -23,6 +23,7 @@ from advisor.text_format import (
     format_share,
     join_names,
     shorten_text,
+    write_count,
 )
 from probes.facts import TRAINING_MODE
 
@@ -119,7 +120,7 @@ def short_answer_lines(
     if is_doubted or not has_details:
         trust = [each.partition(":")[0] for each in trust]
     if left := len(reasons[1:]):
-        trust[-1] += f", and {left} other reason{'s' if left > 1 else ''}"
+        trust[-1] += f", and {write_count(left, 'other reason')}"
     return [
         headline(answer),
         *stop_notice(answer),
@@ -139,7 +140,7 @@ def _graph_breaks(answer: Answer) -> list[str]:
         if found and isinstance(found, dict):
             reason = shorten_text(next(iter(found)), MOST_REASON_CHARACTERS)
             left = len(found) - 1
-            more = f"; {left} more break{'s' if left > 1 else ''}" if left else ""
+            more = f"; {write_count(left, 'more break')}" if left else ""
             first = f"The graph of {entry.scored.title} breaks at {reason}{more}"
             is_tried = any(each.name == AGAINST_BREAKS for each in entry.measured.variants)
             return [f"{first}{'' if is_tried else '; p3-advisor improve tries what mends it'}."]
@@ -287,7 +288,7 @@ def when_repaid(advice: Recommendation) -> str:
     all_requests = [each.requests for each in advice.break_even]
     is_one_of_several = all_requests.count(worst.requests) == 1 < len(all_requests)
     where = f" at {worst.shape.description}" if is_one_of_several else ""
-    return f"repaid after {count} request{'' if count == '1' else 's'}{where}"
+    return f"repaid after {write_count(count, 'request')}{where}"
 
 
 def _round(requests: float | None) -> str:
@@ -300,7 +301,7 @@ def _round(requests: float | None) -> str:
 def _change(adoption: Adoption, *, is_server: bool) -> str:
     """Count the start of a server as one command, whatever its lines."""
     lines = adoption.lines_changed
-    code = f"{lines} line{'' if lines == 1 else 's'} of code"
+    code = f"{write_count(lines, 'line')} of code"
     steps = [
         "one command" if is_server else code,
         *(["an export step"] if adoption.export_step else []),

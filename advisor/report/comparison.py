@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -143,6 +143,7 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
     is_same = _is_same_run(before, after)
     is_compared = is_comparable and not is_same
     entries, later_entries = _measured_arms(before), _measured_arms(after)
+    unfit = tuple(each.run_id for each in (before, after) if is_unfit(each.results))
     comparison = Comparison(
         schema=SCHEMA,
         before=before.run_id,
@@ -152,18 +153,18 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
         threshold=threshold,
         differences=differences,
         comparable=is_comparable,
-        drift=tuple(_drift(before, after, threshold)) if is_compared else (),
+        drift=tuple(each.judge(threshold) for each in _drift(before, after)) if is_compared else (),
         baseline_changed=software_of(BASELINE, before) != software_of(BASELINE, after),
-        changes=(
-            *_arm_changes(before, after, threshold),
-            *_server_changes(before, after, threshold),
+        changes=tuple(
+            each.judge(threshold, unfit=bool(unfit))
+            for each in (*_arms(before, after, threshold), *_servers(before, after))
         )
         if is_compared
         else (),
         failed=tuple(
-            entry for entry in after.unmeasured if entry.arm in entries and entry.status in FAILURES
+            each for each in after.unmeasured if each.arm in entries and each.status in FAILURES
         ),
-        unfit=tuple(each.run_id for each in (before, after) if is_unfit(each.results)),
+        unfit=unfit,
         only_before=tuple(sorted(entries - later_entries)),
         only_after=tuple(sorted(later_entries - entries)),
         costs=tuple(_costs(before, after)) if is_compared else (),
@@ -183,7 +184,7 @@ def _is_same_run(before: Answer, after: Answer) -> bool:
 
 
 def _cells_of(answer: Answer) -> dict[str, tuple[Cell, ...]]:
-    return {entry.arm: entry.cells for entry in answer.results.measurements if entry.cells}
+    return {arm: each.cells for arm, each in answer.measurements.items() if each.cells}
 
 
 def _headline(answer: Answer) -> str:
@@ -225,41 +226,40 @@ def _worst_class(measured: Measurement) -> AccuracyClass | None:
     return worst.accuracy_class if worst else None
 
 
-def _drift(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
+class _Compared(NamedTuple):
+    """What is known of a change before its verdict."""
+
+    arm: str
+    shape: Shape | None
+    before: Interval
+    after: Interval
+    ratio: Interval
+    found_from: float | None = None
+
+    def judge(self, threshold: float, *, unfit: bool = False) -> Change:
+        verdict = "undecided" if unfit else classify_speed(self.ratio, threshold)
+        return Change(verdict=verdict, **self._asdict())
+
+
+def _drift(before: Answer, after: Answer) -> Iterator[_Compared]:
     noise = math.hypot(_noise_floor(before), _noise_floor(after))
     for arm, first, second in _cell_pairs(before, after):
         if arm == BASELINE:
-            seconds_before, seconds_after = _seconds(first), _seconds(second)
-            speed = seconds_before.over(seconds_after, math.log1p(noise))
-            yield Change(
-                arm=arm,
-                shape=first.shape,
-                before=seconds_before,
-                after=seconds_after,
-                ratio=speed,
-                verdict=classify_speed(speed, threshold),
-            )
+            seconds = _seconds(first), _seconds(second)
+            speed = seconds[0].over(seconds[1], math.log1p(noise))
+            yield _Compared(arm, first.shape, *seconds, speed)
 
 
-def _server_changes(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
+def _servers(before: Answer, after: Answer) -> Iterator[_Compared]:
     first, second = _goodputs_of(before), _goodputs_of(after)
-    was_unfit = is_unfit(before.results) or is_unfit(after.results)
     common = [arm for arm in first if arm in second]
     for arm in common:
         ratio = goodput_change(first[arm], second[arm], len(common))
-        yield Change(
-            arm=arm,
-            shape=None,
-            before=first[arm],
-            after=second[arm],
-            ratio=ratio,
-            verdict="undecided" if was_unfit else classify_speed(ratio, threshold),
-        )
+        yield _Compared(arm, None, first[arm], second[arm], ratio)
 
 
-def _arm_changes(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
+def _arms(before: Answer, after: Answer, threshold: float) -> Iterator[_Compared]:
     pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != BASELINE]
-    was_unfit = is_unfit(before.results) or is_unfit(after.results)
     for arm, first, second in pairs:
         compared = undisturbed_ratio(first, second) or whole_ratio(
             first.speedup,
@@ -272,15 +272,8 @@ def _arm_changes(before: Answer, after: Answer, threshold: float) -> Iterator[Ch
             ),
         )
         ratio, found_from = speedup_ratio(compared, len(pairs), threshold)
-        yield Change(
-            arm=arm,
-            shape=first.shape,
-            before=_seconds(first),
-            after=_seconds(second),
-            ratio=ratio,
-            verdict="undecided" if was_unfit else classify_speed(ratio, threshold),
-            found_from=found_from,
-        )
+        seconds = _seconds(first), _seconds(second)
+        yield _Compared(arm, first.shape, *seconds, ratio, found_from)
 
 
 def _seconds(cell: Cell) -> Interval:
@@ -288,16 +281,11 @@ def _seconds(cell: Cell) -> Interval:
 
 
 def _cell_pairs(before: Answer, after: Answer) -> list[tuple[str, Cell, Cell]]:
-    later = {
-        (entry.arm, cell.shape): cell
-        for entry in after.results.measurements
-        for cell in entry.cells
-    }
+    later = {(arm, cell.shape): cell for arm, cell in after.results.cells}
     return [
-        (entry.arm, cell, later[entry.arm, cell.shape])
-        for entry in before.results.measurements
-        for cell in entry.cells
-        if (entry.arm, cell.shape) in later
+        (arm, cell, later[arm, cell.shape])
+        for arm, cell in before.results.cells
+        if (arm, cell.shape) in later
     ]
 
 

@@ -24,7 +24,7 @@ from advisor.domain.run_events import (
     WorkerReported,
 )
 from advisor.report.formatting import describe_check
-from advisor.text_format import MISSING, write_speedup
+from advisor.text_format import MISSING, write_count, write_speedup
 from probes.events import PhaseStarted
 from probes.outcome import Failure, Outcome
 
@@ -100,6 +100,6 @@ def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
         case ProvisionalAnswer(answer=answer, waiting=waiting):
             known = answer.speedup
             speed = write_speedup(known, unfit=not answer.fit) if known else MISSING
-            unbuilt = "1 arm" if len(waiting) == 1 else f"{len(waiting)} arms"
+            unbuilt = write_count(len(waiting), "arm")
             left = f"{unbuilt} to be built" if waiting else "the leaders are measured further"
             return f"so far: {answer.arm}, {speed} the baseline; {left}"

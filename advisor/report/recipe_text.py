@@ -221,8 +221,7 @@ def _docstring(
     if cell and entry.arm != answer.results.baseline:
         unfit = bool(unfit_notice(answer))
         shown = write_speedup(cell.speedup, unfit=unfit, interval=True, in_words=True)
-        baseline = answer.results.baseline
-        speed = f": {shown} as fast as {answer.titles.get(baseline, baseline)}"
+        speed = f": {shown} as fast as {answer.baseline_title}"
     error = worst_error(entry.measured.correctness)
     loss = f" Its weights are quantised to {entry.scored.weights}" if entry.scored.weights else ""
     loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""

@@ -40,7 +40,7 @@ def describe_lengths(answer: Answer) -> str:
     if isinstance(model, OnnxModel):
         is_free = answer.results.inputs is not None and answer.results.inputs.has_length
         return f", free dimensions of {inputs}" if is_free else ""
-    units = {cell.throughput.unit for entry in answer.results.measurements for cell in entry.cells}
+    units = {cell.throughput.unit for _, cell in answer.results.cells}
     if isinstance(model, TransformersModel) and units == {"samples/s"}:
         return ""
     outputs = list_numbers(each.output_tokens for each in question.lengths)

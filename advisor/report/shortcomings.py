@@ -25,9 +25,9 @@ def unranked(answer: Answer) -> Section:
         if scored.failures:
             failing.setdefault("; ".join(scored.failed_constraints), []).append(scored.arm)
     lines = [f"{', '.join(arms)}: {fails}" for fails, arms in failing.items()]
-    missing = [entry for entry in answer.unmeasured if not is_unnamed(entry, answer)]
-    lines += _reasons([entry for entry in missing if entry.status != "not-covered"])
-    without_probe = [entry.arm for entry in missing if entry.status == "not-covered"]
+    listed = [missing for missing in answer.unmeasured if not is_unnamed(missing, answer)]
+    lines += _reasons([missing for missing in listed if missing.status != "not-covered"])
+    without_probe = [missing.arm for missing in listed if missing.status == "not-covered"]
     if without_probe:
         lines.append(
             f"not covered by p3-advisor: {', '.join(without_probe)}; "
@@ -36,19 +36,19 @@ def unranked(answer: Answer) -> Section:
     return Section("unmeasured", TITLE, lines)
 
 
-def is_unnamed(entry: UnmeasuredArm, answer: Answer) -> bool:
+def is_unnamed(missing: UnmeasuredArm, answer: Answer) -> bool:
     """Return whether the user named workflows, and not this one, which was not tried."""
     named = {ArmName.parse(name).workflow for name in answer.question.workflows}
-    not_tried = entry.status in NOT_TRIED or entry.status == "not-covered"
-    return bool(named) and entry.workflow not in named and not_tried
+    not_tried = missing.status in NOT_TRIED or missing.status == "not-covered"
+    return bool(named) and missing.workflow not in named and not_tried
 
 
 def _reasons(entries: list[UnmeasuredArm]) -> list[str]:
     groups: dict[tuple[Status, str, str], list[str]] = {}
-    for entry in sorted(entries, key=_usefulness):
+    for missing in sorted(entries, key=_usefulness):
         # The next steps of the answer name the command that installs a workflow.
-        fix = "" if entry.status == "not-installed" else entry.fix or ""
-        groups.setdefault((entry.status, entry.reason, fix), []).append(entry.arm)
+        fix = "" if missing.status == "not-installed" else missing.fix or ""
+        groups.setdefault((missing.status, missing.reason, fix), []).append(missing.arm)
     lines = []
     for (status, reason, fix), arms in groups.items():
         lines.append(f"{', '.join(arms)}: {status}, {reason}")
@@ -57,8 +57,8 @@ def _reasons(entries: list[UnmeasuredArm]) -> list[str]:
     return lines
 
 
-def _usefulness(entry: UnmeasuredArm) -> int:
-    return NOT_TRIED.index(entry.status) + 1 if entry.status in NOT_TRIED else 0
+def _usefulness(missing: UnmeasuredArm) -> int:
+    return NOT_TRIED.index(missing.status) + 1 if missing.status in NOT_TRIED else 0
 
 
 def partly_used(answer: Answer) -> Section:

@@ -27,7 +27,7 @@ from advisor.report.setup_facts import list_numbers
 from advisor.store.runs import Run
 from advisor.text_format import escape_control_chars
 from advisor.tui import text
-from advisor.tui.answer import RunAnswer
+from advisor.tui.answer import ShownAnswer
 from advisor.tui.dialogs import LineDialog, start_dialog, with_warning
 
 if TYPE_CHECKING:
@@ -185,12 +185,12 @@ def find_quiet_problems(run: DraftRun | Header, context: Context) -> tuple[str, 
     return tuple(describe_problem(problem, check.activity) for problem in check.problems)
 
 
-def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:
+def retry_failed(app: AdvisorApp, shown: ShownAnswer) -> None:
     """Measure them in a new run, because times of two runs must not be ranked together."""
-    run, failed = answer.run, arms_to_retry(answer.document)
+    run, failed = shown.run, arms_to_retry(shown.answer)
     if run is None or not failed:
         return
-    is_late = needs_more_time(answer.document)
+    is_late = needs_more_time(shown.answer)
     arms = "arm that has" if len(failed) == 1 else f"{len(failed)} arms that have"
     limit = " without a time limit, which this one reached" if is_late else ""
     question = f"Measure the {arms} no result again, in a new run{limit}?"
@@ -203,13 +203,13 @@ def retry_failed(app: AdvisorApp, answer: RunAnswer) -> None:
     )
 
 
-def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
-    if answer.run is None:
+def measure_again(app: AdvisorApp, shown: ShownAnswer) -> None:
+    if shown.run is None:
         return
-    header, context = answer.run.header(), app.context
-    advice = answer.document.recommendation
+    header, context = shown.run.header(), app.context
+    advice = shown.answer.recommendation
     workflows = undecided_workflows(advice, header.question)
-    budget = further_budget(answer.document, answer.catalogue)
+    budget = further_budget(shown.answer, shown.catalogue)
     names = text.printable(", ".join(workflows) or "all workflows", 200)
     reason = "No single one is undecided. " if advice and advice.decision.word != "OPEN" else ""
     question = (
@@ -218,8 +218,8 @@ def measure_again(app: AdvisorApp, answer: RunAnswer) -> None:
     _start(app, lambda: propose_again(header, workflows, context, budget), question)
 
 
-def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
-    run = answer.run
+def verify(app: AdvisorApp, shown: ShownAnswer, arm: str) -> None:
+    run = shown.run
     if run is None or app.run_controller.refuse_if_busy():
         return
     app.notify("observing the machine ...", timeout=2)
@@ -230,14 +230,14 @@ def verify(app: AdvisorApp, answer: RunAnswer, arm: str) -> None:
             "It takes as long as the build, and a few seconds.",
             problems,
         )
-        app.ask_to_run(*asked, ("verify", answer.document.run_id, "--workflow", arm))
+        app.ask_to_run(*asked, ("verify", shown.answer.run_id, "--workflow", arm))
 
     observe = functools.partial(find_quiet_problems, run.header(), app.context)
     app.background.start("start", observe, _unless_left(app, show))
 
 
-def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> None:
-    name = f"p3-advisor-{answer.document.run_id}{'-explored' if explored else ''}.html"
+def export(app: AdvisorApp, shown: ShownAnswer, *, explored: bool = False) -> None:
+    name = f"p3-advisor-{shown.answer.run_id}{'-explored' if explored else ''}.html"
     lead = f"Export this run.  The extension selects the format: {', '.join(EXTENSIONS)}"
 
     def save(typed: str) -> str:
@@ -245,7 +245,7 @@ def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> Non
         if file.suffix.lower() not in EXTENSIONS:
             return f"use one of the extensions {', '.join(EXTENSIONS)}"
         try:
-            content = escape_control_chars(render_answer(answer, file.suffix.lower()))
+            content = escape_control_chars(render_answer(shown, file.suffix.lower()))
             with file.open("x", encoding="utf-8") as new:
                 new.write(content)
         except OSError as problem:
@@ -261,9 +261,9 @@ def export(app: AdvisorApp, answer: RunAnswer, *, explored: bool = False) -> Non
 EXTENSIONS = (".html", ".md", ".csv", ".json")
 
 
-def render_answer(answer: RunAnswer, extension: str) -> str:
+def render_answer(shown: ShownAnswer, extension: str) -> str:
     from advisor.report import answer_files, recipe_text
 
-    recipe = recipe_text.render_recommended(answer.document, answer.run)
+    recipe = recipe_text.render_recommended(shown.answer, shown.run)
     name = extension.removeprefix(".")
-    return str(answer_files.write(name, answer.document, recipe=recipe))
+    return str(answer_files.write(name, shown.answer, recipe=recipe))

@@ -40,19 +40,19 @@ from advisor.tui.widgets import Weights
 
 
 @dataclasses.dataclass(frozen=True)
-class RunAnswer:
+class ShownAnswer:
     """An answer with the catalogue that explains it."""
 
-    document: Answer
+    answer: Answer
     catalogue: Catalogue
     #: The run with its events and the logs of its arms; None for an answer from a file.
     run: Run | None = None
     #: The file of an answer that may be of another user or machine.
     file: str = ""
 
-    def with_priorities(self, priorities: Priorities) -> RunAnswer:
-        again = decide_again(self.document, self.catalogue, priorities=priorities)
-        return dataclasses.replace(self, document=again)
+    def with_priorities(self, priorities: Priorities) -> ShownAnswer:
+        again = decide_again(self.answer, self.catalogue, priorities=priorities)
+        return dataclasses.replace(self, answer=again)
 
     @property
     def source(self) -> str:
@@ -61,10 +61,10 @@ class RunAnswer:
 
     @property
     def priorities(self) -> Priorities:
-        return self.document.question.priorities
+        return self.answer.question.priorities
 
     def ranked_arm(self, arm: str) -> RankedArm:
-        return next(each for each in self.document.ranked if each.arm == arm)
+        return next(each for each in self.answer.ranked if each.arm == arm)
 
 
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
@@ -75,15 +75,15 @@ TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 TASK_WIDTH, MAX_DEVICE_CELLS = 100, 24
 
 
-def render_answer_lines(answer: RunAnswer, width: int, lead: str = "") -> Text:
+def render_answer_lines(shown: ShownAnswer, width: int, lead: str = "") -> Text:
     """Return what `p3-advisor show` prints first, after `lead`."""
-    document = with_keys(answer.document)
-    first, *others = short_answer_lines(document)
-    advice = document.recommendation
+    answer = with_keys(shown.answer)
+    first, *others = short_answer_lines(answer)
+    advice = answer.recommendation
     word = advice.decision.word if advice else None
     code = [
         text.styled(line, "cyan")
-        for whole in code_lines(document, MOST_CODE_LINES)
+        for whole in code_lines(answer, MOST_CODE_LINES)
         for line in textwrap.wrap(
             text.printable(whole),
             width - CODE_MARGIN,
@@ -94,15 +94,15 @@ def render_answer_lines(answer: RunAnswer, width: int, lead: str = "") -> Text:
     ]
     if advice is not None:
         # Decision and trust stay in sight; the code follows, or what a server achieves.
-        others.insert(1 + len(stop_notice(document)), others.pop())
-    shown = [text.styled(text.printable(lead + first, 600), "bold")]
+        others.insert(1 + len(stop_notice(answer)), others.pop())
+    rendered = [text.styled(text.printable(lead + first, 600), "bold")]
     for line in others:
         start = Text()
         if word is not None and line.startswith(word):
             start = text.styled(word, f"bold {DECISION_COLOURS[word]}")
-        shown.append(start + Text(text.printable(line, 600)[len(start) :]))
-    place = len(shown) if document.question.serves else 3 + len(stop_notice(document))
-    return Text("\n").join([*shown[:place], *code, *shown[place:]])
+        rendered.append(start + Text(text.printable(line, 600)[len(start) :]))
+    place = len(rendered) if answer.question.serves else 3 + len(stop_notice(answer))
+    return Text("\n").join([*rendered[:place], *code, *rendered[place:]])
 
 
 def with_keys(answer: Answer) -> Answer:
@@ -199,11 +199,11 @@ def _unasked_lines(answer: Answer) -> list[str]:
     ]
 
 
-def describe_weights(answer: RunAnswer) -> Text:
-    lines = [f"Your weights: {answer.priorities.describe()}."]
-    if required := answer.document.question.required:
+def describe_weights(shown: ShownAnswer) -> Text:
+    lines = [f"Your weights: {shown.priorities.describe()}."]
+    if required := shown.answer.question.required:
         lines.append(f"Required: {required}.")
-    lines += flip_lines(answer.document) or ([NO_FLIP] if answer.document.recommendation else [])
+    lines += flip_lines(shown.answer) or ([NO_FLIP] if shown.answer.recommendation else [])
     return Text("\n".join(text.printable(line, 600) for line in lines))
 
 
@@ -255,9 +255,9 @@ class Pane(TabPane):
 
 
 class ResultsPanes(Vertical):
-    def __init__(self, answer: RunAnswer) -> None:
+    def __init__(self, shown: ShownAnswer) -> None:
         super().__init__()
-        self._first = self._answer = answer
+        self._first = self._shown = shown
 
     @property
     def shown(self) -> str:
@@ -289,18 +289,18 @@ class ResultsPanes(Vertical):
         kind = "WeightBar" if pane == "weights" else "TextPane"
         self.query(f"#{pane} {kind}").first().focus()
 
-    def draw(self, answer: RunAnswer) -> None:
-        self._answer = answer
+    def draw(self, shown: ShownAnswer) -> None:
+        self._shown = shown
         self._draw_text(self.shown)
-        self.query_one("#weights-note", Static).update(describe_weights(answer))
+        self.query_one("#weights-note", Static).update(describe_weights(shown))
         tab = self.query_one(TabbedContent).get_tab("unmeasured")
-        tab.label = f"5 {PANES['unmeasured']} ({len(answer.document.unmeasured)})"
-        advice = answer.document.recommendation
+        tab.label = f"5 {PANES['unmeasured']} ({len(shown.answer.unmeasured)})"
+        advice = shown.answer.recommendation
         self.query_one(Weights).set_flips(advice.flips if advice else ())
 
     def _draw_text(self, pane: str) -> None:
         if pane in PANE_SECTIONS:
-            source = render_pane(self._answer.document, pane)
+            source = render_pane(self._shown.answer, pane)
             shown = self.query_one(f"#text-{pane}", Markdown)
             if shown.source != source:
                 shown.update(source)

@@ -11,21 +11,15 @@ from textual.widgets import Static
 
 from advisor.tui import text
 from advisor.tui.dialogs import LineDialog, delete_dialog
-from advisor.tui.runs import RunsScreen, format_age
+from advisor.tui.runs import COLUMNS, RunsScreen, format_age
 from advisor.tui.table import Column, SelectableTable, Table
 from advisor.tui.widgets import bind
 
 PAIR = 2
 ROW_ACTIONS = {"mark", "note", "delete", "resume"}
 EMPTY_MESSAGE = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
-COLUMNS = (
-    Column("mark", "", 1),
-    Column("model", "Model", 14, most=40, is_name=True),
-    Column("answer", "Answer", 18, most=50, is_name=True),
-    Column("device", "Device", 10, most=30, is_name=True),
-    Column("speed", "Speed", 6, shown_from=72, is_numeric=True, terms=("speed-up", "baseline")),
-    Column("trust", "Trust", 5, shown_from=72, terms=("trust",)),
-    Column("age", "Age", 10, shown_from=72),
+ALL_COLUMNS = (
+    *COLUMNS,
     Column("state", "State", 8, shown_from=120),
     Column("id", "Run", 20, shown_from=110, is_name=True),
     Column("note", "Note", 4, most=200, shown_from=110),
@@ -73,7 +67,7 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         if self.items is None or not self.is_attached:
             return
         marks = dict(zip(self._marked, "AB", strict=False))
-        self.query_one(Table).fill(COLUMNS, self.rows(marks))
+        self.query_one(Table).fill(ALL_COLUMNS, self.rows(marks))
         self.query_one("#empty", Static).update("" if self.items else EMPTY_MESSAGE)
         self.on_data_table_row_highlighted()
 
@@ -81,9 +75,9 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         item = self.item_at_cursor()
         parts = []
         if item is not None:
-            age = format_age(item.entry.created, self.app.context.now())
-            note = text.printable(item.entry.note, 200)
-            parts = [f"Run {item.entry.run_id}", age, f"Note: {note}" if note else ""]
+            age = format_age(item.kept.created, self.app.context.now())
+            note = text.printable(item.kept.note, 200)
+            parts = [f"Run {item.kept.run_id}", age, f"Note: {note}" if note else ""]
         self.query_one("#note", Static).update("   ".join(filter(None, parts)), layout=False)
         self.refresh_bindings()
 
@@ -107,8 +101,8 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         item = self.item_at_cursor()
         chosen = list(self._marked)
         if len(chosen) < PAIR and item is not None:
-            chosen.append(item.entry.run_id)
-        created = {item.entry.run_id: item.entry.created for item in self.items or ()}
+            chosen.append(item.kept.run_id)
+        created = {item.kept.run_id: item.kept.created for item in self.items or ()}
         chosen.sort(key=lambda run_id: created.get(run_id, ""))
         return chosen if len(set(chosen)) == PAIR else []
 
@@ -119,13 +113,13 @@ a run, d deletes it; p3-advisor note and delete do the same."""
 
         def write(note: str) -> str:
             with self.app.showing_errors():
-                self.app.context.store.find(item.entry.run_id).write_note(note)
+                self.app.context.store.find(item.kept.run_id).write_note(note)
             self.read_runs()
             return ""
 
-        lead = f"Note on run {item.entry.run_id}; an empty note is removed."
+        lead = f"Note on run {item.kept.run_id}; an empty note is removed."
         placeholder = "for example: before the driver was updated"
-        self.app.push_screen(LineDialog(lead, item.entry.note, write, placeholder))
+        self.app.push_screen(LineDialog(lead, item.kept.note, write, placeholder))
 
     def action_delete(self) -> None:
         item = self.item_at_cursor()
@@ -133,13 +127,13 @@ a run, d deletes it; p3-advisor note and delete do the same."""
             return
 
         def delete() -> None:
-            self._marked = [run_id for run_id in self._marked if run_id != item.entry.run_id]
+            self._marked = [run_id for run_id in self._marked if run_id != item.kept.run_id]
             try:
-                self.app.context.store.delete(item.entry.run_id)
+                self.app.context.store.delete(item.kept.run_id)
             finally:
                 self.read_runs()
 
-        self.app.confirm(delete_dialog(item.entry), delete)
+        self.app.confirm(delete_dialog(item.kept), delete)
 
     def action_new(self) -> None:
         self.app.action_new_question()

@@ -20,8 +20,8 @@ from advisor.store.runs import GOING_ON
 from advisor.store.store import Store
 from advisor.text_format import GIBIBYTE
 from advisor.tui import text
-from advisor.tui.runs import RunsScreen, StoredItem, list_items
-from advisor.tui.table import Column, SelectableTable, Table
+from advisor.tui.runs import COLUMNS, RunsScreen, StoredItem, list_items
+from advisor.tui.table import SelectableTable, Table
 from advisor.tui.widgets import bind
 
 PURPOSE = (
@@ -43,15 +43,6 @@ MARKS = {
     "finished": "\N{CHECK MARK}",
     "imported": "\N{CHECK MARK}",
 }
-COLUMNS = (
-    Column("mark", "", 1),
-    Column("model", "Model", 12, most=40, is_name=True),
-    Column("answer", "Answer", 27, most=50, is_name=True, terms=("workflow", "arm")),
-    Column("device", "Device", 11, most=30, is_name=True),
-    Column("speed", "Speed", 6, shown_from=72, is_numeric=True, terms=("speed-up", "baseline")),
-    Column("trust", "Trust", 5, shown_from=72, terms=("trust",)),
-    Column("age", "Age", 10, shown_from=72),
-)
 
 
 class HomeScreen(RunsScreen):
@@ -95,7 +86,7 @@ run under the cursor. H lists all stored runs."""
         if not tables:
             return
         self.query_one("#machine", Static).update(describe_machine(self.app.machine))
-        marks = {item.entry.run_id: MARKS[item.state] for item in self.items or ()}
+        marks = {item.kept.run_id: MARKS[item.state] for item in self.items or ()}
         new = {"mark": "+", "model": "New question", "answer": "measure a model"}
         rows = {NEW_ROW: new, **self.rows(marks)}
         for file, answer in list_examples().items():

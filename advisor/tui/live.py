@@ -167,8 +167,8 @@ measurements."""
         answer = session.provisional
         baseline = answer.baseline if answer else None
         shape = baseline.cells[-1].shape if baseline and baseline.cells else None
-        measurements = answer.results.measurements if answer else ()
-        cells = {one.arm: each for one in measurements for each in one.cells if each.shape == shape}
+        known = answer.results.cells if answer else ()
+        cells = {arm: cell for arm, cell in known if cell.shape == shape}
         fit = answer is None or not is_unfit(answer.results)
         now, entered = session.now(), session.phase_entered_at
         is_text = session.header.question.task == "generate"

@@ -15,6 +15,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.plan import ExclusionStatus
 from advisor.domain.workflow import Environment, Workflow
 from advisor.execute.drafts import DraftRun
+from advisor.text_format import write_count
 from advisor.tui import actions, text
 from advisor.tui.actions import describe_work
 from advisor.tui.form import Step
@@ -97,9 +98,9 @@ class PlanStep(Step):
                 Column("note", "On this machine", 10, most=400),
             ],
             plan_rows(self._draft, self._left_out),
-            {entry.workflow: "dim" for entry in self._draft.plan.excluded},
+            {each.workflow: "dim" for each in self._draft.plan.excluded},
         )
-        more = sum(entry.status == INSTALLABLE for entry in self._draft.plan.excluded)
+        more = sum(each.status == INSTALLABLE for each in self._draft.plan.excluded)
         installable = f"  {more} more can be installed." if more else ""
         summary = describe_work(self._draft, self._left_out) + installable
         self.query_one("#summary", Static).update(summary)
@@ -183,12 +184,12 @@ def plan_rows(draft: DraftRun, left_out: Collection[str]) -> dict[str, dict[str,
         for each in draft.plan.distinct
     }
     rows |= {
-        entry.workflow: {
-            "mark": " + " if entry.status == INSTALLABLE else " - ",
-            "arm": entry.workflow,
-            "note": f"{entry.status}: {entry.reason}",
+        each.workflow: {
+            "mark": " + " if each.status == INSTALLABLE else " - ",
+            "arm": each.workflow,
+            "note": f"{each.status}: {each.reason}",
         }
-        for entry in sorted(draft.plan.excluded, key=lambda entry: entry.status != INSTALLABLE)
+        for each in sorted(draft.plan.excluded, key=lambda each: each.status != INSTALLABLE)
     }
     return rows
 
@@ -208,13 +209,13 @@ def _requirements(draft: DraftRun, arm: str) -> str:
     # Each kind of device is followed by a date.
     kinds = sorted(workflow.verified, key=lambda kind: kind.rpartition(" ")[0] not in present)
     verified = ", ".join(kinds) or "never"
-    return f"{lines} line{'' if lines == 1 else 's'} changed{export}; verified: {verified}"
+    return f"{write_count(lines, 'line')} changed{export}; verified: {verified}"
 
 
 def describe_row(draft: DraftRun, row: str) -> Text:
     workflow = find_workflow(draft, row)
     lines = []
-    excluded = next((entry for entry in draft.plan.excluded if entry.workflow == row), None)
+    excluded = next((each for each in draft.plan.excluded if each.workflow == row), None)
     if excluded is not None:
         lines.append(text.printable(excluded.reason, 600))
         if excluded.fix:

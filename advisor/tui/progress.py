@@ -128,7 +128,7 @@ def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
         return "serving"
     if process.ready:
         shape = _racing_shape(state)
-        if shape is not None and arm in state.opened[shape]:
+        if shape is not None and arm in state.last_groups[shape]:
             return "measure"
         phase: RowPhase = "final-check" if process.phase == "done" else process.phase
         return phase if phase in FURTHER_STAGES else "measured" if process.visits else "ready"
@@ -156,7 +156,7 @@ def current_stage(
     if waits_for_quiet(state):
         return "Waiting until the machine is quiet"
     if shape is not None:
-        place = list(state.opened).index(shape) + 1
+        place = list(state.last_groups).index(shape) + 1
         return (
             f"Measuring batch {shape} ({place} of {len(question.shapes)}),"
             f" round {latest_round(state, shape)}, at most {question.budget.most_rounds}"
@@ -208,8 +208,8 @@ def _racing_shape(state: RunState) -> Shape | None:
 
     After the run was resumed, new workers are built before the race goes on.
     """
-    racing = [shape for shape in state.opened if shape not in state.closed]
-    return racing[-1] if racing and _are_ready(state.opened[racing[-1]], state) else None
+    racing = [shape for shape in state.last_groups if shape not in state.closed]
+    return racing[-1] if racing and _are_ready(state.last_groups[racing[-1]], state) else None
 
 
 def _are_ready(arms: Iterable[str], state: RunState) -> bool:

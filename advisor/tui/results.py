@@ -26,7 +26,7 @@ from advisor.tui.answer import (
     PANES,
     AnswerPanel,
     ResultsPanes,
-    RunAnswer,
+    ShownAnswer,
     describe_question,
     ranking_table,
     render_answer_lines,
@@ -87,10 +87,10 @@ attached come from a stored run, which the first lines name and o opens."""
         bind("o", "open", "Open the run", "the stored run that this answer comes from"),
     ]
 
-    def __init__(self, answer: RunAnswer) -> None:
+    def __init__(self, shown: ShownAnswer) -> None:
         super().__init__()
         #: The answer with the weights of the run, and with the weights of the bars.
-        self.original = self.answer = answer
+        self.original = self.shown = shown
 
     def compose_body(self) -> ComposeResult:
         yield AnswerPanel(id=ANSWER)
@@ -109,23 +109,23 @@ attached come from a stored run, which the first lines name and o opens."""
     @property
     def is_explored(self) -> bool:
         """Whether the weights differ from those of the run."""
-        return self.answer.priorities != self.original.priorities
+        return self.shown.priorities != self.original.priorities
 
     def refusal_of(self, action: str) -> str:
-        document, run = self.original.document, self.original.run
+        answer, run = self.original.answer, self.original.run
         if action == "undo" and not self.is_explored:
             return "they are not changed"
-        if action in OF_AN_ARM and not document.ranked:
+        if action in OF_AN_ARM and not answer.ranked:
             return "nothing was measured"
-        is_foreign = action in OF_THE_RUN and (run is None or document.imported)
+        is_foreign = action in OF_THE_RUN and (run is None or answer.imported)
         if is_foreign or (action in {"code", "compare"} and self.is_of_absent_gpu):
             return OF_ANOTHER_MACHINE
         if action == "open" and not self.is_of_absent_gpu:
             return "this is the run itself"
-        if action == "retry" and not (document.finished and arms_to_retry(document)):
+        if action == "retry" and not (answer.finished and arms_to_retry(answer)):
             return "every arm has a result"
-        can_go_on = keeps_builds(document) and run is not None and run.scratch.is_dir()
-        again, is_over = action == "leaders", document.finished
+        can_go_on = keeps_builds(answer) and run is not None and run.scratch.is_dir()
+        again, is_over = action == "leaders", answer.finished
         if (action == "resume" and is_over) or (again and not (is_over and can_go_on)):
             return "the run has finished, and its answer is clear or its builds are gone"
         return ""
@@ -134,37 +134,35 @@ attached come from a stored run, which the first lines name and o opens."""
         arm = self.query_one(Table).key_at_cursor()
         if arm is None or self.focused_part != RANKING:
             return ""
-        entry = self.answer.ranked_arm(arm)
+        entry = self.shown.ranked_arm(arm)
         return text.printable(
-            f"{arm}: {entry.scored.title}. {cost_line(self.answer.document, entry)}."
+            f"{arm}: {entry.scored.title}. {cost_line(self.shown.answer, entry)}."
         )
 
     def draw(self) -> None:
-        answer, advice = self.answer, self.answer.document.recommendation
-        question, device = answer.document.question, answer.document.device_name
+        answer, advice = self.shown.answer, self.shown.answer.recommendation
+        question, device = answer.question, answer.device_name
         title = Text.assemble(("Results  ", "bold"), text.model_name(question.model.name, 30))
         self.set_title(title, describe_question(question, device, self.size.width))
         lead = "Not measured here. From a stored run: " if self.is_of_absent_gpu else ""
         lead = "With these weights: " if self.is_explored else lead
-        self.query_one(AnswerPanel).show(render_answer_lines(answer, self.size.width, lead))
-        columns, rows = ranking_table(answer.document)
-        unfit = answer.document.has_unfit_problem
-        styles = {
-            entry.arm: "dim" for entry in answer.document.ranked if entry.scored.failures or unfit
-        }
+        self.query_one(AnswerPanel).show(render_answer_lines(self.shown, self.size.width, lead))
+        columns, rows = ranking_table(answer)
+        unfit = answer.has_unfit_problem
+        styles = {entry.arm: "dim" for entry in answer.ranked if entry.scored.failures or unfit}
         if advice is not None:
             styles[advice.arm] = "bold"
         self.query_one(Table).fill(columns, rows, styles)
-        self.query_one(ResultsPanes).draw(answer)
+        self.query_one(ResultsPanes).draw(self.shown)
         self.refresh_bindings()
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
         with self.app.showing_errors():
-            self.answer = self.original.with_priorities(event.priorities)
+            self.shown = self.original.with_priorities(event.priorities)
         self.draw()
 
     def action_undo(self) -> None:
-        self.answer = self.original
+        self.shown = self.original
         self.query_one(Weights).set_priorities(self.original.priorities)
         self.draw()
 
@@ -191,7 +189,7 @@ attached come from a stored run, which the first lines name and o opens."""
     def action_detail(self) -> None:
         arm = self.query_one(Table).key_at_cursor()
         if arm is not None:
-            self.app.push_screen(DetailScreen(self.answer, arm, self.original.run))
+            self.app.push_screen(DetailScreen(self.shown, arm, self.original.run))
 
     on_data_table_row_selected = action_detail
 
@@ -202,10 +200,10 @@ attached come from a stored run, which the first lines name and o opens."""
     # Actions on the run
 
     def action_open(self) -> None:
-        self.app.run_controller.open(self.original.document.run_id)
+        self.app.run_controller.open(self.original.answer.run_id)
 
     def action_resume(self) -> None:
-        self.app.run_controller.resume(self.original.document.run_id)
+        self.app.run_controller.resume(self.original.answer.run_id)
 
     #: An action of its own: its key is possible for other runs.
     action_leaders = action_resume
@@ -217,7 +215,7 @@ attached come from a stored run, which the first lines name and o opens."""
         actions.measure_again(self.app, self.original)
 
     def _chosen_arm(self) -> str:
-        advice = self.original.document.recommendation
+        advice = self.original.answer.recommendation
         return advice.arm if advice else self.query_one(Table).key_at_cursor() or ""
 
     def action_code(self) -> None:
@@ -228,10 +226,10 @@ attached come from a stored run, which the first lines name and o opens."""
         actions.verify(self.app, self.original, self._chosen_arm())
 
     def action_export(self) -> None:
-        actions.export(self.app, self.answer, explored=self.is_explored)
+        actions.export(self.app, self.shown, explored=self.is_explored)
 
     def action_compare(self) -> None:
-        self.app.push_screen(HistoryScreen(marked=self.answer.document.run_id))
+        self.app.push_screen(HistoryScreen(marked=self.shown.answer.run_id))
 
 
 TABS = ("Explanation", "Code", "Log")
@@ -252,9 +250,9 @@ recipe prints it. Log: the output of the stack."""
         ],
     ]
 
-    def __init__(self, answer: RunAnswer, arm: str, run: Run | None) -> None:
+    def __init__(self, shown: ShownAnswer, arm: str, run: Run | None) -> None:
         super().__init__()
-        self._answer, self._arm, self._run = answer, arm, run
+        self._shown, self._arm, self._run = shown, arm, run
 
     def compose_body(self) -> ComposeResult:
         with TabbedContent(id="tabs"):
@@ -266,7 +264,7 @@ recipe prints it. Log: the output of the stack."""
         self.query_one("#explanation VerticalScroll").focus()
 
     def action_step(self, steps: int) -> None:
-        arms = [entry.arm for entry in self._answer.document.ranked]
+        arms = [entry.arm for entry in self._shown.answer.ranked]
         self._arm = arms[(arms.index(self._arm) + steps) % len(arms)]
         self.draw()
 
@@ -275,15 +273,15 @@ recipe prints it. Log: the output of the stack."""
         self.query_one(f"#{name} VerticalScroll").focus()
 
     def draw(self) -> None:
-        document, entry = self._answer.document, self._answer.ranked_arm(self._arm)
-        known = self._answer.catalogue.by_id
+        answer, entry = self._shown.answer, self._shown.ranked_arm(self._arm)
+        known = self._shown.catalogue.by_id
         title = text.styled(text.printable(entry.arm, 60), "bold")
-        if not document.has_unfit_problem:
-            rank = f"rank {entry.scored.rank} of {len(document.ranked)}"
+        if not answer.has_unfit_problem:
+            rank = f"rank {entry.scored.rank} of {len(answer.ranked)}"
             title += Text(f"   {rank}   score {entry.scored.score:.2f}")
-        speed = write_speedup(entry.speedup, unfit=is_unfit(document.results))
+        speed = write_speedup(entry.speedup, unfit=is_unfit(answer.results))
         self.set_title(title + Text(f"   {speed}"))
-        explained = explanation.explain_arm(document, entry, CRITERIA, known)
+        explained = explanation.explain_arm(answer, entry, CRITERIA, known)
         for name, lines in (
             ("explanation", explained),
             ("code", self._code()),
@@ -293,10 +291,10 @@ recipe prints it. Log: the output of the stack."""
             self.query_one(f"#text-{name}", Static).update(Text(shown))
 
     def _code(self) -> list[str]:
-        document = self._answer.document
+        answer = self._shown.answer
         try:
-            found = found_recipe.choose(document, self._run, self._arm)
-            return recipe_text.render_short(document, *found).splitlines()
+            found = found_recipe.choose(answer, self._run, self._arm)
+            return recipe_text.render_short(answer, *found).splitlines()
         except NoRecipeError as error:
             return [error.what, f"next: {error.next_step}"]
 

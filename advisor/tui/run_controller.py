@@ -14,7 +14,7 @@ from advisor.report.answer import headline
 from advisor.report.answer_files import decide, is_file, open_answer
 from advisor.store.runs import Run
 from advisor.tui import actions, text
-from advisor.tui.answer import RunAnswer
+from advisor.tui.answer import ShownAnswer
 from advisor.tui.dialogs import quit_dialog, yes_or_no
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import ResultsScreen
@@ -43,7 +43,7 @@ class RunController:
         self._start_host = start_host or HostProcess
         self.session: RunSession | None = None
         #: The last answer of a run that was shown, and the run that was left to itself.
-        self._answer: RunAnswer | None = None
+        self._shown: ShownAnswer | None = None
         self._left_run = ""
 
     @property
@@ -74,9 +74,9 @@ class RunController:
     def open(self, name: str) -> None:
         context, catalogue = self._app.context, self._app.catalogue
 
-        def read() -> RunAnswer:
-            document = open_answer(name, context)
-            return RunAnswer(document, catalogue.for_question(document.question), file=name)
+        def read() -> ShownAnswer:
+            answer = open_answer(name, context)
+            return ShownAnswer(answer, catalogue.for_question(answer.question), file=name)
 
         if is_file(name):
             self._app.background.start("results", read, self.show_answer)
@@ -91,7 +91,7 @@ class RunController:
         elif not run.is_active():
             catalogue = run.header().catalogue
             self._app.background.start(
-                "results", lambda: RunAnswer(decide(run), catalogue, run), self.show_answer
+                "results", lambda: ShownAnswer(decide(run), catalogue, run), self.show_answer
             )
         elif self.owned_host is None or not self.refuse_if_busy():
             self.show(RunSession(run))
@@ -158,30 +158,30 @@ class RunController:
         session = self.session
 
         def decide() -> tuple[Answer, bool]:
-            is_own, document = not session.is_replay, evaluate(session.header, session.state)
-            return document, is_own and execution.drop_refused(session.run, self._app.context)
+            is_own, answer = not session.is_replay, evaluate(session.header, session.state)
+            return answer, is_own and execution.drop_refused(session.run, self._app.context)
 
         def show(decided: tuple[Answer, bool]) -> None:
-            document, is_gone = decided
+            answer, is_gone = decided
             if is_gone:
                 self.session = None
                 self._app.action_new_question()
-                self._app.call_after_refresh(self._app.setup_screen.show_error, document.problem)
+                self._app.call_after_refresh(self._app.setup_screen.show_error, answer.problem)
             else:
-                self.show_answer(RunAnswer(document, session.header.catalogue, session.run))
+                self.show_answer(ShownAnswer(answer, session.header.catalogue, session.run))
 
         self._app.background.start("results", decide, show)
 
-    def show_answer(self, answer: RunAnswer) -> None:
-        if not answer.file:
-            self._answer = answer
+    def show_answer(self, shown: ShownAnswer) -> None:
+        if not shown.file:
+            self._shown = shown
         self._app.action_home()
-        self._app.push_screen(ResultsScreen(answer))
+        self._app.push_screen(ResultsScreen(shown))
 
-    def show_absent_gpu(self, document: Answer) -> None:
+    def show_absent_gpu(self, answer: Answer) -> None:
         """Show an answer from figures of elsewhere; esc goes back to the questions."""
         self._app.clear_notifications()  # they would cover the answer
-        self._app.push_screen(ResultsScreen(RunAnswer(document, self._app.catalogue)))
+        self._app.push_screen(ResultsScreen(ShownAnswer(answer, self._app.catalogue)))
 
     def toggle_pause(self) -> None:
         with self._app.showing_errors():
@@ -223,7 +223,7 @@ class RunController:
 
     def exit_message(self) -> str:
         """Return what the shell shows after the screens; empty where no run was shown."""
-        session, answer = self.session, self._answer
+        session, shown = self.session, self._shown
         if self._left_run:
             return f"The run goes on. Show it: p3-advisor ask --open {self._left_run}"
         if session is not None and not session.is_replay:
@@ -232,16 +232,16 @@ class RunController:
                 return f"The run goes on. Show it: p3-advisor ask --open {self._name_of(run)}"
             if not session.is_finished:
                 return f"The run was stopped. Resume it: p3-advisor resume {self._name_of(run)}"
-            if answer is None:
+            if shown is None:
                 return f"The run has ended. Show it: p3-advisor show {self._name_of(run)}"
-        if answer is None or answer.run is None:
+        if shown is None or shown.run is None:
             return ""
-        document, advice = answer.document, answer.document.recommendation
+        answer, advice = shown.answer, shown.answer.recommendation
         word = f"{advice.decision.word}. " if advice and advice.decision.word else ""
-        told = text.printable(headline(document), MAX_ANSWER)
-        is_whole = document.finished or document.imported
+        told = text.printable(headline(answer), MAX_ANSWER)
+        is_whole = answer.finished or answer.imported
         command = "Show it: p3-advisor show" if is_whole else "Resume it: p3-advisor resume"
-        return f"{word}{told}\n{command} {self._name_of(answer.run)}"
+        return f"{word}{told}\n{command} {self._name_of(shown.run)}"
 
     def _name_of(self, run: Run) -> str:
         """Return a run as commands take it: its id, or its directory outside the store."""

@@ -15,40 +15,49 @@ from advisor.store.store import Store
 from advisor.text_format import MISSING, format_speedup
 from advisor.tui import text
 from advisor.tui.advisor_screen import AdvisorScreen
-from advisor.tui.table import Table
+from advisor.tui.table import Column, Table
 from advisor.tui.widgets import bind
 
 #: Most rows of a list, and most answers that are read for it.
 MOST_RUNS = 500
 OPEN_MARK = " (open)"
 BUSY_MARK = " (busy)"
+COLUMNS = (
+    Column("mark", "", 1),
+    Column("model", "Model", 12, most=40, is_name=True),
+    Column("answer", "Answer", 27, most=50, is_name=True, terms=("workflow", "arm")),
+    Column("device", "Device", 11, most=30, is_name=True),
+    Column("speed", "Speed", 6, shown_from=72, is_numeric=True, terms=("speed-up", "baseline")),
+    Column("trust", "Trust", 5, shown_from=72, terms=("trust",)),
+    Column("age", "Age", 10, shown_from=72),
+)
 DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
 
 
 class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
-    entry: HistoryEntry
+    kept: HistoryEntry
     state: RunStatus
 
 
 def list_items(store: Store, most_runs: int | None = None) -> list[StoredItem]:
     """Return the newest runs, newest first; create nothing in an empty store."""
     entries = [] if store.is_empty() else store.history()
-    return [StoredItem(entry=entry, state=store.state_of(entry)) for entry in entries[:most_runs]]
+    return [StoredItem(kept=kept, state=store.state_of(kept)) for kept in entries[:most_runs]]
 
 
 def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime) -> dict[str, str]:
     """Return the cells of a run; the summary counts only for a finished one."""
-    entry = item.entry
+    kept = item.kept
     cells = {
-        "model": text.model_name(entry.model),
-        "answer": entry.shortcoming(item.state) or item.state,
-        "device": entry.device,
+        "model": text.model_name(kept.model),
+        "answer": kept.shortcoming(item.state) or item.state,
+        "device": kept.device,
         "state": item.state,
-        "age": format_age(entry.created, now),
-        "id": entry.run_id,
-        "note": entry.note,
+        "age": format_age(kept.created, now),
+        "id": kept.run_id,
+        "note": kept.note,
     }
-    if entry.finished and summary is not None:
+    if kept.finished and summary is not None:
         cells["answer"] = describe_winner(summary)
         speed = format_speedup(summary.speedup) if summary.fit else MISSING
         cells["speed"] = speed if summary.arm else ""
@@ -104,8 +113,8 @@ class RunsScreen(AdvisorScreen):
         self.items = items
         self.refresh_bindings()
         self.draw()
-        unknown = [item.entry for item in items if item.entry.run_id not in self._summaries]
-        if any(entry.finished for entry in unknown):
+        unknown = [item.kept for item in items if item.kept.run_id not in self._summaries]
+        if any(kept.finished for kept in unknown):
             store = self.app.context.store
 
             def read() -> dict[str, AnswerSummary]:
@@ -123,14 +132,14 @@ class RunsScreen(AdvisorScreen):
         """Return the cells of each run by its id; `marks` are by id."""
         now, rows = self.app.context.now(), {}
         for item in (self.items or ())[:MOST_RUNS]:
-            run_id = item.entry.run_id
+            run_id = item.kept.run_id
             cells = list_cells(item, self._summaries.get(run_id), now)
             rows[run_id] = {"mark": marks.get(run_id, ""), **cells}
         return rows
 
     def item_at_cursor(self) -> StoredItem | None:
         run_id = self.query_one(Table).key_at_cursor()
-        return next((item for item in self.items or () if item.entry.run_id == run_id), None)
+        return next((item for item in self.items or () if item.kept.run_id == run_id), None)
 
     def refusal_of(self, action: str) -> str:
         item = self.item_at_cursor() if action == "resume" else None

@@ -137,7 +137,7 @@ class RunSession:
         Return None if no event is new or the last ranking is recent.
         """
         is_recent = now - self._ranked_at < RANKING_INTERVAL_SECONDS
-        if not self.state.opened or self.state.seq == self._ranked_seq or is_recent:
+        if not self.state.last_groups or self.state.seq == self._ranked_seq or is_recent:
             return None
         self._ranked_seq, self._ranked_at = self.state.seq, now
         return functools.partial(evaluate, self.header, self.state)

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+from generate import schema_file
 from kept.runs import EVIDENCE, NAMES
 
 from advisor import schemas
@@ -24,7 +25,7 @@ RUBRIC_FILES = ("criteria", "gpus", "guidelines", "models", "presets")
 
 @functools.cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json.loads(schemas.schema_file(name).read_bytes()))
+    return jsonschema.Draft202012Validator(json.loads(schema_file(name).read_bytes()))
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,8 @@ def test_the_page_for_scripts_lists_the_exit_codes() -> None:
 
 
 def test_every_shipped_schema_file_is_generated() -> None:
-    shipped = {file.name for file in schemas.schema_file("run").parent.iterdir()}
-    assert shipped == {schemas.schema_file(name).name for name in schemas.SHIPPED}
+    shipped = {file.name for file in schema_file("run").parent.iterdir()}
+    assert shipped == {schema_file(name).name for name in schemas.SHIPPED}
 
 
 @pytest.mark.parametrize("name", schemas.SHIPPED)

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import sessions
 from forks import RunCli, run_command
+from generate import schema_file
 from onnx_texts import write_onnx
 
-from advisor import schemas
 from advisor.ask import rubric_files
 from advisor.context import Context
 from advisor.errors import MachineUnfitError
@@ -93,7 +93,7 @@ def test_a_run_of_real_stacks_recommends_one_of_its_arms(advise: RunCli) -> None
     # A busy machine ends without advice, but with every measurement in the document.
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
-    jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
+    jsonschema.validate(document, json.loads(schema_file("run").read_text()))
     arms = measurements(document)
     assert set(arms) == {"pytorch-eager", "onnxruntime-cpu/host"}
     for entry in arms.values():
@@ -146,7 +146,7 @@ def test_a_compiled_model_and_a_compiled_decode_step_are_engaged(
     answer = advise(*model, *shlex.split(sizes), "--workflows", workflows)
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
-    jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
+    jsonschema.validate(document, json.loads(schema_file("run").read_text()))
     entries = measurements(document)
     whole = entries["torch-compile-inductor"]
     assert 0.5 < whole["engaged_share"] < 1.0, "sampling the next token stays eager"

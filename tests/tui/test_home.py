@@ -36,10 +36,11 @@ from advisor.text_format import MISSING
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.history import EMPTY_MESSAGE, HistoryScreen
-from advisor.tui.home import COLUMNS, TRADE_OFF, HomeScreen, list_examples
+from advisor.tui.home import TRADE_OFF, HomeScreen, list_examples
 from advisor.tui.results import ResultsScreen
 from advisor.tui.runs import (
     BUSY_MARK,
+    COLUMNS,
     OPEN_MARK,
     StoredItem,
     describe_winner,
@@ -75,7 +76,7 @@ async def test_the_first_screen_lists_answers_and_opens_them(context: Context) -
         await wait_for_screen(pilot, HomeScreen)
         await pilot.press("G", "enter")  # the recorded run of the program
         screen = await wait_for_screen(pilot, ResultsScreen)
-        assert screen.answer.document.machine.gpus
+        assert screen.shown.answer.machine.gpus
 
 
 def test_the_recorded_runs_of_the_program_are_kept_runs() -> None:
@@ -115,7 +116,7 @@ def test_an_arm_that_leads_an_open_decision_is_marked() -> None:
 
 def test_a_speed_of_a_busy_machine_is_not_shown_as_a_fact(sample_run: Run) -> None:
     entry = Store(sample_run.directory.parents[1]).history()[0]
-    item, now = StoredItem(entry=entry, state="finished"), dt.datetime.now(dt.timezone.utc)
+    item, now = StoredItem(kept=entry, state="finished"), dt.datetime.now(dt.timezone.utc)
     summary = AnswerSummary(
         arm="quick", decision_word="LIKELY", speedup=Interval(value=9.0, low=1.0, high=81.0)
     )

@@ -164,7 +164,7 @@ def resumed(*events: RunEvent, **changes: object) -> RunState:
     arms = (builders.BASELINE, "compiled")
     racing = builders.run_state(
         {arm: msgspec.structs.replace(builders.process(), outcome=None) for arm in arms},
-        opened={1: arms, 2: arms},
+        last_groups={1: arms, 2: arms},
         closed={1: "decided"},
     )
     racing = msgspec.structs.replace(racing, **changes)
@@ -198,7 +198,7 @@ def test_a_resumed_race_is_timed_only_when_its_workers_are_ready_again() -> None
 
 def test_after_the_races_the_stage_names_what_is_repeated() -> None:
     raced = {1: ("compiled",), 2: ("compiled",)}
-    done = builders.run_state({"compiled": builders.process()}, opened=raced, closed=ENDS)
+    done = builders.run_state({"compiled": builders.process()}, last_groups=raced, closed=ENDS)
     done = msgspec.structs.replace(done, plan=builders.plan("compiled"), finished=False)
     building = msgspec.structs.replace(builders.process(), ready=False, outcome=None, phase="build")
     processes = {**done.processes, "compiled": (building,)}
@@ -215,7 +215,7 @@ def test_after_the_races_the_stage_names_what_is_repeated() -> None:
 
 
 def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
-    raced = builders.run_state({}, opened={1: ("compiled",), 2: ("compiled",)}, closed=ENDS)
+    raced = builders.run_state({}, last_groups={1: ("compiled",), 2: ("compiled",)}, closed=ENDS)
     raced = msgspec.structs.replace(raced, plan=builders.plan("compiled"), finished=False)
     stages = set()
     for phase in ("measure", "sustain", "diagnose", "new-shapes", "done"):
@@ -231,7 +231,7 @@ def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
 
 
 def test_no_time_is_counted_and_no_stage_named_while_the_run_waits_for_a_quiet_machine() -> None:
-    state = builders.run_state({}, opened={}, closed={})
+    state = builders.run_state({}, last_groups={}, closed={})
     activity = MachineActivity(
         seconds=1.0, usable_processors=2, idle_processors=0.0, stolen_share=0.0
     )
@@ -355,7 +355,7 @@ def test_a_detached_run_continues_to_its_end(tui_context: Context, fake_host: St
     run = sessions.create_run(tui_context, sessions.short_options("quick"))
     host = fake_host(run, None)
     session = RunSession(run, host)
-    while not session.state.opened:
+    while not session.state.last_groups:
         time.sleep(0.01)
         session.refresh()
     session.toggle_pause()

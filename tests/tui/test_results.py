@@ -44,7 +44,7 @@ from advisor.tui.answer import (
     PANE_SECTIONS,
     PANES,
     AnswerPanel,
-    RunAnswer,
+    ShownAnswer,
     describe_question,
     render_answer_lines,
     render_pane,
@@ -126,11 +126,8 @@ def test_the_panes_of_a_run_without_an_answer_say_why() -> None:
     assert "Nothing was measured." in render_pane(bare, "trust")
     command = "run p3-advisor show --json for the reason of each workflow"
     nothing = msgspec.structs.replace(problem, name=NothingViableError.name, next_step=command)
-    cancelled = RunAnswer(without_advice(bare, nothing), builders.shipped_catalogue())
-    for shown in (
-        render_answer_lines(cancelled, 80).plain,
-        render_pane(cancelled.document, "next"),
-    ):
+    cancelled = ShownAnswer(without_advice(bare, nothing), builders.shipped_catalogue())
+    for shown in (render_answer_lines(cancelled, 80).plain, render_pane(cancelled.answer, "next")):
         assert "5 shows the reason" in shown
         assert "--json" not in shown
 
@@ -146,7 +143,7 @@ def test_the_pane_of_what_is_not_measured_says_what_was_not_asked_for() -> None:
 
 def test_without_a_measurement_no_code_is_offered(sample_run: Run) -> None:
     made = msgspec.structs.replace(built_answers.answer(), scores=())
-    screen = ResultsScreen(RunAnswer(made, sample_run.header().catalogue, sample_run))
+    screen = ResultsScreen(ShownAnswer(made, sample_run.header().catalogue, sample_run))
     for action in ("detail", "code", "verify"):
         assert "measured" in screen.refusal_of(action)
 
@@ -156,7 +153,7 @@ def test_an_empty_log_of_a_stack_says_so(tmp_path: pathlib.Path) -> None:
     log = run.worker_log_path("compiled", 0)
     log.parent.mkdir(parents=True)
     log.touch()
-    answer = RunAnswer(decide(run), run.header().catalogue, run)
+    answer = ShownAnswer(decide(run), run.header().catalogue, run)
     assert DetailScreen(answer, "compiled", run)._log() == ["The stack wrote nothing."]
 
 
@@ -190,12 +187,12 @@ async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(shipped: C
     async with running_app(app, SMALLEST) as pilot:
         app.run_controller.open(str(EVIDENCE / "h100-served-llama3.1-8b-bfloat16.json"))
         screen = await wait_for_screen(pilot, ResultsScreen)
-        assert (screen.answer.document.rerun_command or "").startswith("p3-advisor show")
+        assert (screen.shown.answer.rerun_command or "").startswith("p3-advisor show")
         panel = screen.query_one(AnswerPanel)
         assert panel.max_scroll_y > 0
         assert panel.scrollbars_enabled == (True, False)
         assert panel.vertical_scrollbar.size.width == 1
-        lines = short_answer_lines(screen.answer.document)
+        lines = short_answer_lines(screen.shown.answer)
         assert lines[0].split()[0] in screen_text(pilot)
         await pilot.press("up")
         assert screen.focused_part == ANSWER
@@ -226,7 +223,7 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
         for pane in PANE_SECTIONS:
             await pilot.press(str(list(PANES).index(pane) + 1))
             shown = screen.query_one(f"#text-{pane}", Markdown)
-            expected = render_pane(screen.answer.document, pane)
+            expected = render_pane(screen.shown.answer, pane)
             await wait_for(pilot, lambda: shown.source == expected)  # noqa: B023 - waits at once
         await pilot.press("2")
         await settle(pilot)
@@ -237,7 +234,7 @@ async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
             assert all(f"{bar.pillar} {bar.weight:g} %" in each for each in told), "one scale"
         await pilot.press("u", "1")
         why = screen.query_one("#text-why", Markdown)
-        await wait_for(pilot, lambda: why.source == render_pane(screen.original.document, "why"))
+        await wait_for(pilot, lambda: why.source == render_pane(screen.original.answer, "why"))
 
 
 @pytest.fixture(autouse=True)
@@ -258,10 +255,10 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
     app = replay_app(tui_context, recorded)
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
-        assert results.answer.document.recommendation is not None
+        assert results.shown.answer.recommendation is not None
         await pilot.press("down", "c")
         assert app.screen is results
-        answer, arm = decide(recorded), results.answer.document.recommendation.arm
+        answer, arm = decide(recorded), results.shown.answer.recommendation.arm
         script = recipe_text.render_short(answer, *found_recipe.choose(answer, recorded, arm))
         assert script in capfd.readouterr().out
         monkeypatch.setattr(app.run_controller, "refuse_if_busy", lambda: True)
@@ -287,8 +284,8 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         await wait_for_text(pilot, "not written")
         assert file.read_text() == "mine", "no file is overwritten"
         await pilot.press("escape")
-        assert results.answer.document.recommendation is not None
-        assert results.answer.document.recommendation.arm in written
+        assert results.shown.answer.recommendation is not None
+        assert results.shown.answer.recommendation.arm in written
         await wait_for_screen(pilot, ResultsScreen)
 
 

@@ -38,7 +38,7 @@ from advisor.report.answer_files import decide
 from advisor.store.store import Store
 from advisor.tui import live, run_controller
 from advisor.tui.actions import render_answer
-from advisor.tui.answer import RunAnswer
+from advisor.tui.answer import ShownAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.home import HomeScreen
@@ -88,7 +88,7 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         failure = expect_failure(outcome, "skipped")
         assert (failure.phase, failure.skip_cause) == ("build", "user")
         assert failure.reason.startswith("by the user"), "the status says that it was skipped"
-        assert arms_to_retry(results.original.document) == (arm,)
+        assert arms_to_retry(results.original.answer) == (arm,)
         await pilot.press("5")
         await wait_for_text(pilot, f"{arm}: skipped")
         await pilot.press("f")
@@ -114,7 +114,7 @@ def test_only_an_exported_page_has_the_recipe(
 ) -> None:
     monkeypatch.setattr(recipe_text, "render_recommended", lambda *_: "print('the script')")
     run = make_run(Store(tmp_path), finished=True)
-    answer = RunAnswer(decide(run), run.header().catalogue, run)
+    answer = ShownAnswer(decide(run), run.header().catalogue, run)
     written = [render_answer(answer, each) for each in (".html", ".md", ".csv", ".json")]
     assert ["the script" in each for each in written] == [True, False, False, False]
 

@@ -161,8 +161,8 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
     app = open_copy(context, recorded, host)
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
-        changed = with_decision(results.original.document, word="LIKELY")
-        results.original = dataclasses.replace(results.original, document=changed)
+        changed = with_decision(results.original.answer, word="LIKELY")
+        results.original = dataclasses.replace(results.original, answer=changed)
         builds = builders.known(results.original.run).scratch
         shutil.rmtree(builds, ignore_errors=True)
         assert results.refusal_of("leaders")
@@ -174,7 +174,7 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
         shown = " ".join((await check_screen_at(pilot, SMALLEST)).split())
         assert all(word in shown for word in " ".join(busy_machine).split())
         plan = builders.known(results.original.run).state().plan
-        leaders = leaders_of(results.original.document, plan)
+        leaders = leaders_of(results.original.answer, plan)
         assert ", ".join(each.id for each in leaders) in shown
         assert f"{len(leaders)} ways to run" in shown
         await pilot.press("enter")
@@ -191,12 +191,12 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
     app = open_copy(context, recorded, waiting_host)
     async with running_app(app, (120, 40)) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
-        document = results.original.document
+        document = results.original.answer
         skipped = builders.unmeasured(
             "quick", option="", status="skipped", skip_cause="out-of-time"
         )
         changed = msgspec.structs.replace(document, unmeasured=(skipped,))
-        results.original = dataclasses.replace(results.original, document=changed)
+        results.original = dataclasses.replace(results.original, answer=changed)
         await pilot.press("f")
         await wait_for_text(pilot, "without a time limit")
         await wait_for_text(pilot, "With the baseline: 2 ways")
@@ -221,8 +221,8 @@ async def test_m_measures_the_undecided_workflows_for_longer(
     app = open_copy(context, recorded, waiting_host)
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
-        advice = builders.known(results.original.document.recommendation)
-        asked = results.original.document.question
+        advice = builders.known(results.original.answer.recommendation)
+        asked = results.original.answer.question
         for key in ("escape", "y"):
             assert len(context.store.history()) == 1, "nothing starts without an answer"
             await pilot.press("m")
@@ -235,7 +235,7 @@ async def test_m_measures_the_undecided_workflows_for_longer(
         assert session.run.directory.name != recorded.directory.name
         assert question.workflows == undecided_workflows(advice, asked)
         assert question.budget == further_budget(
-            results.original.document, results.original.catalogue
+            results.original.answer, results.original.catalogue
         )
         assert question.budget.measuring_seconds > asked.budget.measuring_seconds
 

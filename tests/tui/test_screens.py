@@ -188,15 +188,15 @@ async def test_results_show_exclusions_and_details_and_what_other_weights_recomm
         await pilot.press("5")
         await pilot.pause()
         assert "segfault: crashed" in screen_text(pilot)
-        before = builders.known(screen.answer.document.recommendation)
+        before = builders.known(screen.shown.answer.recommendation)
         flip = next(flip for flip in before.flips if flip.criterion == "performance")
         screen.query_one(Weights).move("performance", 100.0 if flip.when == "more" else 0.0)
         await wait_for(pilot, lambda: screen.is_explored)
-        after = builders.known(screen.answer.document.recommendation)
+        after = builders.known(screen.shown.answer.recommendation)
         assert after.arm != before.arm
         await pilot.press("u")
         await pilot.pause()
-        assert screen.answer.document.recommendation == before
+        assert screen.shown.answer.recommendation == before
         await wait_for(pilot, lambda: not screen.is_explored)
         await pilot.press("1", "shift+tab", "enter")
         detail = await wait_for_screen(pilot, DetailScreen)

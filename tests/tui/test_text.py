@@ -44,7 +44,7 @@ from advisor.tui import launch, text
 from advisor.tui.answer import (
     DECISION_COLOURS,
     AnswerPanel,
-    RunAnswer,
+    ShownAnswer,
     TextPane,
     render_answer_lines,
 )
@@ -88,11 +88,11 @@ async def test_a_hostile_model_name_is_shown_without_markup(
 ) -> None:
     async with running_app(replay_app(tui_context, sample_run)) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
-        original = results.answer
+        original = results.shown
         for name in HOSTILE[:-1]:
-            model = msgspec.structs.replace(original.document.question.model, name=name)
-            document = with_question(original.document, model=model)
-            results.original = results.answer = dataclasses.replace(original, document=document)
+            model = msgspec.structs.replace(original.answer.question.model, name=name)
+            renamed = with_question(original.answer, model=model)
+            results.original = results.shown = dataclasses.replace(original, answer=renamed)
             results.draw()
             await wait_for_text(pilot, text.printable(name)[:4])
 
@@ -176,7 +176,7 @@ def test_decision_and_trust_stand_above_the_code_of_which_no_line_is_cut() -> No
     code = "".join(f"line_{number} = {' + '.join('x' * 50)}\n" for number in range(9))
     made = with_measurement(built_answers.answer(), "compiled", integration=code)
     for width in (80, 120):
-        shown = render_answer_lines(RunAnswer(made, builders.shipped_catalogue()), width)
+        shown = render_answer_lines(ShownAnswer(made, builders.shipped_catalogue()), width)
         _, decision, cost, *lines = shown.plain.split("\n")
         assert "Trust " in cost
         assert decision.split()[0].rstrip(".:") in DECISION_COLOURS

@@ -15,9 +15,9 @@ import jsonschema
 import pytest
 import recorded_runs
 from forks import RunCli, RunProgram, run_command
+from generate import schema_file
 from kept.runs import EVIDENCE
 
-from advisor import schemas
 from advisor.ask import rubric_files
 from advisor.errors import NoRecipeError
 from advisor.probing import env_registry
@@ -49,7 +49,7 @@ def test_a_run_is_repeated_with_another_interpreter_and_compared(
     )
     assert answer.returncode == 0, answer.stderr
     comparison = json.loads(answer.stdout)
-    jsonschema.validate(comparison, json.loads(schemas.schema_file("comparison").read_text()))
+    jsonschema.validate(comparison, json.loads(schema_file("comparison").read_text()))
     assert comparison["before"] == finished_run
     after = Store(home).find(comparison["after"])
     assert after.header().question.python == other

@@ -18,8 +18,8 @@ import jsonschema
 import pytest
 import recorded_runs
 from forks import RunCli, RunProgram
+from generate import schema_file
 
-from advisor import schemas
 from advisor.domain.run_events import Finished, Planned
 from advisor.errors import CommandLineError, UndecidedError
 from advisor.store.runs import ENTRY, Run
@@ -266,7 +266,7 @@ def test_a_recipe_runs_and_is_verified(
     found = json.loads(verified.stdout)
     undecided = found["result"] == "undecided"
     assert verified.returncode == undecided * UndecidedError.exit_code, verified.stderr
-    jsonschema.validate(found, json.loads(schemas.schema_file("verification").read_text()))
+    jsonschema.validate(found, json.loads(schema_file("verification").read_text()))
     assert (found["arm"], found["baseline"]) == ("quick", "pytorch-eager")
     sizes = {1, 2}
     assert found["shape"]["batch_size"] in sizes, "at which it is faster depends on the machine"
@@ -389,7 +389,7 @@ def test_every_json_output_is_valid_against_its_schema(
         "history": ("history", "--json"),
     }
     for name, arguments in outputs.items():
-        schema = json.loads(schemas.schema_file(name).read_bytes())
+        schema = json.loads(schema_file(name).read_bytes())
         assert schema["$id"] == f"urn:p3-advisor:schema:{name}"
         printed = json.loads(run_cli(*arguments).stdout)
         jsonschema.Draft202012Validator(schema).validate(printed)

@@ -76,7 +76,7 @@ def state_of(seconds: Mapping[str, list[float]]) -> RunState:
         for arm, each in seconds.items()
     }
     return builders.run_state(
-        processes, opened={1: tuple(seconds)}, closed={1: "out-of-time"}, finished=True
+        processes, last_groups={1: tuple(seconds)}, closed={1: "out-of-time"}, finished=True
     )
 
 
@@ -140,7 +140,7 @@ def test_a_run_without_a_measured_arm_has_a_problem(
     )
     arms = (builders.BASELINE, builders.DUPLICATE, *ARMS)
     processes = {arm: builders.process(outcome=crash if arm in crashed else None) for arm in arms}
-    state = builders.run_state(processes, opened={1: arms}, closed={1: ending})
+    state = builders.run_state(processes, last_groups={1: arms}, closed={1: ending})
     answer = evaluate(header_of(), state)
     assert (answer.scores, answer.recommendation) == ((), None)
     assert answer.problem is not None
@@ -288,7 +288,7 @@ def run_state(*starts: Start, finished: bool = True) -> RunState:
             arm: builders.process(*builders.visits([seconds] * 4), outcome=Outcome())
             for arm, seconds in zip(STARTED, (0.4, 0.4, 0.1), strict=True)
         },
-        opened={1: STARTED},
+        last_groups={1: STARTED},
         closed={1: "decided"},
         starts={"compiled": starts} if starts else {},
         finished=finished,

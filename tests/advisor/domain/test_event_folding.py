@@ -146,7 +146,7 @@ def test_a_second_group_opens_a_closed_race_again() -> None:
         RaceClosed(shape=Shape(1), reason="a test", cause="decided"),
         RaceOpened(shape=Shape(1), arms=(BASELINE, "other")),
     )
-    assert state.opened == {Shape(1): (BASELINE, "other"), Shape(4): (BASELINE,)}
+    assert state.last_groups == {Shape(1): (BASELINE, "other"), Shape(4): (BASELINE,)}
     assert state.closed == {Shape(4): closed}
     assert [group.arms for group in state.groups[Shape(1)]] == [
         (BASELINE, "compiled"),

@@ -197,7 +197,8 @@ def test_an_arm_without_figures_promises_as_much_as_its_workflow(tmp_path: pathl
 def test_a_build_that_cannot_end_in_time_is_left_out(left: float, is_built: bool) -> None:
     planned = msgspec.structs.replace(builders.arm("slow"), expected_build_seconds=30.0)
     state = builders.run_state(
-        {builders.BASELINE: builders.process(outcome=Outcome())}, opened={1: (builders.BASELINE,)}
+        {builders.BASELINE: builders.process(outcome=Outcome())},
+        last_groups={1: (builders.BASELINE,)},
     )
     found = build_limits.limit_or_skip(in_progress(state, builders.question(), left), planned)
     assert (found is None) == is_built

@@ -186,8 +186,8 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
         catalogue=builders.catalogue(images, earlier_runs=figures),
     )
     process = builders.process()
-    loaded = dataclasses.replace(builders.known(process.opened), convolutions=layers)
-    reference = msgspec.structs.replace(process, opened=loaded)
+    opened = dataclasses.replace(builders.known(process.opened), convolutions=layers)
+    reference = msgspec.structs.replace(process, opened=opened)
     state = builders.run_state({"images": process, REFERENCE: reference})
     progress = types.SimpleNamespace(state=state, header=header, store=Store(tmp_path))
     found = remaining.arms_to_add(progress)  # type: ignore[arg-type]

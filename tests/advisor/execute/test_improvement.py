@@ -98,7 +98,7 @@ def test_a_gain_is_a_line_of_the_answer_and_changes_no_rank() -> None:
             arm: builders.process(*builders.visits([seconds] * 4), outcome=Outcome())
             for arm, seconds in zip(arms, (0.4, 0.4, 0.1), strict=True)
         },
-        opened={1: arms},
+        last_groups={1: arms},
         closed={1: "decided"},
         finished=True,
     )

@@ -55,7 +55,7 @@ def pause_of(
     )
     state = builders.run_state(
         {"quick": ProcessState(), "slow": process},
-        opened={1: (BASELINE,)} if has_raced else {},
+        last_groups={1: (BASELINE,)} if has_raced else {},
         plan=Plan(arms=arms, excluded=()),
         at=at,
     )

@@ -86,7 +86,7 @@ def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
     state = recorder.state
     first = Shape(1)
     assert {shape: end.cause for shape, end in state.closed.items()} == {first: "baseline-ended"}
-    assert set(state.opened) == {first}
+    assert set(state.last_groups) == {first}
     assert list(results_by_shape(state, TWO_SIZES)) == [first]
     assert remaining.needed_arms(state, TWO_SIZES) == []
 
@@ -226,7 +226,7 @@ def test_a_change_of_speed_during_the_race_is_a_figure_of_its_cell() -> None:
     seconds = {BASELINE: [0.4] * 13, DUPLICATE: [0.4] * 13, "compiled": [0.2] * 6 + [0.25] * 7}
     state = builders.run_state(
         {arm: builders.process(*builders.visits(each)) for arm, each in seconds.items()},
-        opened={1: tuple(seconds)},
+        last_groups={1: tuple(seconds)},
     )
     races = results_by_shape(state, builders.question())
     results = summarise(state, races)
