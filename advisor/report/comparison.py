@@ -242,7 +242,7 @@ class _Compared(NamedTuple):
 
 
 def _drift(before: Answer, after: Answer) -> Iterator[_Compared]:
-    noise = math.hypot(_noise_floor(before), _noise_floor(after))
+    noise = math.hypot(*(each.results.noise_floor or 0.0 for each in (before, after)))
     for arm, first, second in _cell_pairs(before, after):
         if arm == BASELINE:
             seconds = _seconds(first), _seconds(second)
@@ -287,7 +287,3 @@ def _cell_pairs(before: Answer, after: Answer) -> list[tuple[str, Cell, Cell]]:
         for arm, cell in before.results.cells
         if (arm, cell.shape) in later
     ]
-
-
-def _noise_floor(answer: Answer) -> float:
-    return answer.results.noise_floor or 0.0
