@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import pathlib
 import re
 from collections.abc import Sequence
@@ -185,13 +186,16 @@ for value, tensor in zip(session.get_inputs(), inputs):
 session.run_with_iobinding(binding)
 output = [torch.from_dlpack(value) for value in binding.get_outputs()]{AS_LIST}
 """
+    named = f'"{provider}"'
+    if provider == CUDA:
+        named = f"({named}, {json.dumps(CUDA_OPTIONS)})"
     export, file = _writing_lines(request)
     options, given = "", ""
     if "threads" in request.options:
         options, given = f"{THREAD_LINES}{session_threads(request)}\n", ", options"
     host = HOST_VALUES if request.dtype == "bfloat16" else HOST_ARRAYS
     return f"""\
-{IMPORTS}{export}{options}session = onnxruntime.InferenceSession({file}{given}, providers=["{provider}"])
+{IMPORTS}{export}{options}session = onnxruntime.InferenceSession({file}{given}, providers=[{named}])
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"
 {binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped
 

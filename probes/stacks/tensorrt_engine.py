@@ -15,13 +15,14 @@ from probes.stacks.cuda_graphs import CapturedProgram
 from probes.subjects.by_request import Model
 from probes.subjects.outputs import collect
 
+#: PyTorch's names of TensorRT's types.
 TORCH_TYPES = {
-    "FLOAT": torch.float32,
-    "HALF": torch.float16,
-    "BF16": torch.bfloat16,
-    "INT32": torch.int32,
-    "INT64": torch.int64,
-    "BOOL": torch.bool,
+    "FLOAT": "float32",
+    "HALF": "float16",
+    "BF16": "bfloat16",
+    "INT32": "int32",
+    "INT64": "int64",
+    "BOOL": "bool",
 }
 
 #: Shapes of a model's inputs at one batch size.
@@ -187,7 +188,8 @@ def torch_type_of(engine: Any, name: str) -> torch.dtype:
     kind = engine.get_tensor_dtype(name).name
     if kind not in TORCH_TYPES:
         raise UnsupportedError(f"{name} has the type {kind}, which PyTorch does not have")
-    return TORCH_TYPES[kind]
+    found: torch.dtype = getattr(torch, TORCH_TYPES[kind])
+    return found
 
 
 #: Engines with the log of their build, by file, kept as long as the worker runs: one serves all
@@ -236,6 +238,7 @@ def engagement(program: EngineContext | CapturedProgram, device_inputs: Any) -> 
 
 def integration(module: str, request: Request) -> str:
     export, file = onnx_export.integration(request)
+    types = ", ".join(f'"{kind}": torch.{name}' for kind, name in TORCH_TYPES.items())
     run = "# Each call:\ncontext.execute_async_v3(stream.cuda_stream)\nstream.synchronize()\n"
     capture = """\
 context.execute_async_v3(stream.cuda_stream)  # once before the capture
@@ -258,11 +261,13 @@ builder = trt.Builder(logger)
 network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
 parser = trt.OnnxParser(network, logger)
 assert parser.parse_from_file({file}), [parser.get_error(index).desc() for index in range(parser.num_errors)]
-pathlib.Path("model.engine").write_bytes(builder.build_serialized_network(network, builder.create_builder_config()))
+config = builder.create_builder_config()
+config.clear_flag(trt.BuilderFlag.TF32)
+pathlib.Path("model.engine").write_bytes(builder.build_serialized_network(network, config))
 
 engine = trt.Runtime(logger).deserialize_cuda_engine(pathlib.Path("model.engine").read_bytes())
 context = engine.create_execution_context()
-types = {{"FLOAT": torch.float32, "HALF": torch.float16, "BF16": torch.bfloat16, "INT64": torch.int64}}
+types = {{{types}}}
 names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
 tensors = {{name: tensor.cuda().contiguous() for name, tensor in zip(names, inputs)}}
 for name in names[len(inputs):]:

@@ -40,16 +40,20 @@ def settings(request: Request) -> dict[str, str]:
     return {**pytorch.apply_settings(request), "accumulation": accumulation, "min_block_size": "1"}
 
 
-def compile_options(request: Request) -> dict[str, Any]:
-    """Return the compiler's options: engines for blocks of any size, no TF32, caches of this arm.
+def printed_options(request: Request) -> dict[str, Any]:
+    """Return the compiler's options: engines for blocks of any size, and no TF32.
 
     Precisions are not named: the RTX build refuses them, and `torch.compile` then runs eager code.
     """
+    accumulation = {"use_fp32_acc": True} if request.options.get("fp32_accumulation") else {}
+    return {"min_block_size": 1, "disable_tf32": True, **accumulation}
+
+
+def compile_options(request: Request) -> dict[str, Any]:
+    """Return the compiler's options, with caches of this arm."""
     cache = pathlib.Path(request.scratch_directory) / "cache"
     return {
-        "min_block_size": 1,
-        "disable_tf32": True,
-        "use_fp32_acc": bool(request.options.get("fp32_accumulation")),
+        **printed_options(request),
         "timing_cache_path": str(cache / "tensorrt-timing.bin"),
         "engine_cache_dir": str(cache / "tensorrt-engines"),
     }

@@ -10,7 +10,7 @@ import tensorrt as trt
 from probes.adapter import Request
 from probes.stacks import onnx_export, onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_feeding import SessionProgram
-from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS
+from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, IMPORTS
 from probes.subjects import by_request
 from probes.subjects.by_request import Model
 
@@ -22,7 +22,9 @@ synchronise = pytorch.synchronise
 PROVIDER = "TensorrtExecutionProvider"
 #: The provider does not find the libraries in TensorRT's wheel:
 #: https://github.com/microsoft/onnxruntime/issues/18597
-IMPORT_LINE = "import tensorrt  # loads the libraries that the provider needs"
+IMPORT_LINES = "import os\nimport tensorrt  # loads the libraries that the provider needs\n"
+
+WITHOUT_TF32 = 'os.environ["NVIDIA_TF32_OVERRIDE"] = "0"\n'
 
 
 def versions() -> dict[str, str]:
@@ -55,4 +57,5 @@ def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram
 
 
 def integration(request: Request) -> str:
-    return f"{IMPORT_LINE}\n{onnxruntime_session.integration(request, PROVIDER)}"
+    lines = onnxruntime_session.integration(request, PROVIDER)
+    return f"{IMPORT_LINES}{lines.replace(IMPORTS, IMPORTS + WITHOUT_TF32, 1)}"

@@ -64,7 +64,7 @@ def settings(request: Request) -> dict[str, str]:
     logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    if request.device == "cuda" and request.dtype not in {"float16", "bfloat16"}:
+    if may_round(request):
         # By default JAX rounds float32 products to TF32 on a GPU, and eager PyTorch does not.
         jax.config.update("jax_default_matmul_precision", "highest")
     return {
@@ -72,6 +72,10 @@ def settings(request: Request) -> dict[str, str]:
         "platform": jax.default_backend(),
         "matmul_precision": str(jax.config.jax_default_matmul_precision),
     }
+
+
+def may_round(request: Request) -> bool:
+    return request.device == "cuda" and request.dtype not in {"float16", "bfloat16"}
 
 
 #: The output of the latest call, which JAX returns before it has computed it. It computes outputs
@@ -147,12 +151,13 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    return """\
+    exact = 'jax.config.update("jax_default_matmul_precision", "highest")\n'
+    return f"""\
 import jax
 import torch
 import torchax  # 0.0.13 needs torch below 2.13; p3-advisor's probes/workflows/openxla_jax.py imports it with 2.13
 
-weights, function = torchax.extract_jax(model)
+{exact if may_round(request) else ""}weights, function = torchax.extract_jax(model)
 compiled = jax.jit(lambda weights, inputs: function(weights, inputs))
 # Each call:
 output = compiled(weights, tuple(jax.dlpack.from_dlpack(tensor) for tensor in inputs))

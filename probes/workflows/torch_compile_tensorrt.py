@@ -79,9 +79,8 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    options: dict[str, Any] = {"min_block_size": 1, "pass_through_build_failures": True}
-    if request.options.get("fp32_accumulation"):
-        options["use_fp32_acc"] = True
+    known = torch_tensorrt_engines.printed_options(request)
+    options = {**known, "pass_through_build_failures": True}
     if request.task == GENERATE:
         return generation_integration(request, options)
     return f"""\

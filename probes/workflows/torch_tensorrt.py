@@ -84,7 +84,8 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:
-    accumulate = ", use_fp32_acc=True" if request.options.get("fp32_accumulation") else ""
+    options = torch_tensorrt_engines.printed_options(request).items()
+    given = ", ".join(f"{name}={value}" for name, value in options)
     captured = request.options.get("cuda_graph")
     graphs = "torch_tensorrt.runtime.set_cudagraphs_mode(True)\n" if captured else ""
     low, best, high = batch_range(request.batch_sizes)
@@ -108,7 +109,7 @@ import torch_tensorrt
 {example_lines}arguments = {arguments}
 with torch.no_grad():
     exported = torch.export.export(model, {example}, dynamic_shapes={shapes}, strict=False)
-    compiled = torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, min_block_size=1{accumulate})
+    compiled = torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, {given})
     torch_tensorrt.save(compiled, "model.pt2", arg_inputs=list(inputs), retrace=False)
 loaded = torch_tensorrt.load("model.pt2").module()
-{graphs}{pytorch.each_call("loaded(*inputs)")}"""  # noqa: E501 - the lines are counted, so they are not wrapped
+{graphs}{pytorch.each_call("loaded(*inputs)")}"""
