@@ -77,6 +77,7 @@ def evaluate(
     final_problem = None if resumable else problem
     answer = msgspec.structs.replace(
         answer,
+        # Again: where the run cannot go on, its problem names how these arms are measured.
         unmeasured=unmeasured.list_unmeasured(header, state, results, final_problem),
         problem=problem,
         question=header.question,
@@ -172,32 +173,24 @@ def _advise(
 
 
 def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
-    """Return the score that each arm that timed out or was not reached has with its largest lead.
+    """Return the score that each arm that timed out or was not reached may have.
 
-    Where an arm of its workflow was measured, only one for which no time was left counts, with what
-    it gained at most over that one. Any other may exceed its largest lead in the kept runs, or the
-    fastest arm if it has none, by the factor of the rubric: few models were measured in them.
+    Where an arm of its workflow was measured, only one for which no time was left counts.
     """
     results = answer.results
     known = {entry.workflow for entry in results.measurements}
     too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
-    fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
-    earlier = catalogue.earlier_runs.get(answer.question.device, {})
-    leads = {arm: each.largest_lead for arm, each in earlier.items() if each.largest_lead}
-    margin = catalogue.rubric.decision.outstanding_gain
-
     found = {}
     for entry in answer.unmeasured:
-        is_new, is_late = entry.workflow not in known, entry.skip_cause == "out-of-time"
-        has_failed = entry.status in {"timed-out", "excluded"} or entry.skip_cause == "cannot-lead"
+        is_late = entry.skip_cause == "out-of-time"
+        is_open = entry.status in {"timed-out", "excluded"} or entry.skip_cause == "cannot-lead"
         # An arm with an option was planned, and failed or was not reached.
-        is_possible = is_late or (is_new and has_failed)
+        is_possible = is_late or (entry.workflow not in known and is_open)
         if entry.option is None or entry.arm in too_slow or not is_possible:
             continue
-        limited = None if is_new else unmeasured.potential_of(entry, answer, catalogue)
-        most = fastest * leads.get(entry.arm, 1.0) * margin
-        found[entry.arm] = limited or unmeasured.potential_at(most, entry, answer, catalogue)
-    return {arm: each.score for arm, each in found.items() if each is not None}
+        if potential := unmeasured.potential_of(entry, answer, catalogue):
+            found[entry.arm] = potential.score
+    return found
 
 
 def _early_end(state: RunState, question: Question) -> UserError | None:

@@ -1,4 +1,4 @@
-"""The answer in three lines: what to use, how certain that is, and what would change it. Pure.
+"""The short answer: what to use, how certain that is, and what would change it. Pure.
 
 Full outputs show these lines as they are, short ones some of them. Further lines follow where the
 advised arm is not exact, where the best arm differs by shape, or where the advised arm is slower

@@ -179,7 +179,7 @@ class Potential:
     speedup: float
     score: float
     #: The measured arm of its workflow over which the gain in the kept runs limits the speed-up;
-    #: None where the workflow has no measured arm.
+    #: None where there is no such arm.
     sibling: str | None
     gain: SiblingGain | None
 
@@ -187,41 +187,28 @@ class Potential:
 def potential_of(entry: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Potential | None:
     """Return what the arm may score if its build costs nothing and its declared facts hold.
 
-    Where no arm of its workflow is measured, it may be as fast as in any kept run, and faster than
-    the fastest arm by the factor of the rubric.
-    None for an arm whose speed-up nothing limits, and for one that fails a constraint.
+    Its gain over a measured arm of its workflow in the kept runs limits its speed-up. Without one
+    it may exceed its largest lead in them, or the fastest arm if it has none, by the factor of the
+    rubric: few models were measured in them. None for an arm that fails a constraint.
     """
+    rubric, question = catalogue.rubric, answer.question
     measurements = answer.results.measurements
-    earlier = catalogue.earlier_runs.get(answer.question.device, {}).get(entry.arm)
-    siblings = [each for each in measurements if each.workflow == entry.workflow]
-    if not siblings:
-        fastest = max((entry.speedup.value for entry in measurements), default=1.0)
-        most = catalogue.rubric.decision.outstanding_gain * fastest
-        most = max(most, (earlier and earlier.largest_speedup) or 0.0)
-        return potential_at(most, entry, answer, catalogue)
+    earlier = catalogue.earlier_runs.get(question.device, {}).get(entry.arm)
     gains = earlier.gains if earlier else {}
     margin = catalogue.presets.builds.gain_margin
     limits = {
-        entry.arm: entry.speedup.value * gains[entry.arm].largest * margin
-        for entry in siblings
-        if entry.arm in gains
+        each.arm: each.speedup.value * gains[each.arm].largest * margin
+        for each in measurements
+        if each.arm in gains
     }
-    if not limits:
-        return None
-    sibling = min(limits, key=lambda each: limits[each])
-    return potential_at(limits[sibling], entry, answer, catalogue, sibling, gains[sibling])
+    sibling = min(limits, key=lambda each: limits[each], default=None)
+    if sibling is None:
+        fastest = max((each.speedup.value for each in measurements), default=1.0)
+        lead = (earlier and earlier.largest_lead) or 1.0
+        speedup = fastest * lead * rubric.decision.outstanding_gain
+    else:
+        speedup = limits[sibling]
 
-
-def potential_at(
-    speedup: float,
-    entry: UnmeasuredArm,
-    answer: Answer,
-    catalogue: Catalogue,
-    sibling: str | None = None,
-    gain: SiblingGain | None = None,
-) -> Potential | None:
-    """Return what the arm scores at a speed-up; None for one that fails a constraint."""
-    rubric, question = catalogue.rubric, answer.question
     workflow = catalogue.by_id[entry.workflow]
     facts = {
         **declared_facts(workflow.for_arm(entry.option or "")),
@@ -234,7 +221,7 @@ def potential_at(
     if find_failures(ratings, letters):
         return None
     score = weigh(ratings, question) + rubric.decision.speed_bonus
-    return Potential(speedup, score, sibling, gain)
+    return Potential(speedup, score, sibling, gains[sibling] if sibling else None)
 
 
 def nothing_viable(answer: Answer, outstanding: Collection[str]) -> UserError:
