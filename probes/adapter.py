@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -208,6 +209,15 @@ class Server:
     separator: str = " "
     #: What a user types instead of `command`, with the same settings; empty if it is the same.
     user_command: str = ""
+
+
+def stored_weights_engagement(
+    elements: Counter[str], share: float, described: str, weight_bytes: int, note: str = ""
+) -> Engagement:
+    """Return the `share` of what is `described`; `elements` counts the weights by type."""
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in elements.most_common())
+    proof = f"{share * 100:.0f} % of {described}; elements by type: {kinds or 'there are none'}"
+    return Engagement(share, proof + note, {"weights": dict(elements)}, weight_bytes)
 
 
 def option_words(options: Mapping[str, object]) -> list[str]:

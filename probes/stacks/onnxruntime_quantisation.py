@@ -13,7 +13,7 @@ from typing import Any
 
 import onnx
 
-from probes.adapter import Engagement, Request
+from probes.adapter import Engagement, Request, stored_weights_engagement
 from probes.files import replace_when_complete
 from probes.subjects.onnx_file import item_bytes
 
@@ -123,16 +123,12 @@ def engagement(file: pathlib.Path, placed: collections.Counter[str]) -> Engageme
     is_run = bool(QUANTISED_PRODUCTS & {*runs})
     share = quantised / elements.total() if is_run and elements.total() else 0.0
     operators = ", ".join(f"{count} {name}" for name, count in runs.items()) or "none of them"
-    kinds = ", ".join(f"{name} {count:,}" for name, count in elements.most_common())
-    return Engagement(
-        share,
-        f"{share * 100:.0f} % of the weights of matrix products are quantised, by elements: "
-        f"{kinds or 'there are none'}; of the quantised operators the session runs {operators}",
-        {"weights": dict(elements)},
-        weight_bytes=sum(
-            math.prod(tensor.dims) * item_bytes(tensor.data_type) for tensor in graph.initializer
-        ),
+    weight_bytes = sum(
+        math.prod(tensor.dims) * item_bytes(tensor.data_type) for tensor in graph.initializer
     )
+    described = "the weights of matrix products are quantised"
+    note = f"; of the quantised operators the session runs {operators}"
+    return stored_weights_engagement(elements, share, described, weight_bytes, note)
 
 
 def integration(weights: str, file: str) -> str:

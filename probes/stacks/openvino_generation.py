@@ -126,10 +126,7 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
 
 
 def integration(request: Request, hint: str) -> str:
-    converted, package = "openvino.convert_model(each)", ""
-    if weights := request.options.get("weights"):
-        converted = openvino_model.compressed_lines(converted, weights)
-        package = "import nncf\n"
+    converted, package = openvino_model.conversion("each", request)
     return f"""\
 {package}import numpy as np
 import openvino

@@ -12,7 +12,7 @@ from typing import Any
 
 import openvino
 
-from probes.adapter import Engagement, Request
+from probes.adapter import Engagement, Request, stored_weights_engagement
 from probes.stacks import pytorch
 
 #: OpenVINO's name of each precision. Without this hint it computes float32 models in bfloat16 on a
@@ -97,21 +97,18 @@ def weights_engagement(compiled: Any, weight_bytes: int) -> Engagement:
                 products[information["runtimePrecision"].value] += 1
     total = elements.total()
     share = sum(elements[kind] for kind in COMPRESSED) / total if total else 0.0
-    kinds = ", ".join(f"{kind} {count:,}" for kind, count in elements.most_common())
     layers = ", ".join(f"{count} in {kind}" for kind, count in products.most_common())
-    return Engagement(
-        share,
-        f"{share * 100:.0f} % of the weights of the compiled model's products are compressed, "
-        "by elements: "
-        f"{kinds or 'there are none'}; its layers with weights run {layers or 'nowhere'}",
-        {"weights": dict(elements)},
-        weight_bytes,
-    )
+    described = "the weights of the compiled model's products are compressed"
+    note = f"; its layers with weights run {layers or 'nowhere'}"
+    return stored_weights_engagement(elements, share, described, weight_bytes, note)
 
 
-def compressed_lines(model: str, weights: str) -> str:
-    """Return the expression that compresses the converted model of the expression `model`."""
+def conversion(model: str, request: Request) -> tuple[str, str]:
+    """Return the expression that converts, and compresses, `model`, with the import it needs."""
+    converted = f"openvino.convert_model({model})"
+    weights = request.options.get("weights")
+    if not weights:
+        return converted, ""
     grouping = f", group_size={GROUP}" if weights == "int4" else ""
-    return (
-        f"nncf.compress_weights({model}, mode=nncf.CompressWeightsMode.{MODES[weights]}{grouping})"
-    )
+    mode = f"nncf.CompressWeightsMode.{MODES[weights]}"
+    return f"nncf.compress_weights({converted}, mode={mode}{grouping})", "import nncf\n"

@@ -13,7 +13,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from probes.adapter import Engagement, Request, Server, option_words
+from probes.adapter import Engagement, Request, Server, option_words, stored_weights_engagement
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.stacks import llama_cpp_server
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
@@ -130,13 +130,9 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
         if len(tensor.shape) > 1:
             elements[tensor.tensor_type.name] += int(tensor.n_elements)
     devices = ", ".join(device["name"] for device in xllamacpp.get_device_info())
-    stored = ", ".join(f"{kind} {count:,}" for kind, count in elements.most_common())
-    return Engagement(
-        sum(elements[kind] for kind in program.weight_types) / elements.total(),
-        f"the engine generates all tokens on {devices}; elements of its matrices by type: {stored}",
-        {"weights": dict(elements)},
-        weight_bytes,
-    )
+    share = sum(elements[kind] for kind in program.weight_types) / elements.total()
+    described = f"the matrices' elements have the requested types, on {devices}"
+    return stored_weights_engagement(elements, share, described, weight_bytes)
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:

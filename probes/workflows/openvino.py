@@ -129,10 +129,7 @@ def integration(request: Request) -> str:
     exported = torch.export.export(model, {arguments}, strict=False)
 """
     array = BITS_AS_BFLOAT16 if request.dtype == "bfloat16" else "tensor.numpy()"
-    converted, package = f"openvino.convert_model({'model' if is_file else 'exported'})", ""
-    if weights := request.options.get("weights"):
-        converted = openvino_model.compressed_lines(converted, weights)
-        package = "import nncf\n"
+    converted, package = openvino_model.conversion("model" if is_file else "exported", request)
     return f"""\
 {package}import openvino
 import torch

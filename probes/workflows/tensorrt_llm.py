@@ -30,8 +30,7 @@ def settings(request: Request) -> dict[str, str]:
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
     """Start the engine once for all shapes, which loads the model and captures graphs."""
-    if subject.engine is None:
-        subject.engine = start_engine(subject, subject.request)
+    subject.engine = subject.engine or start_engine(subject, subject.request)
     return EngineGeneration(subject, request)
 
 
@@ -70,15 +69,11 @@ def cache_tokens(request: Request) -> int:
 class EngineGeneration(EngineProgram):
     """It has no `score`, so only its tokens are checked."""
 
-    def __init__(self, subject: EngineSubject, request: Request) -> None:
+    def generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
         import tensorrt_llm
 
-        super().__init__(subject, request)
-        self._sampling_params = tensorrt_llm.SamplingParams
-
-    def generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
         # Without a tokenizer the engine needs ids for the end and padding; -1 is not a token.
-        sampling = self._sampling_params(
+        sampling = tensorrt_llm.SamplingParams(
             max_tokens=new_tokens,
             temperature=0.0,
             top_k=1,

@@ -81,29 +81,20 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
 def integration(request: Request) -> str:
     known = torch_tensorrt_engines.printed_options(request)
     options = {**known, "pass_through_build_failures": True}
-    if request.task == GENERATE:
-        return generation_integration(request, options)
-    return f"""\
-import torch
-import torch_tensorrt
-
+    imports = "import torch\nimport torch_tensorrt\n"
+    if request.task != GENERATE:
+        return f"""\
+{imports}
 compiled = torch.compile(model, backend="tensorrt", dynamic=False, options={options})
 {pytorch.each_call("compiled(*inputs)  # the first call builds the engines")}"""
-
-
-def generation_integration(request: Request, options: dict[str, Any]) -> str:
     if request.options.get("cache") != "static":
         return f"""\
-import torch
-import torch_tensorrt
-
+{imports}
 model.compile(backend="tensorrt", options={options})
 {pytorch.each_call(pytorch.generate_call(request), result="tokens")}"""
     fixed = pytorch.generate_call(request, 'cache_implementation="static"', "compile_config=config")
     return f"""\
-import torch
-import torch_tensorrt
-import transformers
+{imports}import transformers
 
 config = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options={options | IN_PYTORCH})
 {pytorch.each_call(fixed, result="tokens")}"""  # noqa: E501 - the lines are counted, so they are not wrapped

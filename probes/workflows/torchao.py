@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 from typing import Any
 
 import torch
 import torchao.quantization
 
-from probes.adapter import GENERATE, Engagement, Program, Request, StartLines, UnsupportedError
+from probes.adapter import (
+    GENERATE,
+    Engagement,
+    Program,
+    Request,
+    StartLines,
+    UnsupportedError,
+    stored_weights_engagement,
+)
 from probes.stacks import dynamo, pytorch
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects import by_request
@@ -125,16 +134,12 @@ def weights_engagement(module: Any, compiled_share: float, compiled: str) -> Eng
         elements[name] += weight.numel()
         quantised += weight.numel() if is_quantised(weight) else 0
     share = quantised / elements.total() if elements else 0.0
-    kinds = ", ".join(f"{name} {count:,}" for name, count in elements.most_common())
-    return Engagement(
-        min(share, compiled_share),
-        f"{share * 100:.0f} % of the weights of linear layers are quantised, by elements: "
-        f"{kinds or 'there are none'}; {compiled}",
-        {"weights": dict(elements)},
-        weight_bytes=sum(
-            stored.nbytes for weight in module.parameters() for stored in stored_tensors(weight)
-        ),
+    weight_bytes = sum(
+        stored.nbytes for weight in module.parameters() for stored in stored_tensors(weight)
     )
+    described = "the weights of linear layers are quantised"
+    found = stored_weights_engagement(elements, share, described, weight_bytes, f"; {compiled}")
+    return dataclasses.replace(found, share=min(share, compiled_share))
 
 
 def integration(request: Request) -> str:

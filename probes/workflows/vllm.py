@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Collection
 from typing import Any
 
-from probes.adapter import Engagement, Request, Server
+from probes.adapter import Engagement, Request, Server, stored_weights_engagement
 from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.stacks import llm_compressor
 from probes.subjects import checkpoint
@@ -138,13 +138,13 @@ def memory_share(subject: EngineSubject) -> float:
     return subject.engine_memory_share(torch.cuda.get_device_properties(0).total_memory)
 
 
+def greedy_sampling(**options: int) -> Any:
+    import vllm
+
+    return vllm.SamplingParams(temperature=0.0, ignore_eos=True, detokenize=False, **options)
+
+
 class EngineGeneration(EngineProgram):
-    def __init__(self, subject: EngineSubject, request: Request) -> None:
-        import vllm
-
-        super().__init__(subject, request)
-        self._sampling_params = vllm.SamplingParams
-
     def feed(self, inputs: list[Any]) -> list[dict[str, list[int]]]:
         return [{"prompt_token_ids": row} for row in inputs[0].tolist()]
 
@@ -152,8 +152,7 @@ class EngineGeneration(EngineProgram):
         """Pass `tokens` as part of the prompts and return the likeliest tokens at their places."""
         given = [one["prompt_token_ids"] for one in device_inputs]
         prompts = [{"prompt_token_ids": text} for text in checkpoint.continued(given, tokens, rows)]
-        fixed = {"temperature": 0.0, "ignore_eos": True, "detokenize": False}
-        sampling = self._sampling_params(max_tokens=1, prompt_logprobs=TOP_LOGPROBS, **fixed)
+        sampling = greedy_sampling(max_tokens=1, prompt_logprobs=TOP_LOGPROBS)
         outputs = self.engine.generate(prompts, sampling, use_tqdm=False)
         tops = [
             [{token: entry.logprob for token, entry in position.items()} for position in row]
@@ -162,9 +161,7 @@ class EngineGeneration(EngineProgram):
         return logprobs_from_top_tokens(tops, TOP_LOGPROBS)
 
     def generate(self, device_inputs: list[Any], new_tokens: int) -> Any:
-        sampling = self._sampling_params(
-            temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False
-        )
+        sampling = greedy_sampling(max_tokens=new_tokens)
         return self.engine.generate(device_inputs, sampling, use_tqdm=False)
 
 
@@ -241,16 +238,10 @@ def quantised_engagement(engine: Any, wanted: Collection[str] = QUANTISED) -> En
         if is_matrix and count:
             elements[kind] += count
             sizes[kind] += size
-    total = sizes.total()
-    share = sum(sizes[kind] for kind in wanted) / total if total else 0.0
-    kinds = ", ".join(f"{kind} {elements[kind]:,}" for kind, _ in sizes.most_common())
-    return Engagement(
-        share,
-        f"{share * 100:.0f} % of the bytes of the layers' weights are stored as "
-        f"{' or '.join(sorted(wanted))}; elements by type: {kinds}",
-        {"weights": dict(elements)},
-        sum(size for *_, size in weights),
-    )
+    share = sum(sizes[kind] for kind in wanted) / sizes.total() if sizes else 0.0
+    described = f"the bytes of the layers' weights are stored as {' or '.join(sorted(wanted))}"
+    total = sum(size for *_, size in weights)
+    return stored_weights_engagement(elements, share, described, total)
 
 
 def server(subject: EngineSubject, request: Request, port: int) -> Server:
