@@ -24,6 +24,7 @@ from textual import events
 from textual.widgets import Input, Static, TabbedContent
 
 from advisor.ask.devices import CPU
+from advisor.ask.run_options import LaunchOptions
 from advisor.ask.task import FIRST_ITL
 from advisor.context import Context
 from advisor.domain.workflow import CitedFact, DeclaredArm
@@ -271,6 +272,27 @@ async def test_a_run_is_asked_for_with_a_model_that_was_typed_a_moment_ago(
             pilot.app.post_message(events.Key(key, character))
         await wait_for(pilot, lambda: started)
     assert started == ["five.py:net"]
+
+
+@async_test
+async def test_without_colour_the_cursor_and_the_row_of_the_list_are_visible(
+    tui_context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "")  # the app sets it
+    async with running_app(AdvisorApp(LaunchOptions(no_color=True), tui_context)) as pilot:
+        setup = await go_to_step(pilot, 0)
+
+        def marked(attribute: str, widget: str) -> str:
+            """Return the text with this attribute in the first line of a widget."""
+            strips = setup._compositor.render_strips()
+            line = strips[setup.query_one(widget).region.y]
+            return "".join(each.text for each in line if getattr(each.style, attribute))
+
+        await wait_for(pilot, lambda: marked("reverse", "#model") == "d")
+        assert marked("underline", "#models").startswith("demo ")
+        await pilot.press("down", "down")
+        await wait_for(pilot, lambda: not marked("underline", "#models"))
+        assert marked("reverse", "#model") == ""
 
 
 @async_test
