@@ -33,6 +33,7 @@ from advisor.errors import (
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
 SIZES = re.compile(r"(\d{1,99})x(\d{1,99})(?:x(\d{1,99}))?")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+MODEL_FILES = (".onnx", ".pt2")
 #: Beginnings of a path, which no other name of a model has.
 PATH_STARTS = ("/", "./", "../", "~/")
 #: Tells users of the names without an owner, such as bert-base-uncased, that the hub once had.
@@ -84,7 +85,7 @@ def _find_model(run_options: RunOptions, models: Models) -> Model:
             parameters=parameters,
         )
     # pathlib raises for a name that is too long.
-    if text.endswith((".onnx", ".pt2")) or os.path.isfile(text):  # noqa: PTH113
+    if text.endswith(MODEL_FILES) or os.path.isfile(text):  # noqa: PTH113
         return _parse_file(text)
     if os.path.isdir(text):  # noqa: PTH112 - as above
         return parse_directory(text, run_options, models)
@@ -207,20 +208,16 @@ def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelE
         *models.configurations,
         *(f"synthetic/{block}" for block in PAPER_BLOCKS),
     ]
-    close = difflib.get_close_matches(text, known, n=1)
-    if close:
-        return UnknownModelError(
-            f"unknown model {text!r}", f"did you mean {close[0]}? Otherwise, {HUB_FORM}"
-        )
-    if offline and HUB_NAME.fullmatch(text):
+    files = [each.name for each in pathlib.Path().iterdir() if each.suffix in MODEL_FILES]
+    close = difflib.get_close_matches(text, [*known, *files], n=1)
+    if not close and offline and HUB_NAME.fullmatch(text):
         return UnknownModelError(
             f"{text!r} must be downloaded from the hub, which --offline forbids",
             "omit --offline, or use a local directory",
         )
-    return UnknownModelError(
-        f"unknown model {text!r}",
-        f"use one of {', '.join(known)}, a directory, or file.py:factory; {HUB_FORM}",
-    )
+    all_known = f"use one of {', '.join(known)}, a directory, or file.py:factory; {HUB_FORM}"
+    next_step = f"did you mean {close[0]}? Otherwise, {HUB_FORM}" if close else all_known
+    return UnknownModelError(f"unknown model {text!r}", next_step)
 
 
 def parse_weights(text: str) -> str:

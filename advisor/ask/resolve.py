@@ -176,7 +176,7 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
             raise
         raise OptionValueError(
             f"--budget {name!r} is neither a known name nor a duration",
-            f"{choose_among(name, budgets)} A duration is written 120s or 5min",
+            f"a duration is written 120s or 5min; {choose_among(name, budgets)}",
         ) from problem
     default = budgets[catalogue.presets.default_budget]
     return msgspec.structs.replace(

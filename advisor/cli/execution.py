@@ -41,12 +41,13 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     except InterruptedRunError as problem:
         interruption = problem
     except UserError:
-        drop_refused(run, make_context())
+        if drop_refused(run, make_context()):
+            print_status("the run is not kept: it would be refused again")
         raise
     answer = decide(run)
     if interruption is not None and answer.recommendation is None:
         if answer.results.measurements or output_format != "text":
-            _print_document(answer, output_format)
+            show_answer(answer, output_format)
         raise interruption
     print_answer(answer, output_format)
     if answer.recommendation is not None and output_format != "text":
@@ -96,13 +97,14 @@ def print_beginning(run: Run) -> None:
 
 def print_answer(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:
     """Print an answer; exit with the code of its problem when it recommends nothing."""
-    _print_document(answer, output_format, full=full)
+    show_answer(answer, output_format, full=full)
     if answer.problem is not None:
-        print_status(f"{answer.problem.what}; next: {answer.problem.next_step}")
+        if output_format != "text":
+            print_status(f"{answer.problem.what}; next: {answer.problem.next_step}")
         raise typer.Exit(answer.problem.exit_code)
 
 
-def _print_document(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:
+def show_answer(answer: Answer, output_format: OutputFormat, *, full: bool = False) -> None:
     from advisor.report import text_report
 
     columns = shutil.get_terminal_size((text_report.WIDEST, 0)).columns

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from advisor.ask.run_options import RunOptions
-from advisor.cli.execution import print_answer
+from advisor.cli.execution import print_answer, show_answer
 from advisor.cli.options import AsJson, InFull, RunName, StoredRunName
 from advisor.cli.output import (
     STANDARD_OUTPUT,
@@ -55,9 +55,11 @@ def show(
         answer = answer_files.decide(open_store().find(run), with_times=True)
     else:
         answer = answer_files.open_answer(run, make_context())
+    if change := answer_files.describe_change(run, answer):
+        print_status(change)
     if answer.in_progress:
         print_status("the run is in progress; arms that wait are listed as not measured")
-    print_answer(answer, output_format, full=full)
+    show_answer(answer, output_format, full=full)
 
 
 @app.command("decide", rich_help_panel="Results")

@@ -42,7 +42,6 @@ def diagnose(
     peaks: Peaks | None,
 ) -> CallDiagnosis:
     memory, compute = _peak_shares(seconds, flops, weight_bytes, dtype, peaks)
-    known = [share for share in (memory, compute) if share is not None]
     # PyTorch's profiler does not see kernels of another process or of JAX: no kernels is unknown.
     sees_kernels = diagnosed is not None and bool(diagnosed.kernels_per_call)
     counts = {name: getattr(diagnosed, name) if sees_kernels else None for name in DEVICE_COUNTS}
@@ -51,7 +50,7 @@ def diagnose(
         **counts,
         memory_share=memory,
         compute_share=compute,
-        headroom=1 - min(max(known), 1.0) if known else None,
+        headroom=None if memory is None or compute is None else 1 - min(max(memory, compute), 1.0),
         bound=find_bound(memory, compute, counts["device_busy_share"]),
     )
 

@@ -240,7 +240,7 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
     highest, lower = format_apart(first.score, own.score)
     compared = f"{own.title} scores {lower}, {first.title} {highest}"
     if first.unproven:
-        return f"{compared}, but its outputs are less exact, and its gain is not shown."
+        return f"{compared}: the latter is less exact, and no gain from that is shown."
     return f"{compared}: of such close scores {advised} is advised."
 
 
@@ -285,9 +285,14 @@ def _wrong_choice(facts: AdvisedAnswer) -> str:
     if lost is None and (facts.decision.word == "CLEAR" or points < NOTHING):
         return ""
     if lost is None:
-        return f"A wrong choice loses up to {points:.2f} points of the score."
-    size = f"{format_share(lost)} of speed" if lost <= 1 else f"a factor of {1 + lost:.1f} in speed"
-    return f"A wrong choice costs up to {size}."
+        size = f"{points:.2f} points of the score"
+    else:
+        size = (
+            f"{format_share(lost)} of speed"
+            if lost <= 1
+            else f"a factor of {1 + lost:.1f} in speed"
+        )
+    return f"At these weights another arm may be better by up to {size}."
 
 
 def _speed(facts: AdvisedAnswer) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from advisor.decide.rounds import is_valid
 from advisor.domain.measurement import Measurement
+from advisor.domain.model import without_directories
 from advisor.domain.question import Question
 from advisor.domain.results import (
     ApplicationPortability,
@@ -170,7 +171,10 @@ def entry_of(portability: Portability | None, workflow: Workflow) -> Application
 
 def is_same_work(one: Question, two: Question) -> bool:
     # The precision may differ: devices support different ones.
-    facts = [(each.model, each.task, each.batch_sizes, each.lengths) for each in (one, two)]
+    facts = [
+        (without_directories(each.model), each.task, each.batch_sizes, each.lengths)
+        for each in (one, two)
+    ]
     return facts[0] == facts[1]
 
 

@@ -297,9 +297,9 @@ def machine_unfit(
         if trust.is_busy(results)
         else f"measure {longer}on a machine whose processors nothing else uses"
     )
-    places = {"leads by score": leader, "is the fastest": fastest}
+    places = {"seems to lead by score": leader, "seems the fastest": fastest}
     if leader.arm == fastest.arm:
-        places = {"leads by score and speed": leader}
+        places = {"seems to lead by score and speed": leader}
     known = [_name_leader(entry, place, results.baseline) for place, entry in places.items()]
     so_far = f"; so far {join_names([each for each in known if each])}" if any(known) else ""
     return MachineUnfitError(f"{reason}, so the measured speeds do not decide{so_far}", next_step)

@@ -189,7 +189,7 @@ class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     memory_share: float | None
     compute_share: float | None
     #: Share of the call time above the roofline: 1 minus the larger of `memory_share` and
-    #: `compute_share`.
+    #: `compute_share`; null if one of them is.
     headroom: float | None
     bound: Bound
 

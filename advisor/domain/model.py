@@ -9,6 +9,8 @@ import msgspec
 
 #: Characters of a name in a sentence.
 MAX_SHORT_NAME = 60
+#: Fields of a model that may name a local file.
+FILES = ("name", "weights", "inputs")
 
 Weights = Annotated[
     str, msgspec.Meta(description="`random`, `hub`, or a directory with safetensors")
@@ -79,10 +81,16 @@ def input_format_of(model: Model) -> InputFormat:
     return "onnx" if isinstance(model, OnnxModel) else "torch"
 
 
+def without_directories(model: Model) -> Model:
+    """Return the model as an exported run has it; two checkouts have it in different places."""
+    paths = {each: pathlib.PurePosixPath(getattr(model, each, "")) for each in FILES}
+    names = {each: path.name for each, path in paths.items() if path.is_absolute()}
+    return msgspec.structs.replace(model, **names)
+
+
 def short_name(model: Model) -> str:
     """Return the name without a local directory, and without the middle of a long one."""
-    path = pathlib.PurePosixPath(model.name)
-    name = path.name if path.is_absolute() else model.name
+    name = without_directories(model).name
     if len(name) <= MAX_SHORT_NAME:
         return name
     end = MAX_SHORT_NAME // 2

@@ -96,7 +96,7 @@ def refuse_short_budget(arms: Iterable[Arm], header: Header) -> None:
         raise OptionValueError(
             f"--budget {question.budget.name} is too short: starting, building and checking two"
             f" workflows is expected to take {least:.0f} s or more",
-            f"use --budget {write_duration(SUFFICIENT * least)}",
+            f"use --budget {write_duration(SUFFICIENT * least)}: other work may double the time",
         )
 
 

@@ -128,16 +128,15 @@ def classify(
     """Return the result; a speed-up may be lower by the share `tolerance`.
 
     Wrong outputs have reached none. It is undecided where it is as measured and may still be no
-    gain, on a `busy` machine where it is smaller, and where a range in `doubt` says too little.
+    gain, on a `busy` machine where it is another one, and where a range in `doubt` says too little.
     """
     if reached is None:
         return "wrong"
     low, high = bounds(reached)
     least, most = bounds(measured)
-    if high < least * (1 - tolerance):
-        return "undecided" if busy or doubt else "slower"
-    if low > most * (1 + tolerance):
-        return "faster"
+    is_slower, is_faster = high < least * (1 - tolerance), low > most * (1 + tolerance)
+    if is_slower or is_faster:
+        return "undecided" if busy or doubt else "slower" if is_slower else "faster"
     if doubt and (reached.is_range() or low < least * (1 - tolerance)):
         return "undecided"
     may_be_none = low <= 1 < measured.value * (1 - tolerance)

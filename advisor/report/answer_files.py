@@ -250,6 +250,15 @@ def read_answer(name: str) -> Answer:
     return answer
 
 
+def describe_change(name: str, answer: Answer) -> str:
+    """Return how an answer differs from what its file says; empty if it does not, or for a run."""
+    if not is_file(name):
+        return ""
+    before, now = (AnswerSummary.of(each) for each in (read_answer(name), answer))
+    was, found = (f"{each.decision_word or 'no word'}, {each.arm}" for each in (before, now))
+    return f"the file says {was}; the present rules say {found}" if was != found else ""
+
+
 def read_summary(store: Store, kept: HistoryEntry) -> AnswerSummary:
     """Return the answer of a stored run; it is decided once and then read from the store.
 

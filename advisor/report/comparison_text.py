@@ -41,7 +41,7 @@ def render(comparison: Comparison, width: float = math.inf) -> str:
         conclusion(comparison),
     ]
     blocks += [_within(rows, width) for rows in _tables(comparison)]
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
 def _within(rows: Sequence[Sequence[str]], width: float) -> list[str]:
@@ -57,7 +57,7 @@ def _within(rows: Sequence[Sequence[str]], width: float) -> list[str]:
 
 def _differences(comparison: Comparison, width: float) -> list[str]:
     if not comparison.differences:
-        return ["Nothing differs."]
+        return [] if comparison.outcome == "same-run" else ["Nothing differs."]
     names = max(len(each.what) for each in comparison.differences)
     most = int(min(max((width - names - GAPS) / 2, SHORTEST_VALUE), LONGEST_VALUE))
     rows = [

@@ -10,6 +10,7 @@ from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.decide.trust import describe_certainty, is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
+from advisor.domain.measurement import Interval
 from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
 from advisor.domain.rubric import Basis, name_fact
@@ -123,7 +124,7 @@ def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None)
     unfit, measured = is_unfit(answer.results), entry.measured
     lines = ["  measured (95 % intervals in brackets)"]
     for cell in measured.cells:
-        speedup = write_speedup(cell.speedup, unfit=unfit, interval=True, decimals=3)
+        speedup = _write_speedup(answer, cell.speedup)
         kept_mib = format_mebibytes(cell.kept_bytes)
         kept = f"; its build keeps {kept_mib} MiB of the GPU for this shape"
         kept = "" if cell.kept_bytes is None else kept
@@ -133,7 +134,7 @@ def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None)
             f"within rounds{'' if unfit else typical} ({cell.seconds.samples} timed calls)"
             f"{kept}"
         )
-    speedup = write_speedup(measured.speedup, unfit=unfit, interval=True, decimals=3)
+    speedup = _write_speedup(answer, measured.speedup)
     what = "geometric mean over the batch sizes" if measured.cells else "ratio of request rates"
     lines.append(f"    {what}: {speedup}")
     in_table = ", ".join(
@@ -159,11 +160,18 @@ def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None)
     return lines
 
 
+def _write_speedup(answer: Answer, speedup: Interval) -> str:
+    unfit = is_unfit(answer.results)
+    return write_speedup(speedup, unfit=unfit, interval=True, in_words=unfit, decimals=3)
+
+
 def _criterion_lines(name: str, score: Rating, figure: str, *, has_range: bool) -> list[str]:
-    decisive = f"{name_fact(score.fact)} = {figure}"
-    grade = "grade of the middle of a range" if has_range else f"grade {score.grade:.2f}"
+    decisive = f"{name_fact(score.fact)} {'is' if has_range else '='} {figure}"
+    grade = f"grade {score.grade:.2f}, {score.why}"
+    if has_range:
+        grade = "grade of the middle of a range, the speed was not measured well enough for more"
     lines = [
-        f"  {name}: {LETTERS[score.tier]}, {grade}, {score.why}",
+        f"  {name}: {LETTERS[score.tier]}, {grade}",
         f"    rule: {score.rule}; decided by {decisive} ({score.evidence})",
         f"    basis: {BASES[score.basis]}; {score.source}",
     ]

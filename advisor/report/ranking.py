@@ -208,5 +208,5 @@ def is_range(answer: Answer, entry: RankedArm, rating: Rating) -> bool:
 
 def write_fact(answer: Answer, entry: RankedArm, rating: Rating) -> str:
     if is_range(answer, entry, rating):
-        return write_speedup(entry.speedup, unfit=True)
+        return write_speedup(entry.speedup, unfit=True, in_words=True)
     return format_fact(rating.value)

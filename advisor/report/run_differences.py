@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from advisor.domain.answer import Answer
-from advisor.domain.model import Model
+from advisor.domain.model import Model, without_directories
 
 ABSENT = "not there"
 #: Fields of a model that are its configuration, which is too long to show, or follow from it.
@@ -28,8 +28,8 @@ def find_differences(before: Answer, after: Answer) -> tuple[Difference, ...]:
         (_context_facts(before), _context_facts(after), False),
         (_arm_facts(before, after), _arm_facts(after, before), False),
     )
-    models = _model_differences(before.question.model, after.question.model)
-    return models + tuple(
+    models = [without_directories(each.question.model) for each in (before, after)]
+    return _model_differences(*models) + tuple(
         Difference(name, first.get(name, ABSENT), second.get(name, ABSENT), is_decisive)
         for first, second, is_decisive in pairs
         for name in dict.fromkeys([*first, *second])

@@ -161,19 +161,21 @@ def _failed_arms(answer: Answer) -> list[str]:
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     """Return the best arms, among them the baseline, then `torch.compile`.
 
-    The advised arm, and the fastest one if it is much faster, are there whatever `most` is, unless
-    it is 0.
+    The advised arm, the baseline, and the fastest arm if it is much faster, are there whatever
+    `most` is, unless it is 0.
     """
-    ranked, advised = answer.ranked, answer.advised
+    ranked, advised, baseline = answer.ranked, answer.advised, answer.results.baseline
     compiled = next((each.arm for each in ranked if each.workflow == PLAIN_COMPILE), "")
     least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
     fastest = max(ranked, key=lambda each: each.speedup.value, default=None)
-    kept = [
-        one for one in ranked if one == advised or (one == fastest and one.speedup.value >= least)
-    ]
-    wanted = (answer.results.baseline, compiled)
-    order = sorted(ranked, key=lambda one: (one not in kept, *(one.arm != each for each in wanted)))
-    first = order[: max(most, len(kept)) if most else 0]
+    is_kept = {
+        each.arm: each == advised
+        or each.arm == baseline
+        or (each == fastest and each.speedup.value >= least)
+        for each in ranked
+    }
+    order = sorted(ranked, key=lambda each: (not is_kept[each.arm], each.arm != compiled))
+    first = order[: max(most, sum(is_kept.values())) if most else 0]
     return [each for each in ranked if each in first]
 
 

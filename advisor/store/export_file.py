@@ -1,8 +1,8 @@
 """Write a run as one file and import it on another machine.
 
 The first line is a manifest with a checksum, the second is the run's header, and each further line
-is an event. An exported run contains no paths of interpreters; the name of a local model and
-messages of stacks stay in it.
+is an event. Of interpreters and of a local model an exported run has the file names alone; other
+paths in messages of stacks stay in it.
 
 A file may come from anybody. The checksum detects damage and does not authenticate the sender: an
 imported run is evidence, but its code is not run and its paths are not opened.
@@ -10,27 +10,24 @@ imported run is evidence, but its code is not run and its paths are not opened.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import pathlib
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 import msgspec
 
 from advisor.domain.event_folding import fold
-from advisor.domain.machine import Machine
-from advisor.domain.run_events import ArmsAdded, LoggedEvent, Planned, RunEvent, WorkerReported
+from advisor.domain.run_events import LoggedEvent, Planned
 from advisor.domain.run_state import RUN_ID, Header
 from advisor.domain.run_state import SCHEMA as RUN_SCHEMA
 from advisor.errors import ExportFileError, NotWritableError
 from advisor.store.runs import DECODE_ERRORS, EVENTS, HEADERS, Run, refuse_newer
 from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE, report_unwritable, write_atomically
-from probes.events import Imported
-from probes.facts import InterpreterFacts
 
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"
@@ -38,7 +35,11 @@ SUFFIX = ".p3run"
 MAX_BYTES = 256 << 20
 SEND_AGAIN = "have it exported and sent again"
 ASK_SENDER = "ask the sender for the origin of the file"
-S = TypeVar("S", bound=msgspec.Struct)
+#: The directory in a field that names an interpreter or a file of the model.
+DIRECTORY = re.compile(
+    rb'"(?:python|executable|interpreter|quantiser|weights|inputs|kind":"\w+","name)"'
+    rb':"(/[^"]+/)[^"/]+"'
+)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,16 +53,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode_run(run: Run) -> bytes:
     header = run.header()
-    shared = msgspec.structs.replace(
-        header,
-        question=_keep_file_name(header.question, "python"),
-        machine=_remove_paths(header.machine),
-    )
-    lines = [
-        msgspec.json.encode(shared),
-        *(msgspec.json.encode(_remove_interpreters(event)) for event in run.events()),
-    ]
-    body = b"".join(line + b"\n" for line in lines)
+    lines = [msgspec.json.encode(each) for each in (header, *run.events())]
+    body = _without_directories(b"".join(line + b"\n" for line in lines))
     manifest = Manifest(
         schema=SCHEMA,
         run_id=header.run_id,
@@ -71,44 +64,10 @@ def encode_run(run: Run) -> bytes:
     return msgspec.json.encode(manifest) + b"\n" + body
 
 
-def _remove_paths(machine: Machine) -> Machine:
-    environments = {
-        name: _keep_file_name(environment, "python")
-        for name, environment in machine.environments.items()
-    }
-    return msgspec.structs.replace(
-        machine, software=_keep_file_name(machine.software, "executable"), environments=environments
-    )
-
-
-def _remove_interpreters(event: LoggedEvent) -> LoggedEvent:
-    match event.run_event:
-        case Planned(plan=plan) as planned:
-            arms = tuple(_keep_file_name(each, "python") for each in plan.arms)
-            run_event: RunEvent = msgspec.structs.replace(
-                planned, plan=msgspec.structs.replace(plan, arms=arms)
-            )
-        case ArmsAdded(added=added) as further:
-            arms = tuple(_keep_file_name(each, "python") for each in added)
-            run_event = msgspec.structs.replace(further, added=arms)
-        case (
-            WorkerReported(
-                worker_event=Imported(environment=InterpreterFacts() as environment) as imported
-            ) as reported
-        ):
-            interpreter = pathlib.Path(environment.interpreter).name
-            environment = dataclasses.replace(environment, interpreter=interpreter)
-            run_event = msgspec.structs.replace(
-                reported, worker_event=dataclasses.replace(imported, environment=environment)
-            )
-        case _:
-            return event
-    return msgspec.structs.replace(event, run_event=run_event)
-
-
-def _keep_file_name(struct: S, field: str) -> S:
-    path = getattr(struct, field)
-    return msgspec.structs.replace(struct, **{field: pathlib.Path(path).name}) if path else struct
+def _without_directories(body: bytes) -> bytes:
+    """Remove the directories of interpreters and of the model's files, also from messages."""
+    found = sorted(set(DIRECTORY.findall(body)), key=len, reverse=True)
+    return re.sub(rb"(?<![\w/.-])(?:" + b"|".join(map(re.escape, found)) + rb")", b"", body)
 
 
 def read_export(file: pathlib.Path) -> tuple[Header, list[LoggedEvent]]:

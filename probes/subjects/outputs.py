@@ -137,6 +137,9 @@ def count_flops(call: Callable[[], object]) -> int | None:
     that PyTorch's counter cannot run, such as one that differentiates in its forward, has None.
     """
     formulas = {getattr(torch.ops.aten, name): attention_flops for name in ATTENTION}
+    fused = torch.backends.mha.get_fastpath_enabled()
+    # The counter does not see into the one kernel of a whole encoder layer.
+    torch.backends.mha.set_fastpath_enabled(False)
     try:
         with FlopCounterMode(display=False, custom_mapping=formulas) as counter:
             call()
@@ -144,6 +147,8 @@ def count_flops(call: Callable[[], object]) -> int | None:
         raise
     except (RuntimeError, TypeError):
         return None
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
     return int(counter.get_total_flops()) or None
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ask.model import parse_model
+from advisor.ask.model import HUB_FORM, parse_model
 from advisor.ask.run_options import RunOptions
 from advisor.domain.model import (
     ExportedModel,
@@ -200,12 +200,14 @@ def test_a_factory_is_a_function_of_a_module_or_file(working_directory: pathlib.
         ("mine.py", UnknownModelError, "write it after a colon: mine.py:build"),
         ("mine.py:buld", OptionFileError, "did you mean build?"),
         ("mine.py:other", OptionFileError, "use one of build"),
+        ("net.onx", UnknownModelError, f"did you mean net.onnx? Otherwise, {HUB_FORM}"),
     ],
 )
 def test_a_file_in_this_directory_is_offered_with_its_functions(
     text: str, error: type[UserError], step: str, working_directory: pathlib.Path
 ) -> None:
     (working_directory / "mine.py").write_text("def build(): return 1, 2\nclass Net: ...\n")
+    (working_directory / "net.onnx").touch()
     with pytest.raises(error) as refusal:
         parse(text)
     assert refusal.value.next_step == step

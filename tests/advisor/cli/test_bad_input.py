@@ -113,6 +113,7 @@ def test_a_run_whose_model_is_refused_is_not_kept(
         directory=tmp_path,
     )
     assert_user_error(answer, 2, "no weights")
+    assert "the run is not kept" in answer.stderr
     assert json.loads(answer.stdout)["problem"]["name"] == "model-refused"
     assert not [*(home / "runs").iterdir()]
 

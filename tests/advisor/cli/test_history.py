@@ -145,6 +145,9 @@ def test_the_history_has_the_answer_of_each_finished_run(run_here: RunCli, store
     assert listed[stopped]["answer"] is None
     assert listed[failed]["answer"]["arm"] is None
     assert listed[failed]["answer"]["headline"]
+    shown = run_here("show", failed)
+    assert (shown.returncode, shown.stderr) == (0, ""), "it is shown, and the reason stands in it"
+    assert listed[failed]["answer"]["headline"] in " ".join(shown.stdout.split())
     failed_line, stopped_line, line = run_here("history").stdout.splitlines()[1:]
     assert f" {advice['arm']} " in line
     created = dt.datetime.fromisoformat(listed[name]["created"]).astimezone()
@@ -291,7 +294,7 @@ def test_a_run_compared_with_itself_shows_no_change_in_either_spelling_of_json(
     found = json.loads(answer.stdout)
     assert (found["outcome"], found["differences"], found["changes"]) == ("same-run", [], [])
     assert run_cli(*asked, "--fail-on-undecided").returncode == UndecidedError.exit_code
-    assert "Nothing differs." in run_cli(*asked).stdout
+    assert "Nothing differs." not in run_cli(*asked).stdout
     assert run_cli(*asked, "--fail-on-regression", "much").returncode == 2
     by_format = run_cli(*asked, "--format", "json").stdout
     assert run_cli(*asked, "--json").stdout == by_format

@@ -318,7 +318,8 @@ def test_counts_are_null_if_the_profiler_saw_no_kernels() -> None:
 
 def test_the_headroom_is_the_distance_to_the_nearest_peak() -> None:
     assert diagnose(weight_bytes=8 * 10**8, flops=10**9).headroom == pytest.approx(0.2)
-    assert diagnose(weight_bytes=None, flops=4 * 10**9).headroom == pytest.approx(0.6)
+    assert diagnose(weight_bytes=8 * 10**8, flops=None).headroom is None, "it may be smaller"
+    assert diagnose(weight_bytes=None, flops=4 * 10**9).headroom is None
     assert diagnose(flops=2 * 10**10).headroom == 0.0, "faster than the peak that was measured"
 
 
@@ -326,7 +327,6 @@ def test_weights_above_the_memory_bandwidth_are_cached() -> None:
     found = diagnose(weight_bytes=2 * 10**9)
     assert found.memory_share is None
     assert found.bound == "mixed"
-    assert found.headroom == pytest.approx(0.9)
 
 
 def test_small_weights_stay_in_a_cache_however_fast_the_call() -> None:

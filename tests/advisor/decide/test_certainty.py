@@ -434,11 +434,16 @@ def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expec
     ends = Interval(value=2.0, low=1.4, high=4.0)
     leader = RankedArm(builders.scored_arm("one"), msgspec.structs.replace(measured, speedup=ends))
     further, last = (machine_unfit(noisy, each, leader, leader) for each in (budget, None))
-    assert "so far one leads by score and speed (speed-up between 1.4x and 4x)" in further.what
+    assert (
+        "so far one seems to lead by score and speed (speed-up between 1.4x and 4x)" in further.what
+    )
     fast = msgspec.structs.replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
     fastest = RankedArm(builders.scored_arm("two"), fast)
     told = machine_unfit(noisy, None, leader, fastest).what
-    assert "one leads by score (speed-up between 1.4x and 4x) and two is the fastest (" in told
+    assert (
+        "one seems to lead by score (speed-up between 1.4x and 4x) and two seems the fastest ("
+        in told
+    )
     nothing = msgspec.structs.replace(measured, speedup=Interval(value=5.0, low=None, high=None))
     unknown = RankedArm(builders.scored_arm("two"), nothing)
     assert machine_unfit(noisy, None, unknown, unknown).what.endswith("do not decide")

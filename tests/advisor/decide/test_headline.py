@@ -158,7 +158,7 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
     unproven = msgspec.structs.replace(first, unproven=True)
     answer = msgspec.structs.replace(found.answer, scores=(unproven, *found.answer.scores[1:]))
     lines = write_headline(answer, builders.shipped_catalogue())
-    assert "less exact, and its gain is not shown" in lines[1].text
+    assert "the latter is less exact, and no gain from that is shown" in lines[1].text
 
 
 def test_options_of_the_advised_workflow_that_are_about_as_good_are_named() -> None:

@@ -249,7 +249,7 @@ def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
     if is_refused:
         with pytest.raises(OptionValueError) as problem:
             build_limits.refuse_short_budget(arms, head)
-        named = problem.value.next_step.rpartition(" ")[2]
+        named = problem.value.next_step.partition(": other work")[0].split()[-1]
         question = builders.question(budget=choose_budget(named, catalogue))
         head = msgspec.structs.replace(head, question=question)
     build_limits.refuse_short_budget(arms, head)

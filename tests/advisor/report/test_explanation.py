@@ -146,6 +146,7 @@ def test_the_certainty_of_an_unfit_machine_is_one_of_its_measurements() -> None:
         told = explain(answer, "compiled", "performance")
         assert ("by these measurements: " in told) == is_unfit
         assert ("grade of the middle of a range" in told) == is_unfit
+        assert ("speedup is between " in told and "not measured well enough" in told) == is_unfit
     busy = VisitCounts(made=9, discarded=0, unfit=9)
     for noise, words in ((1.54, ", equal processes differed by up to 154 %"), (0.01, "")):
         found = with_results(ANSWER, noise_floor=noise, visits=busy).results

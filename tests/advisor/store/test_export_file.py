@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from advisor.domain.machine import CreatedEnvironment
+from advisor.domain.model import FactoryModel
 from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import Header
 from advisor.errors import ExportFileError, NewerVersionError
@@ -54,7 +55,12 @@ def run(home: pathlib.Path) -> Run:
         environments={"own": CreatedEnvironment(name="own", python=interpreter, digest="0")},
     )
     made = Store(home).create(
-        builders.header(question=builders.question(python=interpreter), machine=machine)
+        builders.header(
+            question=builders.question(
+                python=interpreter, model=FactoryModel(name="/home/somebody/net.py:build")
+            ),
+            machine=machine,
+        )
     )
     with made.writer() as writer:
         for event in EVENTS:
@@ -103,9 +109,10 @@ def test_an_imported_run_equals_the_exported_run(
     assert list(other_store.resumable_runs()) == []
 
 
-def test_an_export_contains_no_interpreter_paths(run: Run) -> None:
+def test_an_export_contains_no_directories_of_interpreters_or_of_the_model(run: Run) -> None:
     content = export_file.encode_run(run)
     assert b"somebody" not in content
+    assert b'"net.py:build"' in content
     assert b'"/' not in b"\n".join(content.splitlines()[1:3]), "a path of the header or the plan"
 
 

@@ -78,6 +78,14 @@ def test_a_matrix_product_counts_two_operations_for_each_multiplication() -> Non
     assert outputs.count_flops(lambda: torch.ones(3, 5) @ torch.ones(5, 7)) == 2 * 3 * 5 * 7
 
 
+def test_an_encoder_layer_counts_all_products_although_pytorch_fuses_it() -> None:
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    with torch.no_grad():
+        counted = outputs.count_flops(lambda: layer(torch.ones(1, 5, 8)))
+    assert counted == 2 * 5 * (4 * 8 * 8 + 2 * 8 * 16) + 2 * 2 * 5 * 5 * 8
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
 def test_grouped_query_attention_counts_every_query_head() -> None:
     query, key, value = torch.ones(2, 8, 5, 16), torch.ones(2, 2, 7, 16), torch.ones(2, 2, 7, 16)
     counted = outputs.count_flops(
