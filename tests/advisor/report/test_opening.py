@@ -21,6 +21,7 @@ from built_answers import advice_of, with_advice, with_measurement, with_results
 from kept.runs import EVIDENCE
 
 from advisor.context import Context
+from advisor.domain.answer import AnswerSummary
 from advisor.domain.plan import BASELINE, PLAIN_COMPILE
 from advisor.domain.run_events import Finished, Planned, Resumed
 from advisor.errors import ExportFileError, MissingExtraError, NewerVersionError, UserError
@@ -51,6 +52,10 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     file: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     answer = open_answer(str(file), Context(environment={}, store=Store(tmp_path)))
+    before, now = (AnswerSummary.of(each) for each in (read_answer(str(file)), answer))
+    is_changed = (before.arm, before.decision_word) != (now.arm, now.decision_word)
+    told = answer_files.describe_change(str(file), answer)
+    assert (f"the file says {before.decision_word}" in told) == is_changed
     text = text_report.summarise(answer, 100)
     assert f"resume {answer.run_id}" not in text + text_report.render(answer)
     lines = [line for line in code_lines(answer) if "p3-advisor recipe" not in line]
