@@ -280,9 +280,8 @@ def _options_as_good(facts: AdvisedAnswer) -> str:
 
 def _wrong_choice(facts: AdvisedAnswer) -> str:
     lost, points = facts.decision.lost_speed, facts.decision.lost_score
-    if facts.decision.outstanding or (lost is not None and lost < NOTHING):
-        return ""
-    if lost is None and (facts.decision.word == "CLEAR" or points < NOTHING):
+    is_slight = facts.decision.word == "CLEAR" or points < NOTHING
+    if facts.decision.outstanding or (is_slight if lost is None else lost < NOTHING):
         return ""
     if lost is None:
         size = f"{points:.2f} points of the score"
