@@ -72,7 +72,7 @@ EXTENTS = (
     *(Extent(3, 0, has_details=False, code_lines=lines) for lines in (MOST_CODE_LINES, 6, 4, 3)),
     *(
         Extent(arms, 0, has_details=False, has_next_step=False, code_lines=lines)
-        for arms, lines in ((3, 4), (2, 4), (2, 3), (2, 2), (0, 4))
+        for arms, lines in ((3, 4), (3, 3), (3, 2), (2, 2), (0, 4))
     ),
 )
 
@@ -161,21 +161,19 @@ def _failed_arms(answer: Answer) -> list[str]:
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
     """Return the best arms, among them the baseline, then `torch.compile`.
 
-    The advised arm, the baseline, and the fastest arm if it is much faster, are there whatever
-    `most` is, unless it is 0.
+    The advised arm, and the fastest one if it is much faster, are there whatever `most` is, unless
+    it is 0.
     """
-    ranked, advised, baseline = answer.ranked, answer.advised, answer.results.baseline
+    ranked, advised = answer.ranked, answer.advised
     compiled = next((each.arm for each in ranked if each.workflow == PLAIN_COMPILE), "")
     least = ALWAYS_SHOWN_FROM * advised.speedup.value if advised else math.inf
     fastest = max(ranked, key=lambda each: each.speedup.value, default=None)
-    is_kept = {
-        each.arm: each == advised
-        or each.arm == baseline
-        or (each == fastest and each.speedup.value >= least)
-        for each in ranked
-    }
-    order = sorted(ranked, key=lambda each: (not is_kept[each.arm], each.arm != compiled))
-    first = order[: max(most, sum(is_kept.values())) if most else 0]
+    kept = [
+        one for one in ranked if one == advised or (one == fastest and one.speedup.value >= least)
+    ]
+    wanted = (answer.results.baseline, compiled)
+    order = sorted(ranked, key=lambda one: (one not in kept, *(one.arm != each for each in wanted)))
+    first = order[: max(most, len(kept)) if most else 0]
     return [each for each in ranked if each in first]
 
 
