@@ -228,7 +228,7 @@ def _timed_once(facts: AdvisedAnswer) -> str:
     ]
     if len(single) > 1:
         return f"{len(single)} arms that may lead were timed in one process"
-    return f"{single[0] if single else 'the next workflow'} was timed in one process"
+    return f"{single[0] if single else 'the next best arm'} was timed in one process"
 
 
 def _chosen_for(facts: AdvisedAnswer) -> str:

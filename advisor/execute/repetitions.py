@@ -243,9 +243,10 @@ MOST_RIVALS = 2
 def leaders_of(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
     """Return the baseline, the advised arm and its rivals.
 
-    The rivals are the other arms that may lead, those first that lead where their gain is shown, or
-    the best arm of another workflow where none may. A run that is resumed although it is finished
-    may have no answer because the machine was busy: the best arms are its leaders then.
+    The rivals are the other arms that may lead, those first that lead where their gain is shown;
+    where none may, the best arm of another workflow, or of the same one. A run that is resumed
+    although it is finished may have no answer because the machine was busy: the best arms are its
+    leaders then.
     """
     advice = answer.recommendation
     if advice is None or answer.advised is None:
@@ -254,9 +255,10 @@ def leaders_of(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
         return tuple(each for each in plan.arms if each.id in chosen)
     advised = answer.advised.scored
     unproven = [each.arm for each in answer.scores if each.unproven and each.rank < advised.rank]
+    siblings = [each.arm for each in answer.scores if each.arm != advised.arm]
     others = [each.arm for each in answer.scores if each.workflow != advised.workflow]
     likely = [*unproven, *(arm for arm in advice.decision.contenders if arm != advised.arm)]
-    rivals = likely[:MOST_RIVALS] or others[:1]
+    rivals = likely[:MOST_RIVALS] or (others or siblings)[:1]
     chosen = {plan.baseline.id, advised.arm, *rivals}
     return tuple(each for each in plan.arms if each.id in chosen)
 

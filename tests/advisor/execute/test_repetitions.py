@@ -191,6 +191,15 @@ def test_a_run_without_an_answer_has_leaders_once_it_is_resumed() -> None:
     assert [each.id for each in leaders_of(resumed, plan)] == [*names[:3]]
 
 
+def test_a_sibling_is_repeated_where_there_is_no_other_workflow() -> None:
+    names = (BASELINE, f"{BASELINE}/bound")
+    scores = [builders.scored_arm(name, workflow=BASELINE) for name in names]
+    answer = built_answers.with_decision(built_answers.answer(scores=tuple(scores)), contenders=())
+    advised = built_answers.with_advice(answer, arm=BASELINE, workflow=BASELINE)
+    plan = Plan(arms=tuple(map(builders.arm, names)), excluded=())
+    assert [each.id for each in leaders_of(advised, plan)] == [*names]
+
+
 def test_the_leaders_of_a_quick_run_try_one_new_batch_size(context: Context) -> None:
     run_options = RunOptions(
         batch_sizes="2", budget="quick", workflows="narrow/late,narrow/slow,quick"

@@ -27,7 +27,7 @@ from advisor.domain.model import (
 )
 from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
-from advisor.recipes.snippet import WITHOUT_TF32, compose_snippet, lines_for, shorten
+from advisor.recipes.snippet import KEEPS_MEMORY, WITHOUT_TF32, compose_snippet, lines_for, shorten
 from probes.facts import InputFacts
 from probes.workflows import sglang, vllm
 
@@ -83,7 +83,8 @@ def test_a_snippet_is_short_python_without_paths(model: Model, task: str, device
     text = compose_snippet(question, 4, INTEGRATION, (TOKENS,))
     ast.parse(text)
     assert "/secret" not in text
-    assert len(text.splitlines()) <= 45
+    assert len(text.splitlines()) <= 46
+    assert (KEEPS_MEMORY in text) == (device == "cpu")
     assert ('"cuda"' in text) == (device == "cuda")
     first_step = text.index("with torch.no_grad")
     assert all(line in text[:first_step] for line in ("import onnxruntime", "import torch"))
