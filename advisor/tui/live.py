@@ -71,7 +71,7 @@ measurements."""
         bind("x", "close", "Close", "show the results so far", name="cancel"),
         bind("s", "skip", "Skip", "end the process under the cursor, after a confirmation"),
         bind("l", "log", "Log", "show the output of the stack"),
-        bind("escape", "back", "Home", "the run continues, and ctrl+g shows it again"),
+        bind("escape", "app.home", "Home", "the run continues; ctrl+g shows it again", name="back"),
     ]
 
     def compose_body(self) -> ComposeResult:
@@ -109,12 +109,7 @@ measurements."""
         self._draw_title(session)
         self._draw_stage(session, rows)
         self._draw_table(session, rows)
-        load = session.header.question.load
-        if load is None:
-            self._draw_leader(session)
-        else:
-            drawn = draw_load(session.state, load, active_arm)
-            self.query_one("#leader", Static).update(drawn)
+        self._draw_leader(session, active_arm)
         self._draw_log(session)
 
     def _draw_title(self, session: RunSession) -> None:
@@ -136,10 +131,9 @@ measurements."""
             times += f", {shown} left" if left >= 0 else f", over its limit by {shown}"
         # A line that wraps would hide the note, and the end of a title is missed least.
         line = Text.assemble(times, "   ", (stage, "bold"), no_wrap=True, overflow="ellipsis")
-        has_stopped = self._has_stopped
-        self.set_class(has_stopped, "-stopped")
+        self.set_class(self._has_stopped, "-stopped")
         note = self._stage_note(session, is_late=left is not None and left < 0)
-        self.query_one("#stage", Static).update(Group(line, note), layout=has_stopped)
+        self.query_one("#stage", Static).update(Group(line, note), layout=self._has_stopped)
 
     def _stage_note(self, session: RunSession, *, is_late: bool) -> Text:
         if session.is_pause_requested:
@@ -154,10 +148,8 @@ measurements."""
         silence = session.now() - session.state.at
         if silence > SILENCE_SECONDS and not session.is_finished:
             arm = text.printable(session.active_arm or "the run", 40)
-            return Text(
-                f"{arm}: nothing new for {text.format_duration(silence)}; a build may take minutes",
-                "dim",
-            )
+            quiet = text.format_duration(silence)
+            return Text(f"{arm}: nothing new for {quiet}; a build may take minutes", "dim")
         if is_late and session.is_controlled:
             return Text("What was begun within the limit, and the last checks, end first", "dim")
         return Text()
@@ -183,17 +175,24 @@ measurements."""
             {row.arm: STYLES[row.status] for row in rows},
         )
 
-    def _draw_leader(self, session: RunSession) -> None:
-        """Show the answer so far if it is another one: new lines lay out the whole screen."""
-        lines = describe_leader(session.provisional, session.leader, has_stopped=self._has_stopped)
+    def _draw_leader(self, session: RunSession, active_arm: str | None) -> None:
+        """Show the answer so far, or the load, if it changed: that lays out the whole screen."""
+        load = session.header.question.load
+        if load is None:
+            answer, stopped = session.provisional, self._has_stopped
+            lines = describe_leader(answer, session.leader, has_stopped=stopped)
+        else:
+            lines = draw_load(session.state, load, active_arm)
         if lines != self._leader:
             self._leader = lines
             self.query_one("#leader", Static).update(lines)
 
     def _draw_log(self, session: RunSession) -> None:
-        if done := session.timeline[self._drawn_lines :]:
+        timeline = self.query_one(Timeline)
+        # A hidden widget has no width, so its lines wait until it is shown.
+        if timeline.is_on_screen and (done := session.timeline[self._drawn_lines :]):
             self._drawn_lines = len(session.timeline)
-            self.query_one(Timeline).write(Text("\n".join(done)), expand=True)
+            timeline.write(Text("\n".join(done)), expand=True)
         if session.is_replay:  # the logs are complete, so they are ahead of the playback
             return
         arm = session.active_arm or REFERENCE
@@ -202,9 +201,6 @@ measurements."""
         if lines:
             self.query_one("#no-log").display = False
             self.query_one(StackLog).write(Text("\n".join(lines)), expand=True)
-
-    def action_back(self) -> None:
-        self.app.action_home()
 
     def action_pause(self) -> None:
         self.app.run_controller.toggle_pause()

@@ -282,13 +282,9 @@ recipe prints it. Log: the output of the stack."""
         speed = write_speedup(entry.speedup, unfit=is_unfit(answer.results))
         self.set_title(title + Text(f"   {speed}"))
         explained = explanation.explain_arm(answer, entry, CRITERIA, known)
-        for name, lines in (
-            ("explanation", explained),
-            ("code", self._code()),
-            ("log", self._log()),
-        ):
+        for name, lines in zip(TABS, (explained, self._code(), self._log()), strict=True):
             shown = "\n".join(text.printable(line, 400) for line in lines)
-            self.query_one(f"#text-{name}", Static).update(Text(shown))
+            self.query_one(f"#text-{name.lower()}", Static).update(Text(shown))
 
     def _code(self) -> list[str]:
         answer = self._shown.answer

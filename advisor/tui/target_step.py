@@ -213,14 +213,10 @@ class TargetStep(Step):
         first = asked or self._default_device(machine) or next(iter(values))
         self.query_one("#device", Choice).set_values(values.items(), first)
         self._draw_device_note(machine)
-        packages = machine.software.packages
-        torch = (
-            f"torch {packages['torch']}"
-            if "torch" in packages
-            else "no torch, so nothing can be measured"
-        )
+        torch = machine.software.packages.get("torch")
+        found = f"torch {torch}" if torch else "no torch, so nothing can be measured"
         self.query_one("#machine", Static).update(
-            f"Python {machine.software.version}, {torch}, {machine.cpu.usable_processors}"
+            f"Python {machine.software.version}, {found}, {machine.cpu.usable_processors}"
             f" processors: {text.printable(machine.cpu.model, 60)}"
         )
 

@@ -220,3 +220,21 @@ async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeli
         await wait_for(pilot, lambda: timeline.show_vertical_scrollbar)
         assert timeline.scrollable_content_region.width == width
         assert "elapsed" in screen_text(pilot)
+
+
+@async_test
+async def test_the_timeline_has_what_the_run_did_while_the_log_was_shown(context: Context) -> None:
+    run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
+    session = RunSession(run)
+    async with running_app(app) as pilot:
+        app.run_controller.show(session)
+        screen = await wait_for_screen(pilot, LiveScreen)
+        timeline = screen.query_one(Timeline)
+        await pilot.press("l")
+        await wait_for(pilot, lambda: not timeline.is_on_screen)
+        session.timeline += [f"event {number}" for number in range(5)]
+        screen.draw()
+        await pilot.press("l")
+        await wait_for(pilot, lambda: timeline.is_on_screen)
+        screen.draw()
+        assert [line.text.strip() for line in timeline.lines[-5:]] == session.timeline[-5:]
