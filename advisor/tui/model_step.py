@@ -9,6 +9,7 @@ import pathlib
 from typing import ClassVar, cast
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
@@ -58,7 +59,18 @@ weights and need no network.
 
 
 class ShippedModels(OptionList):
-    HELP = "The models that need no file of yours: up and down move, enter selects a model."
+    HELP = """\
+The models that need no file of yours: up and down move, enter selects a model. What is typed goes
+to the input above."""
+
+    def on_key(self, event: events.Key) -> None:
+        """Go to the input with what is typed, and with up from the first row."""
+        if event.is_printable or (event.key == "up" and not self.highlighted):
+            event.prevent_default().stop()
+            field = self.screen.query_one("#model", Input)
+            self.screen.set_focus(field)
+            if event.is_printable:
+                field.post_message(events.Key(event.key, event.character))
 
 
 #: Files that are looked into at a key.

@@ -58,7 +58,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
 
     def restart(self) -> None:
         """Show the first question; what was entered stays."""
-        if self.is_mounted and self.step_index > 0:
+        if self.is_mounted:
             self._ask(0)
 
     @property

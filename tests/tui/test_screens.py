@@ -33,6 +33,7 @@ from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import HelpDialog, LineDialog, quit_dialog, yes_or_no
 from advisor.tui.form import Choice
+from advisor.tui.home import HomeScreen
 from advisor.tui.model_step import own_models
 from advisor.tui.plan_step import plan_rows
 from advisor.tui.results import DetailScreen, ResultsScreen
@@ -293,6 +294,30 @@ async def test_without_colour_the_cursor_and_the_row_of_the_list_are_visible(
         await pilot.press("down", "down")
         await wait_for(pilot, lambda: not marked("underline", "#models"))
         assert marked("reverse", "#model") == ""
+
+
+@async_test
+async def test_what_is_typed_goes_to_the_model_also_while_the_list_has_the_focus(
+    tui_context: Context,
+) -> None:
+    async with running_app(asking_app(tui_context)) as pilot:
+        setup = await go_to_step(pilot, 0)
+        field, models = setup.query_one("#model", Input), setup.query_one("#models")
+        await pilot.press("down", "down", "up")
+        assert setup.focused is models
+        await pilot.press("up", *"own.py:")
+        assert setup.focused is field
+        await pilot.press("down")
+        assert setup.focused is models
+        await pilot.press(*"jHk.py:build")
+        assert setup.focused is field
+        assert field.value == "jHk.py:build"
+        await pilot.press("down", "escape")
+        await wait_for_screen(pilot, HomeScreen)
+        await pilot.press("n")
+        await wait_for_screen(pilot, SetupScreen)
+        await wait_for(pilot, lambda: setup.focused is field)
+        assert field.value == "jHk.py:build"
 
 
 @async_test
