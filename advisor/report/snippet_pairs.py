@@ -153,5 +153,8 @@ def render_breaks(title: str, causes: Mapping[str, BreakCause | None]) -> str:
 
 
 def render_tried(tried: Tried, answer: Answer) -> str:
+    """Return what the lines gain, with the lines where they are faster for certain."""
     sentence = describe_variant(tried.variant, tried.arm, answer)
-    return f"{sentence}\n{tried.diff}\n" if tried.variant.is_gain else f"{sentence}\n"
+    low = tried.variant.speedup.low if tried.variant.speedup else None
+    is_faster = tried.variant.is_gain and low is not None and low > 1
+    return f"{sentence}\n{tried.diff}\n" if is_faster else f"{sentence}\n"

@@ -219,6 +219,9 @@ def test_settings_are_told_if_they_gain() -> None:
     speedup = Interval(value=0.7, low=0.7, high=0.7)
     slower = msgspec.structs.replace(tried, speedup=speedup, graph_breaks=None)
     assert slower.is_gain, "another precision is reported in any case"
+    text = render_tried(Tried(arm="compiled", variant=slower, diff="+x"), with_breaks())
+    assert "0.70x" in text, "its speed is told"
+    assert "+x" not in text, "its lines are not"
 
 
 def test_equal_speeds_of_a_busy_machine_are_no_loss() -> None:
