@@ -47,8 +47,9 @@ SHIPPED: dict[str, Any] = {
 DOCUMENTS = {"run", "comparison", "verification", "history", "run-header", "event"}
 #: As in the table of `docs/ci.md`.
 EXIT_CODES = {
-    "0": "success; after measuring: there is a recommendation, which may be OPEN",
-    "1": "no workflow is viable, a regression was found, `verify` found other outputs or another "
+    "0": "success; after measuring: there is a recommendation, which may be OPEN; `verify`: the "
+    "outputs are right, and the code is as fast as measured, or faster",
+    "1": "no workflow is viable, a regression was found, `verify` found other outputs or a lower "
     "speed-up than measured, or the program has a defect",
     "2": "usage error (an option, a name, a file or the model), or two runs that are not "
     "comparable",

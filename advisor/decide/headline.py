@@ -210,7 +210,7 @@ def _why_not_clear(facts: AdvisedAnswer) -> str:
     if found.outstanding:
         titles = [facts.answer.titles[arm] for arm in found.outstanding[:MOST_OUTSTANDING]]
         left = len(found.outstanding) - len(titles)
-        more = [write_count(left, "more arm")] if left else []
+        more = [write_count(left, "other")] if left else []
         names = join_names([*titles, *more])
         reasons.append(f"no measurement of {names}, which might be better")
     if len(reasons) == 1 and not found.replicated:
