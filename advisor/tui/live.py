@@ -55,6 +55,9 @@ class Timeline(RichLog):
 What was built, timed, repeated or left out, and why, with the time of the run; l shows the output
 of the stacks instead, arrows scroll."""
 
+    def on_mount(self) -> None:
+        self.anchor()
+
 
 class LiveScreen(AdvisorScreen):
     HELP_TEXT = """\

@@ -226,10 +226,12 @@ async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeli
 async def test_the_timeline_has_what_the_run_did_while_the_log_was_shown(context: Context) -> None:
     run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
     session = RunSession(run)
+    session.timeline += [f"before {number}" for number in range(50)]
     async with running_app(app) as pilot:
         app.run_controller.show(session)
         screen = await wait_for_screen(pilot, LiveScreen)
         timeline = screen.query_one(Timeline)
+        await wait_for(pilot, lambda: timeline.scroll_offset.y == timeline.max_scroll_y > 0)
         await pilot.press("l")
         await wait_for(pilot, lambda: not timeline.is_on_screen)
         session.timeline += [f"event {number}" for number in range(5)]
