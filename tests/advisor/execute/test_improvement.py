@@ -220,7 +220,7 @@ def test_settings_are_told_if_they_gain() -> None:
     slower = msgspec.structs.replace(tried, speedup=speedup, graph_breaks=None)
     assert slower.is_gain, "another precision is reported in any case"
     text = render_tried(Tried(arm="compiled", variant=slower, diff="+x"), with_breaks())
-    assert "0.70x" in text, "its speed is told"
+    assert "0.70x" in text, "its speed is printed"
     assert "+x" not in text, "its lines are not"
 
 
