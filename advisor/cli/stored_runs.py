@@ -182,7 +182,7 @@ def export_run(
         typer.Option("--output", "-o", metavar="FILE", help="default: the run's id with .p3run"),
     ] = "",
 ) -> None:
-    """Write a run to one file, without the paths of this machine."""
+    """Write a run to one file, without the directories of interpreters and of the model."""
     from advisor.store import export_file
 
     stored_run = open_store().find(run)

@@ -67,7 +67,9 @@ def encode_run(run: Run) -> bytes:
 def _without_directories(body: bytes) -> bytes:
     """Remove the directories of interpreters and of the model's files, also from messages."""
     found = sorted(set(DIRECTORY.findall(body)), key=len, reverse=True)
-    return re.sub(rb"(?<![\w/.-])(?:" + b"|".join(map(re.escape, found)) + rb")", b"", body)
+    names = b"|".join(map(re.escape, found))
+    # The escape of a new line ends with a letter.
+    return re.sub(rb"(?:(?<![\w/.-])|(?<=\\n))(?:" + names + rb")", b"", body)
 
 
 def read_export(file: pathlib.Path) -> tuple[Header, list[LoggedEvent]]:

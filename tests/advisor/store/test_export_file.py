@@ -25,7 +25,7 @@ from probes.facts import InterpreterFacts
 
 IMPORTED = Imported(
     versions={"torch": "2.13.0"},
-    settings={},
+    settings={"trace": "raised in\n/home/somebody/net.py"},
     environment=InterpreterFacts(
         python="3.11",
         interpreter="/home/somebody/own/bin/python3",
