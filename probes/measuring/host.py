@@ -8,6 +8,7 @@ three times as long.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import sys
@@ -71,17 +72,19 @@ class Host:
 
     def _move(self) -> None:
         usable, processors = os.sched_getaffinity(0), dict[float, int]()
-        try:
-            for processor in sorted(usable)[:MOST_TRIED]:
-                os.sched_setaffinity(0, {processor})
-                self._seconds = time_host(self._launch)
-                processors[self._seconds] = processor
-                if self._is_fast():
-                    break
-            self._seconds = min(processors)
-            os.sched_setaffinity(0, {processors[self._seconds]})
-        finally:
-            os.sched_setaffinity(0, usable)
+        # Where a container forbids it, the thread stays.
+        with contextlib.suppress(OSError):
+            try:
+                for processor in sorted(usable)[:MOST_TRIED]:
+                    os.sched_setaffinity(0, {processor})
+                    self._seconds = time_host(self._launch)
+                    processors[self._seconds] = processor
+                    if self._is_fast():
+                        break
+                self._seconds = min(processors)
+                os.sched_setaffinity(0, {processors[self._seconds]})
+            finally:
+                os.sched_setaffinity(0, usable)
 
     def _is_fast(self) -> bool:
         return self._seconds <= FAST_RATIO * self._fastest

@@ -90,3 +90,16 @@ def test_on_a_cpu_the_thread_stays(processors: Processors) -> None:
     assert measured.slowdown() is None
     assert processors.current == 0
     assert host.find_launch() is None
+
+
+def test_where_it_may_not_move_the_thread_stays(
+    processors: Processors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int, __: Collection[int]) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    measured = Host(processors.launch)
+    measured.settle()
+    assert measured.slowdown() == pytest.approx(1.0)
+    assert processors.current == 0
