@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.version import __version__ as __version__
+from advisor.domain.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from advisor.api import Session, load, prepare, recommend
+    from advisor.domain.errors import UserError
     from advisor.report.notebook import Report
 
-__all__ = ["Report", "Session", "__version__", "load", "prepare", "recommend"]
+__all__ = ["Report", "Session", "UserError", "__version__", "load", "prepare", "recommend"]
 
 
 def __getattr__(name: str) -> object:

@@ -13,7 +13,7 @@
     run.to_dataframe()
 
 Nothing is printed on standard output; notebooks and terminals show the progress. Errors that
-the user can correct are `advisor.errors.UserError`.
+the user can correct are `advisor.UserError`.
 
 A live module is saved by `probes.live_models`, in the process of the caller and with its torch, so
 that the advisor itself never imports torch. IPython is used only where the caller runs in it; all
@@ -35,9 +35,10 @@ import msgspec
 from advisor.ask.run_options import SPELLINGS, RunOptions
 from advisor.context import Context
 from advisor.domain.answer import Answer
+from advisor.domain.errors import ModelRefusedError, OptionValueError, UserError, choose_among
 from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
-from advisor.errors import ModelRefusedError, OptionValueError, UserError, choose_among
+from advisor.domain.text_format import escape_control_chars
 from advisor.execute.drafts import create, propose, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files, progress_lines
@@ -45,7 +46,6 @@ from advisor.report.answer_files import decide
 from advisor.report.notebook import Report, format_priorities, reports_errors
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
-from advisor.text_format import escape_control_chars
 from probes.events import PhaseStarted
 
 #: A function that is called with every event of a run, after it is stored.

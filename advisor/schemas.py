@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from advisor import errors
 from advisor.ask.rubric_files import GpusFile, GuidelinesFile, load
 from advisor.ask.run_options import RunOptions
+from advisor.domain import errors
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Models, Presets
@@ -18,11 +18,11 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import Header
 from advisor.domain.serving import ServingRules
 from advisor.domain.snippet import Verification
+from advisor.domain.version import __version__
 from advisor.domain.wire import EVENTS_BY_TAG
 from advisor.domain.workflow import Workflow
 from advisor.report.comparison import Comparison
 from advisor.store.runs import HistoryEntry
-from advisor.version import __version__
 from probes.events import Event
 
 #: Schema name -> the type it describes.

@@ -18,7 +18,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 
-from advisor.errors import NotWritableError
+from advisor.domain.errors import NotWritableError
 
 HOME_VARIABLE = "P3_ADVISOR_HOME"
 #: What a coding agent reads first.

@@ -16,6 +16,7 @@ from advisor.decide.process_variance import widen_by_errors
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERIA, Priorities
+from advisor.domain.errors import UserError
 from advisor.domain.machine import Cpu, CreatedEnvironment, Gpu, Interpreter, Machine
 from advisor.domain.measurement import (
     BuildSeconds,
@@ -31,7 +32,6 @@ from advisor.domain.results import Adoption, RaceResult, Rating, Results, Scored
 from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEvent
 from advisor.domain.run_state import SCHEMA, Header, ProcessState, RaceGroup, RunState
 from advisor.domain.workflow import CitedFact, DeclaredArm, DeclaredFacts, Environment, Workflow
-from advisor.errors import UserError
 from advisor.probing import env_registry
 from probes.checks import Accuracy, Checked
 from probes.events import BlockTimed, Built, Engagement, Imported, MemoryRead, Opened, WarmedUp

@@ -21,12 +21,12 @@ import sessions
 import workers
 from packaging.requirements import Requirement
 
-from advisor import errors
 from advisor.ask import planning, rubric_files
 from advisor.context import Context
+from advisor.domain import errors
+from advisor.domain.errors import CatalogueError
 from advisor.domain.plan import probe_file
 from advisor.domain.workflow import Workflow
-from advisor.errors import CatalogueError
 from advisor.probing import env_registry
 from advisor.report.answer_files import decide
 from advisor.store.store import Store
@@ -178,7 +178,7 @@ def test_user_errors_are_defined_in_one_module() -> None:
                 known & names_in(base) or "UserError" in ast.unparse(base) for base in node.bases
             )
         ]
-    assert set(found) == {"advisor/errors.py"}
+    assert set(found) == {"advisor/domain/errors.py"}
 
 
 # Imports

@@ -15,8 +15,8 @@ import msgspec
 import psutil
 
 from advisor.cgroups import PROC, Cgroups
+from advisor.domain.errors import InterpreterError
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
-from advisor.errors import InterpreterError
 from advisor.nvml import Device
 from advisor.system import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 

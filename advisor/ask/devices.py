@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.machine import Gpu, Machine
-from advisor.errors import (
+from advisor.domain.errors import (
     GpuNotAttachedError,
     MigEnabledError,
     NoStackError,
     UnknownGpuError,
     choose_among,
 )
+from advisor.domain.machine import Gpu, Machine
 
 CPU = "cpu"
 #: Why no GPU of a machine can be used: it has none, or its torch is a CPU build.

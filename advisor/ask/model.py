@@ -14,6 +14,13 @@ from advisor.ask import model_files
 from advisor.ask.option_values import parse_inputs
 from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Models
+from advisor.domain.errors import (
+    ModelRefusedError,
+    OptionValueError,
+    PickledWeightsError,
+    UnknownModelError,
+    choose_among,
+)
 from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
@@ -21,13 +28,6 @@ from advisor.domain.model import (
     OnnxModel,
     SyntheticModel,
     TransformersModel,
-)
-from advisor.errors import (
-    ModelRefusedError,
-    OptionValueError,
-    PickledWeightsError,
-    UnknownModelError,
-    choose_among,
 )
 
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")

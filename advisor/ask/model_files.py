@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from advisor.domain.errors import OptionFileError, choose_among
 from advisor.domain.question import LARGEST_BATCH
-from advisor.errors import OptionFileError, choose_among
 
 #: Where `torch.export.save` writes the graph.
 PROGRAM_FILE = "models/model.json"

@@ -28,8 +28,7 @@ from advisor.domain.constraints import (
     Priorities,
     Unit,
 )
-from advisor.domain.question import WeightFormat
-from advisor.errors import (
+from advisor.domain.errors import (
     ConstraintError,
     OptionFileError,
     OptionValueError,
@@ -38,6 +37,7 @@ from advisor.errors import (
     UnknownWorkflowError,
     choose_among,
 )
+from advisor.domain.question import WeightFormat
 
 EXACT = "exact"
 

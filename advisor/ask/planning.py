@@ -12,13 +12,13 @@ from advisor.ask.obstacles import (
     missing_packages,
 )
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.errors import NoStackError
 from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel, input_format_of
 from advisor.domain.plan import BASELINE, SERVING_BASELINE, Arm, ArmName, Excluded, Plan
 from advisor.domain.question import DeviceKind, Question
+from advisor.domain.version import how_to_install
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
-from advisor.errors import NoStackError
-from advisor.version import how_to_install
 
 
 def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:

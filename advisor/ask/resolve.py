@@ -35,12 +35,12 @@ from advisor.ask.task import (
 )
 from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.constraints import START, check_constraints
+from advisor.domain.errors import OptionValueError, UnknownWorkflowError, choose_among
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, SyntheticModel
 from advisor.domain.plan import ArmName
 from advisor.domain.question import LARGEST_BATCH, Budget, Dtype, Question
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
-from advisor.errors import OptionValueError, UnknownWorkflowError, choose_among
 
 #: Prompts whose texts are compared before a server is put under load; they are sent at once.
 CHECKED_PROMPTS = (4,)

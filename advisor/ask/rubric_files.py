@@ -22,11 +22,11 @@ from advisor.domain.catalogue import (
     StartWay,
 )
 from advisor.domain.constraints import CRITERIA
+from advisor.domain.errors import CatalogueError
 from advisor.domain.plan import probe_file
 from advisor.domain.rubric import Criterion, Guideline, Rubric
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import CitedFact, DeclaredFacts, EngineMemory, Integration, Workflow
-from advisor.errors import CatalogueError
 
 
 class GpusFile(msgspec.Struct, frozen=True):

@@ -11,12 +11,12 @@ import msgspec
 from advisor.ask.option_values import parse_duration
 from advisor.ask.run_options import RunOptions
 from advisor.domain.catalogue import Catalogue, Models
+from advisor.domain.errors import OptionValueError, TaskError
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.plan import ArmName
 from advisor.domain.question import Lengths, LoadQuestion, RequestLengths, Task
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import Workflow
-from advisor.errors import OptionValueError, TaskError
 
 #: Suffixes of the transformers classes that generate text.
 GENERATING_SUFFIXES = ("ForCausalLM", "LMHeadModel")

@@ -20,8 +20,8 @@ from advisor.cli.execution import InterruptedRunError, Interruptions
 from advisor.cli.options import GroupedProgram
 from advisor.cli.output import DATA_FLAGS, move_behind_command, print_text
 from advisor.domain.answer import Problem
-from advisor.errors import CommandLineError, OutputFileError, UserError
-from advisor.version import __version__
+from advisor.domain.errors import CommandLineError, OutputFileError, UserError
+from advisor.domain.version import __version__
 
 #: Errors of a write: no space, no quota, a file too large, a device or terminal that is gone.
 DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}

@@ -18,10 +18,10 @@ from typer.core import TyperGroup
 from advisor.ask.run_options import RunOptions
 from advisor.cli.options import AsJson, GroupedCommand, takes_run_options
 from advisor.cli.output import make_context, print_rows, print_status, print_text
-from advisor.errors import MissingExtraError
+from advisor.domain.errors import MissingExtraError
+from advisor.domain.text_format import MEBIBYTE
+from advisor.domain.version import how_to_install
 from advisor.system import SKILL
-from advisor.text_format import MEBIBYTE
-from advisor.version import how_to_install
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -261,7 +261,7 @@ def _parse_requirement(text: str) -> str:
     """Return a requirement in its normal form; raise `RequirementError` for anything else."""
     from packaging.requirements import InvalidRequirement, Requirement
 
-    from advisor.errors import RequirementError
+    from advisor.domain.errors import RequirementError
 
     try:
         return str(Requirement(text))

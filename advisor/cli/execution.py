@@ -17,7 +17,7 @@ import typer
 from typing_extensions import Self
 
 from advisor.cli.output import OutputFormat, make_context, print_document, print_status, print_text
-from advisor.errors import UserError
+from advisor.domain.errors import UserError
 
 if TYPE_CHECKING:
     from advisor.domain.answer import Answer

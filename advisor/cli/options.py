@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from advisor.ask.run_options import SPELLINGS, LaunchOptions, RunOptions
-from advisor.errors import CommandLineError, choose_among
+from advisor.domain.errors import CommandLineError, choose_among
 
 RunName = Annotated[
     str,

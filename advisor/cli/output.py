@@ -16,8 +16,8 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
-from advisor.errors import FormatError, OutputFileError, choose_among
-from advisor.text_format import escape_control_chars
+from advisor.domain.errors import FormatError, OutputFileError, choose_among
+from advisor.domain.text_format import escape_control_chars
 
 if TYPE_CHECKING:
     from advisor.context import Context

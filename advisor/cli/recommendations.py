@@ -32,8 +32,8 @@ from advisor.cli.output import (
     print_text,
     table_width,
 )
+from advisor.domain.errors import NoTerminalError
 from advisor.domain.model import FactoryModel
-from advisor.errors import NoTerminalError
 from advisor.store.store import LATEST
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from advisor.cli.output import (
     table_width,
     write_output,
 )
-from advisor.errors import (
+from advisor.domain.errors import (
     CommandLineError,
     FormatError,
     NoRecipeError,

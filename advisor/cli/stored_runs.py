@@ -26,9 +26,9 @@ from advisor.cli.output import (
 )
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.constraints import CRITERIA
-from advisor.errors import ExportFileError
+from advisor.domain.errors import ExportFileError
+from advisor.domain.text_format import write_count
 from advisor.store.runs import HistoryEntry
-from advisor.text_format import write_count
 
 if TYPE_CHECKING:
     from advisor.store.runs import RunStatus

@@ -14,10 +14,10 @@ from advisor.decide.summary import summarise
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import START, Constraint, Priorities, check_constraints
+from advisor.domain.errors import BudgetSpentError, ExportFileError, UserError
 from advisor.domain.question import Question
 from advisor.domain.results import Evidence, Platform, Results
 from advisor.domain.run_state import Header, RunState
-from advisor.errors import BudgetSpentError, ExportFileError, UserError
 
 
 def with_preferences(

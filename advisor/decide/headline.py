@@ -36,12 +36,18 @@ from advisor.decide.trust import describe_certainty, describe_unfitness, is_unfi
 from advisor.decide.unmeasured import crossed_bounds
 from advisor.domain.answer import AdvisedAnswer, Answer, HeadlineLine, HeadlinePart, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError
 from advisor.domain.model import OnnxModel, short_name
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
-from advisor.errors import ConstraintUndecidedError, MachineUnfitError
-from advisor.text_format import format_apart, format_share, join_names, write_count, write_speedup
+from advisor.domain.text_format import (
+    format_apart,
+    format_share,
+    join_names,
+    write_count,
+    write_speedup,
+)
 
 #: Which of two arms with close scores is advised.
 CHOSEN_FOR: dict[ChosenFor, str] = {

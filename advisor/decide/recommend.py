@@ -21,8 +21,8 @@ from advisor.domain.recommendation import (
 )
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Guideline
+from advisor.domain.text_format import join_names
 from advisor.domain.workflow import Workflow
-from advisor.text_format import join_names
 from probes.shape import Shape
 
 

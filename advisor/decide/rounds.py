@@ -7,12 +7,12 @@ import statistics
 from collections.abc import Mapping
 
 from advisor.decide.intervals import trimmed_mean
+from advisor.domain.errors import NotWritableError, UserError, error_of
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Question
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.errors import NotWritableError, UserError, error_of
-from advisor.text_format import write_duration
+from advisor.domain.text_format import write_duration
 from probes.events import BlockTimed
 from probes.outcome import Failure
 from probes.shape import Shape

@@ -15,6 +15,12 @@ from advisor.decide.scoring import find_failures, value_of, weigh
 from advisor.domain.answer import Answer, Problem, RankedArm, Status, UnmeasuredArm
 from advisor.domain.catalogue import Catalogue, SiblingGain
 from advisor.domain.constraints import Constraint
+from advisor.domain.errors import (
+    ConstraintUndecidedError,
+    MachineUnfitError,
+    NothingViableError,
+    UserError,
+)
 from advisor.domain.machine import Gpu
 from advisor.domain.measurement import Measurement
 from advisor.domain.plan import Arm, ArmName
@@ -22,14 +28,14 @@ from advisor.domain.question import Budget
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
-from advisor.domain.workflow import KnownFault, Workflow
-from advisor.errors import (
-    ConstraintUndecidedError,
-    MachineUnfitError,
-    NothingViableError,
-    UserError,
+from advisor.domain.text_format import (
+    describe_spread,
+    format_share,
+    is_unknown,
+    join_names,
+    write_speedup,
 )
-from advisor.text_format import describe_spread, format_share, is_unknown, join_names, write_speedup
+from advisor.domain.workflow import KnownFault, Workflow
 from probes.outcome import Failure, SkipCause
 
 #: Why an arm was skipped that could have been measured.

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
+from advisor.domain.errors import MachineUnfitError, UserError
 from advisor.domain.machine import Machine, QuietCheck
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import ExclusionStatus
@@ -16,7 +17,6 @@ from advisor.domain.question import Question
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
 from advisor.domain.results import Evidence, Results, ScoredArm
 from advisor.domain.serving import ServedArm
-from advisor.errors import MachineUnfitError, UserError
 from probes.checks import Checked
 from probes.outcome import FailureStatus, SkipCause
 from probes.shape import Shape

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from advisor.domain.errors import ConstraintError
 from advisor.domain.measurement import Measurement
-from advisor.errors import ConstraintError
 
 PILLARS = ("performance", "productivity", "portability")
 FURTHER_CRITERIA = ("input_flexibility", "architecture_support")

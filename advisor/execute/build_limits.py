@@ -13,14 +13,14 @@ import msgspec
 
 from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import controls, is_valid, more_time
+from advisor.domain.errors import OptionValueError, RunFileError
 from advisor.domain.plan import Arm, ArmName
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
-from advisor.errors import OptionValueError, RunFileError
+from advisor.domain.text_format import format_number, write_count, write_duration
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store
-from advisor.text_format import format_number, write_count, write_duration
 from probes.outcome import Failure
 from probes.shape import Shape
 

@@ -19,6 +19,7 @@ from advisor.decide.decision import evaluate, load_platform
 from advisor.decide.performance_portability import is_same_work
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.errors import GpuNotAttachedError, RunFileError, UnknownGpuError, UserError
 from advisor.domain.machine import Machine
 from advisor.domain.model import ExportedModel, OnnxModel
 from advisor.domain.plan import Plan
@@ -27,7 +28,8 @@ from advisor.domain.recommendation import Trust
 from advisor.domain.results import Platform
 from advisor.domain.run_events import LoggedEvent, OtherPlatformFound, Planned, RunEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState
-from advisor.errors import GpuNotAttachedError, RunFileError, UnknownGpuError, UserError
+from advisor.domain.text_format import write_count
+from advisor.domain.version import __version__
 from advisor.execute import build_limits, servers
 from advisor.execute.execution import refuse_imported
 from advisor.probing import env_registry
@@ -35,8 +37,6 @@ from advisor.probing.examples import rows_of_examples
 from advisor.probing.supervisor import require_sandbox
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.text_format import write_count
-from advisor.version import __version__
 
 
 @dataclasses.dataclass(frozen=True)

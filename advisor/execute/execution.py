@@ -15,15 +15,15 @@ from advisor.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.rounds import can_go_on, find_failure
 from advisor.domain.answer import Answer, AnswerSummary
-from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent
-from advisor.domain.run_state import Header, RunState
-from advisor.errors import (
+from advisor.domain.errors import (
     BuildsAreGoneError,
     ModelCallError,
     ModelRefusedError,
     RunIsImportedError,
     UnknownRunError,
 )
+from advisor.domain.run_events import Finished, LoggedEvent, ProvisionalAnswer, Resumed, RunEvent
+from advisor.domain.run_state import Header, RunState
 from advisor.execute import (
     build_queue,
     building,

@@ -20,6 +20,7 @@ from advisor.context import Context
 from advisor.decide.fastest_calls import compare_in_turns
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import BreakCause, Improvements
+from advisor.domain.errors import VerificationError
 from advisor.domain.machine import Doubt
 from advisor.domain.measurement import AGAINST_BREAKS, Interval, Variant
 from advisor.domain.model import OnnxModel
@@ -34,14 +35,13 @@ from advisor.domain.snippet import (
     bounds,
     shows_nothing,
 )
-from advisor.errors import VerificationError
+from advisor.domain.text_format import join_names
 from advisor.execute.execution import refuse_imported, run_config_of
 from advisor.execute.quiet import activity_reader, check_now
 from advisor.execute.run_in_progress import Recorder
 from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import PairedCalls, run_pair
 from advisor.store.runs import Run
-from advisor.text_format import join_names
 
 #: Allows any error, because the error is reported.
 ANY_ERROR = 1e9

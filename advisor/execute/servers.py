@@ -23,13 +23,13 @@ from advisor.decide.serving import (
     servers_for,
 )
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.errors import EnvironmentNotUsableError, NoStackError
 from advisor.domain.machine import Machine
 from advisor.domain.plan import BASELINE, REFERENCE, SERVING_BASELINE, Arm
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured, RepetitionStarted, RunEvent
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
-from advisor.errors import EnvironmentNotUsableError, NoStackError
 from advisor.execute.run_in_progress import Recorder
 from advisor.probing.load_generator import LoadGenerator, divide_processors
 from advisor.probing.request_blocks import BlockLimits, GeneratorError, PlannedBlock, plan_block

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
+from advisor.domain.errors import NoRecipeError, VerificationError
 from advisor.domain.measurement import CACHE_DIRECTORY, Start
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import RunEvent, StartMeasured
 from advisor.domain.snippet import Snippet
-from advisor.errors import NoRecipeError, VerificationError
 from advisor.execute.repetitions import leaders_of
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession

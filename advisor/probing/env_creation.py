@@ -21,8 +21,8 @@ import msgspec
 import psutil
 from packaging.specifiers import SpecifierSet
 
+from advisor.domain.errors import EnvironmentInUseError, EnvironmentNotUsableError
 from advisor.domain.workflow import Environment
-from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
 from advisor.probing import env_registry, uv_runner
 from advisor.probing.env_variables import NO_TELEMETRY, without_python_paths
 from advisor.probing.uv_runner import BuildSettings, creation_error, run_uv

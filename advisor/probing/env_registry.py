@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import platformdirs
 
+from advisor.domain.errors import UnknownEnvironmentError, choose_among
 from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.workflow import Environment, Workflow
-from advisor.errors import UnknownEnvironmentError, choose_among
 from advisor.system import named_home
 
 RECORD_FILE = "made.json"

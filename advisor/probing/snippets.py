@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from advisor.domain.errors import VerificationError
 from advisor.domain.model import FactoryModel, Model
 from advisor.domain.plan import BASELINE_SNIPPET, SNIPPET, Arm
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported
 from advisor.domain.snippet import Snippet, SnippetPair
-from advisor.errors import VerificationError
 from advisor.probing.conditions import find_disturbance
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from typing_extensions import Self
 
-from advisor.errors import SandboxError
+from advisor.domain.errors import SandboxError
 from advisor.probing.processes import kill_worker
 from advisor.probing.worker_failures import (
     MAX_REASON_CHARS,

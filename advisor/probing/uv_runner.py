@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import uv
 
+from advisor.domain.errors import EnvironmentNotUsableError
 from advisor.domain.machine import Interpreter
-from advisor.errors import EnvironmentNotUsableError
 from advisor.probing.env_variables import without_python_paths
 from advisor.system import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 

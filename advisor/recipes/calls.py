@@ -11,9 +11,9 @@ import pathlib
 import pprint
 from collections.abc import Sequence
 
+from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import TransformersModel
 from advisor.domain.question import Question
-from advisor.errors import NoRecipeError
 from probes.facts import InputFacts
 
 

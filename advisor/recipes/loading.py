@@ -11,6 +11,7 @@ import keyword
 import pathlib
 from collections.abc import Sequence
 
+from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
@@ -19,7 +20,6 @@ from advisor.domain.model import (
     TransformersModel,
 )
 from advisor.domain.question import Question
-from advisor.errors import NoRecipeError
 from advisor.recipes.calls import (
     AS_MEASURED,
     SEED,

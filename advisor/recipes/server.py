@@ -14,10 +14,10 @@ import textwrap
 from collections.abc import Sequence
 
 from advisor.domain.answer import Answer
-from advisor.errors import NoRecipeError
+from advisor.domain.errors import NoRecipeError
+from advisor.domain.text_format import NO_BREAK_SPACE
 from advisor.recipes.calls import fill_template, model_name
 from advisor.recipes.snippet import indent, parse
-from advisor.text_format import NO_BREAK_SPACE
 from probes.facts import EACH_CALL, InputFacts
 
 #: Where a server that the answer prints is reached, and how engines name port and model.

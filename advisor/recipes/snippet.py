@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from advisor.domain.errors import NoRecipeError
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.model import Model, OnnxModel
 from advisor.domain.question import Question
-from advisor.errors import NoRecipeError
 from advisor.recipes.calls import checkpoint_prompt_lines, file_name, quoted
 from advisor.recipes.loading import loading_lines
 from probes.facts import EACH_CALL, InputFacts, StartLines

@@ -13,10 +13,7 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Adoption
-from advisor.recipes.server import serving_lines
-from advisor.recipes.snippet import IMPORT_TORCH, lines_for, shorten
-from advisor.report.setup_facts import describe_shapes
-from advisor.text_format import (
+from advisor.domain.text_format import (
     format_mebibytes,
     format_number,
     format_seconds,
@@ -25,6 +22,9 @@ from advisor.text_format import (
     shorten_text,
     write_count,
 )
+from advisor.recipes.server import serving_lines
+from advisor.recipes.snippet import IMPORT_TORCH, lines_for, shorten
+from advisor.report.setup_facts import describe_shapes
 from probes.facts import TRAINING_MODE
 
 #: Stands next to figures of a machine that was not fit to measure on.

@@ -20,24 +20,24 @@ from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import counted_visits
 from advisor.domain.answer import SCHEMA, Answer, AnswerSummary, encode
 from advisor.domain.constraints import Constraint, Priorities
-from advisor.domain.event_folding import fold
-from advisor.domain.measurement import Cell, TimedVisit
-from advisor.domain.results import Platform, Results
-from advisor.domain.run_events import LoggedEvent
-from advisor.domain.run_state import Header, RunState
-from advisor.domain.wire import check_bounds
-from advisor.errors import (
+from advisor.domain.errors import (
     ExportFileError,
     MissingExtraError,
     PlatformError,
     RunFileError,
     UserError,
 )
+from advisor.domain.event_folding import fold
+from advisor.domain.measurement import Cell, TimedVisit
+from advisor.domain.results import Platform, Results
+from advisor.domain.run_events import LoggedEvent
+from advisor.domain.run_state import Header, RunState
+from advisor.domain.version import how_to_install
+from advisor.domain.wire import check_bounds
 from advisor.report import figures
 from advisor.report.figures import Value
 from advisor.store.runs import DECODING, HistoryEntry, Run, refuse_newer, size_of_events
 from advisor.store.store import Store
-from advisor.version import how_to_install
 
 #: Characters with which spreadsheets begin a formula.
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")

@@ -7,10 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from advisor.domain.measurement import Interval
 from advisor.domain.plan import BASELINE
-from advisor.report.comparison import Change, Comparison, Costs
-from advisor.report.formatting import Column, format_error, markdown_table, plain_table, table_rows
-from advisor.report.markdown import escape
-from advisor.text_format import (
+from advisor.domain.text_format import (
     format_interval,
     format_mebibytes,
     format_milliseconds,
@@ -18,6 +15,9 @@ from advisor.text_format import (
     format_seconds,
     format_share,
 )
+from advisor.report.comparison import Change, Comparison, Costs
+from advisor.report.formatting import Column, format_error, markdown_table, plain_table, table_rows
+from advisor.report.markdown import escape
 
 #: Most characters of a value in the table of differences, and fewest in a narrow terminal.
 LONGEST_VALUE, SHORTEST_VALUE = 60, 16

@@ -10,18 +10,12 @@ from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.decide.trust import describe_certainty, is_unfit
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
+from advisor.domain.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
 from advisor.domain.measurement import Interval
 from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
 from advisor.domain.rubric import Basis, name_fact
-from advisor.domain.workflow import Workflow
-from advisor.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
-from advisor.report import shortcomings
-from advisor.report.answer import cost_line
-from advisor.report.formatting import accuracy_line
-from advisor.report.ranking import is_range, ranking_columns, write_fact
-from advisor.report.setup_facts import describe_shapes
-from advisor.text_format import (
+from advisor.domain.text_format import (
     format_fact,
     format_mebibytes,
     format_milliseconds,
@@ -29,6 +23,12 @@ from advisor.text_format import (
     format_share,
     write_speedup,
 )
+from advisor.domain.workflow import Workflow
+from advisor.report import shortcomings
+from advisor.report.answer import cost_line
+from advisor.report.formatting import accuracy_line
+from advisor.report.ranking import is_range, ranking_columns, write_fact
+from advisor.report.setup_facts import describe_shapes
 
 LETTER_LEGEND = "  letters: A for a grade from 2.5, B from 1.5, C below"
 BASES: dict[Basis, str] = {"paper": "stated in the paper", "ours": "our reading of the paper"}

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from advisor.ask.rubric_files import read_shipped
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
-from advisor.errors import NoRecipeError
+from advisor.domain.errors import NoRecipeError
 from advisor.recipes.snippet import compose_snippet, imported_packages
 from advisor.report.explanation import find_arms
 from advisor.store.runs import Run

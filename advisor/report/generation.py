@@ -10,8 +10,7 @@ from advisor.domain.accuracy import is_of_likeliest
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
-from advisor.report.formatting import Column, ReportTable, format_error, table_rows
-from advisor.text_format import (
+from advisor.domain.text_format import (
     MISSING,
     format_count,
     format_interval,
@@ -20,6 +19,7 @@ from advisor.text_format import (
     format_number,
     format_share,
 )
+from advisor.report.formatting import Column, ReportTable, format_error, table_rows
 
 COST_HEAD = "cost per million tokens"
 ENERGY_HEAD = "J/token"

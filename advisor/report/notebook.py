@@ -15,12 +15,12 @@ from advisor.ask.option_values import parse_constraints, parse_priorities
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, Problem, encode
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.errors import FormatError, MissingExtraError, UserError, choose_among
 from advisor.domain.recommendation import Recommendation
-from advisor.errors import FormatError, MissingExtraError, UserError, choose_among
+from advisor.domain.version import how_to_install
 from advisor.report import answer_files, figures
 from advisor.report.comparison import Comparison, compare_answers
 from advisor.report.ranking import ranking_rows
-from advisor.version import how_to_install
 
 if TYPE_CHECKING:
     import pandas as pd

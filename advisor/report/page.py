@@ -16,8 +16,8 @@ from importlib import resources
 import jinja2
 from markupsafe import Markup
 
-from advisor import text_format
 from advisor.decide.trust import is_unfit
+from advisor.domain import text_format
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import (
     CRITERIA,

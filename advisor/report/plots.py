@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 from markupsafe import Markup
 
+from advisor.domain.text_format import format_number
 from advisor.report.svg import Mark, Picture, Place, line, marker, path, picture, text
-from advisor.text_format import format_number
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 640, 66, 616, 26, 290
 #: Space below the axis for its values and its caption.

@@ -23,8 +23,8 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerReported,
 )
+from advisor.domain.text_format import MISSING, write_count, write_speedup
 from advisor.report.formatting import describe_check
-from advisor.text_format import MISSING, write_count, write_speedup
 from probes.events import PhaseStarted
 from probes.outcome import Failure, Outcome
 

@@ -19,9 +19,7 @@ from advisor.domain.constraints import (
     ArmFigure,
 )
 from advisor.domain.results import Rating
-from advisor.report.figures import checks_of
-from advisor.report.formatting import accuracy_cell, table_rows
-from advisor.text_format import (
+from advisor.domain.text_format import (
     MISSING,
     format_fact,
     format_mebibytes,
@@ -30,6 +28,8 @@ from advisor.text_format import (
     format_seconds,
     write_speedup,
 )
+from advisor.report.figures import checks_of
+from advisor.report.formatting import accuracy_cell, table_rows
 from probes.shape import Shape
 
 

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.errors import NoRecipeError
 from advisor.domain.measurement import Cell
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
-from advisor.errors import NoRecipeError
+from advisor.domain.text_format import format_interval, format_seconds, write_speedup
 from advisor.recipes import server
 from advisor.recipes.calls import file_name
 from advisor.recipes.snippet import StartScripts, compose_snippet, compose_starts, lines_for
@@ -25,7 +26,6 @@ from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
-from advisor.text_format import format_interval, format_seconds, write_speedup
 from probes.shape import Shape
 
 #: Builds of torch that an index has.

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.plan import ArmName
+from advisor.domain.text_format import (
+    format_milliseconds,
+    format_seconds,
+    format_share,
+    shorten_text,
+)
 from advisor.report.formatting import Section
-from advisor.text_format import format_milliseconds, format_seconds, format_share, shorten_text
 from probes.events import NewShapeResult
 
 PARTLY_USED = "Used for less than half of the work, the rest ran as without it"

@@ -12,16 +12,16 @@ import msgspec
 from advisor.decide.further_lines import DOUBTS, describe_variant
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import BreakCause
+from advisor.domain.errors import VerificationError
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
 from advisor.domain.snippet import Result, Snippet, SnippetPair, Tried, Verification, shows_nothing
-from advisor.errors import VerificationError
+from advisor.domain.text_format import format_interval, format_milliseconds, write_speedup
 from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.recipe_text import render_snippet, snippet_cell
 from advisor.store.runs import Run
-from advisor.text_format import format_interval, format_milliseconds, write_speedup
 from probes.facts import EACH_CALL
 from probes.shape import Shape
 

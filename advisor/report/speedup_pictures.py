@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell, Interval
+from advisor.domain.text_format import format_interval, format_share, format_speedup, write_speedup
 from advisor.report.plots import (
     CAPTION_HEIGHT,
     WIDTH,
@@ -21,7 +22,6 @@ from advisor.report.plots import (
     plot,
 )
 from advisor.report.svg import Mark, Picture, circle, element, line, picture, text
-from advisor.text_format import format_interval, format_share, format_speedup, write_speedup
 from probes.shape import Shape
 
 #: Height of a row, with the name above its marks, and where the marks begin.

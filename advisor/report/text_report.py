@@ -12,6 +12,7 @@ from advisor.decide.other_arms import flip_in_certainty
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
+from advisor.domain.text_format import NO_BREAK_SPACE, keep_units, shorten_text
 from advisor.recipes.snippet import CHECKPOINT
 from advisor.report import parts
 from advisor.report.answer import (
@@ -27,7 +28,6 @@ from advisor.report.formatting import ERROR_LEGEND, plain_table, table_rows
 from advisor.report.limits import describe_limits
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import describe_inputs, describe_mix, describe_shapes, input_facts
-from advisor.text_format import NO_BREAK_SPACE, keep_units, shorten_text
 
 COST_COLUMNS = "build s: first build; MiB: peak memory; letters: A best, C lowest"
 #: What the columns of the ranking mean, by the unit of the speed.

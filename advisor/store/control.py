@@ -10,7 +10,7 @@ import contextlib
 import os
 import pathlib
 
-from advisor.errors import RunNotControllableError
+from advisor.domain.errors import RunNotControllableError
 from advisor.system import open_regular, write_atomically
 
 COMMANDS, STATE = "control", "state"

@@ -20,11 +20,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from advisor.domain.errors import ExportFileError, NotWritableError
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import LoggedEvent, Planned
 from advisor.domain.run_state import RUN_ID, Header
 from advisor.domain.run_state import SCHEMA as RUN_SCHEMA
-from advisor.errors import ExportFileError, NotWritableError
 from advisor.store.runs import DECODE_ERRORS, EVENTS, HEADERS, Run, refuse_newer
 from advisor.store.store import Store
 from advisor.system import HOME_VARIABLE, report_unwritable, write_atomically

@@ -19,12 +19,18 @@ from typing import Literal
 import msgspec
 
 from advisor.domain.answer import AnswerSummary
+from advisor.domain.errors import (
+    NewerVersionError,
+    NotWritableError,
+    RunFileError,
+    RunIsActiveError,
+)
 from advisor.domain.event_folding import fold
 from advisor.domain.plan import arm_directory_name
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState
+from advisor.domain.version import __version__
 from advisor.domain.wire import decode_event
-from advisor.errors import NewerVersionError, NotWritableError, RunFileError, RunIsActiveError
 from advisor.store.control import RunControl
 from advisor.system import (
     HOME_VARIABLE,
@@ -33,7 +39,6 @@ from advisor.system import (
     report_unwritable,
     write_atomically,
 )
-from advisor.version import __version__
 
 #: Built when this is imported: if two threads decode a type for the first time at once, as the
 #: terminal program may, msgspec (0.22) crashes the process while it resolves the fields.

@@ -13,10 +13,10 @@ import msgspec
 import platformdirs
 
 from advisor.domain.answer import AnswerSummary
+from advisor.domain.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import is_measurement
 from advisor.domain.run_state import Header, RunState
-from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.runs import HistoryEntry, Run, RunStatus, load_entry, save_entry, size_of_events
 from advisor.system import HOME_VARIABLE, named_home, report_unwritable, write_atomically
 

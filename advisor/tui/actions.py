@@ -16,16 +16,16 @@ from advisor.decide.decision import evaluate
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry, needs_more_time
 from advisor.domain.answer import Answer
+from advisor.domain.errors import UserError
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
-from advisor.errors import UserError
+from advisor.domain.text_format import escape_control_chars
 from advisor.execute import quiet
 from advisor.execute.drafts import DraftRun, create, propose_again, propose_or_answer
 from advisor.execute.repetitions import leaders_of
 from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers
 from advisor.store.runs import Run
-from advisor.text_format import escape_control_chars
 from advisor.tui import text
 from advisor.tui.answer import ShownAnswer
 from advisor.tui.dialogs import LineDialog, start_dialog, with_warning

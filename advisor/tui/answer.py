@@ -20,8 +20,8 @@ from advisor.decide.trust import grade
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import CRITERION_HEADS, Priorities
+from advisor.domain.errors import NothingViableError
 from advisor.domain.question import Question
-from advisor.errors import NothingViableError
 from advisor.report import markdown, parts, ranking
 from advisor.report.answer import (
     code_lines,

@@ -19,8 +19,8 @@ from textual.theme import Theme
 
 from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.domain.catalogue import Catalogue
+from advisor.domain.errors import DefectError, UserError
 from advisor.domain.machine import Machine
-from advisor.errors import DefectError, UserError
 from advisor.system import ADVISOR_COMMAND, without_current_directory
 from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter

@@ -16,7 +16,7 @@ from textual.widgets import Input, Label, Select
 from textual.widgets._select import NULL, NoSelection
 
 from advisor.ask.run_options import RunOptions
-from advisor.errors import UserError
+from advisor.domain.errors import UserError
 from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:

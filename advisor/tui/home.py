@@ -16,9 +16,9 @@ from textual.widgets import Static
 from advisor.ask.rubric_files import rubric_directory
 from advisor.domain.answer import Answer
 from advisor.domain.machine import Machine
+from advisor.domain.text_format import GIBIBYTE
 from advisor.store.runs import GOING_ON
 from advisor.store.store import Store
-from advisor.text_format import GIBIBYTE
 from advisor.tui import text
 from advisor.tui.runs import COLUMNS, RunsScreen, StoredItem, list_items
 from advisor.tui.table import SelectableTable, Table

@@ -18,11 +18,11 @@ import platformdirs
 from advisor import tui
 from advisor.ask.run_options import LaunchOptions
 from advisor.context import Context
-from advisor.errors import DefectError, SettingsError, UserError, choose_among
+from advisor.domain.errors import DefectError, SettingsError, UserError, choose_among
+from advisor.domain.version import __version__
 from advisor.store.store import default_home
 from advisor.system import write_atomically
 from advisor.tui.widgets import ACTION_NAMES
-from advisor.version import __version__
 
 
 def run_app(options: LaunchOptions, context: Context) -> tuple[int, str]:

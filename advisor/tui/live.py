@@ -19,8 +19,13 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
+from advisor.domain.text_format import (
+    format_milliseconds,
+    format_number,
+    format_share,
+    write_speedup,
+)
 from advisor.report.answer import headline
-from advisor.text_format import format_milliseconds, format_number, format_share, write_speedup
 from advisor.tui import text
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer import describe_question

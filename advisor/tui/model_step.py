@@ -20,8 +20,8 @@ from advisor.ask.model import parse_model
 from advisor.ask.model_files import functions_of
 from advisor.ask.resolve import select_demo_model
 from advisor.ask.task import check_task, choose_task, suggest_task
+from advisor.domain.errors import UserError
 from advisor.domain.question import Task
-from advisor.errors import UserError
 from advisor.tui import text
 from advisor.tui.form import AnswerInput, Choice, Field, Step
 from advisor.tui.widgets import bind

@@ -13,13 +13,13 @@ from textual.widgets import Static, TabbedContent, TabPane
 from advisor.decide.trust import is_unfit
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.constraints import CRITERIA
-from advisor.errors import NoRecipeError
+from advisor.domain.errors import NoRecipeError
+from advisor.domain.text_format import write_speedup
 from advisor.execute.execution import keeps_builds
 from advisor.report import explanation, found_recipe, recipe_text
 from advisor.report.answer import cost_line
 from advisor.store.runs import Run
 from advisor.system import read_tail
-from advisor.text_format import write_speedup
 from advisor.tui import actions, text
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer
-from advisor.errors import UserError
+from advisor.domain.errors import UserError
 from advisor.execute import execution
 from advisor.report.answer import headline
 from advisor.report.answer_files import decide, is_file, open_answer

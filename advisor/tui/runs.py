@@ -10,9 +10,9 @@ import msgspec
 from textual.binding import BindingType
 
 from advisor.domain.answer import AnswerSummary
+from advisor.domain.text_format import MISSING, format_speedup
 from advisor.store.runs import HistoryEntry, RunStatus
 from advisor.store.store import Store
-from advisor.text_format import MISSING, format_speedup
 from advisor.tui import text
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.table import Column, Table

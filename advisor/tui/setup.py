@@ -14,8 +14,8 @@ from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
 from advisor.domain.answer import Problem
+from advisor.domain.errors import UserError
 from advisor.domain.machine import Machine
-from advisor.errors import UserError
 from advisor.tui import text
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.form import Step

@@ -33,16 +33,16 @@ from advisor.ask.task import (
     takes_tokens,
 )
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.machine import Machine
-from advisor.domain.question import Dtype, Task
-from advisor.errors import (
+from advisor.domain.errors import (
     InterpreterError,
     MigEnabledError,
     OptionValueError,
     UnknownGpuError,
     UserError,
 )
-from advisor.text_format import GIBIBYTE
+from advisor.domain.machine import Machine
+from advisor.domain.question import Dtype, Task
+from advisor.domain.text_format import GIBIBYTE
 from advisor.tui import text
 from advisor.tui.form import AnswerInput, Choice, Field, Step
 from advisor.tui.model_step import OF_MODEL

@@ -12,7 +12,7 @@ import sys
 from advisor.ask.run_options import RunOptions
 from advisor.cli.execution import InterruptedRunError, Interruptions
 from advisor.context import Context
-from advisor.errors import UserError
+from advisor.domain.errors import UserError
 from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute, newest_resumable
 from advisor.store.store import Store

@@ -6,9 +6,9 @@ import platform
 import sys
 
 from advisor.cli.execution import Interruptions
+from advisor.domain.errors import UserError
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
-from advisor.errors import UserError
 from advisor.probing import env_creation
 from advisor.probing.uv_runner import BuildSettings
 

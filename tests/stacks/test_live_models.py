@@ -15,7 +15,7 @@ from lazy import lazy
 
 import advisor
 from advisor.api import save_live_model
-from advisor.errors import ModelRefusedError
+from advisor.domain.errors import ModelRefusedError
 
 torch = lazy("torch")
 live_models = lazy("probes.live_models")

@@ -14,7 +14,7 @@ import pytest
 from forks import RunCli, run_command
 
 from advisor.ask import rubric_files
-from advisor.errors import MachineUnfitError
+from advisor.domain.errors import MachineUnfitError
 
 # Each environment takes a gigabyte and a minute; small ones are tested next to the code.
 pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(1800)]

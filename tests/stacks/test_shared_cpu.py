@@ -21,7 +21,7 @@ from onnx_texts import write_onnx
 
 from advisor.ask import rubric_files
 from advisor.context import Context
-from advisor.errors import MachineUnfitError
+from advisor.domain.errors import MachineUnfitError
 from advisor.probing import run_config
 from advisor.report.answer_files import decide
 from advisor.store.store import Store

@@ -30,9 +30,9 @@ from advisor.domain.answer import AnswerSummary
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.run_events import Planned
+from advisor.domain.text_format import MISSING
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.text_format import MISSING
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.history import EMPTY_MESSAGE, HistoryScreen

@@ -22,6 +22,7 @@ from advisor.cli.run_host import Gate
 from advisor.context import Context
 from advisor.decide.headline import describe_equals, write_headline
 from advisor.domain.answer import AdvisedAnswer, Answer, Problem
+from advisor.domain.errors import MachineUnfitError
 from advisor.domain.event_folding import fold
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval, VisitCounts
@@ -38,10 +39,9 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
-from advisor.errors import MachineUnfitError
+from advisor.domain.text_format import MISSING
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.text_format import MISSING
 from advisor.tui import session as tui_session
 from advisor.tui.live import BAR_WIDTH, describe_leader, draw_load
 from advisor.tui.progress import (

@@ -31,8 +31,8 @@ from advisor.ask.option_values import parse_constraints
 from advisor.ask.run_options import LaunchOptions
 from advisor.context import Context
 from advisor.domain.answer import Problem
+from advisor.domain.errors import NothingViableError
 from advisor.domain.measurement import Interval
-from advisor.errors import NothingViableError
 from advisor.report import found_recipe, recipe_text
 from advisor.report.answer import short_answer_lines
 from advisor.report.answer_files import decide, read_answer

@@ -34,7 +34,7 @@ from advisor.ask.rubric_files import read_glossary
 from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.context import Context
 from advisor.domain.constraints import PILLARS
-from advisor.errors import OptionValueError, SettingsError, UserError
+from advisor.domain.errors import OptionValueError, SettingsError, UserError
 from advisor.report.answer_files import read_answer
 from advisor.report.ranking import ranking_columns
 from advisor.store.runs import Run

@@ -16,9 +16,10 @@ import pytest
 from kept.runs import EVIDENCE
 
 import advisor
-from advisor import api, errors, schemas
+from advisor import api, schemas
 from advisor.api import make_options
 from advisor.context import Context
+from advisor.domain import errors
 from advisor.domain.answer import Answer
 from advisor.domain.run_events import Finished, LoggedEvent, Planned
 from advisor.report.notebook import Report
@@ -153,7 +154,7 @@ def test_a_dataframe_without_pandas_is_a_user_error(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("simulated")
 def test_a_user_error_has_its_next_step() -> None:
-    with pytest.raises(errors.UnknownModelError) as raised:
+    with pytest.raises(advisor.UserError) as raised:
         advisor.recommend("no-such-model", **ONE_ARM)
     assert raised.value.next_step
     if sys.version_info >= (3, 11):

@@ -17,10 +17,10 @@ from kept.runs import NAMES, read_run
 
 from advisor.ask import rubric_files
 from advisor.domain.constraints import PILLARS
+from advisor.domain.errors import CatalogueError
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
 from advisor.domain.workflow import CitedFact, DeclaredArm, DeclaredWhere, Workflow
-from advisor.errors import CatalogueError
 
 SHIPPED = builders.shipped_catalogue()
 INTEGRATION = pathlib.Path(__file__).parents[2] / "stacks" / "integration.py"

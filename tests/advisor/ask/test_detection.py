@@ -16,8 +16,8 @@ from fake_clock import FakeClock
 from nvml import UUID, FakeNvml, NVMLError
 
 from advisor.ask import detection
+from advisor.domain.errors import InterpreterError
 from advisor.domain.machine import Gpu, MachineActivity
-from advisor.errors import InterpreterError
 from advisor.execute.quiet import CpuSeconds, read_activity, read_cpu_seconds
 from advisor.nvml import Device
 

@@ -13,6 +13,14 @@ from hypothesis import strategies as st
 
 from advisor.ask.model import HUB_FORM, parse_model
 from advisor.ask.run_options import RunOptions
+from advisor.domain.errors import (
+    ModelRefusedError,
+    OptionFileError,
+    OptionValueError,
+    PickledWeightsError,
+    UnknownModelError,
+    UserError,
+)
 from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
@@ -20,14 +28,6 @@ from advisor.domain.model import (
     OnnxModel,
     SyntheticModel,
     TransformersModel,
-)
-from advisor.errors import (
-    ModelRefusedError,
-    OptionFileError,
-    OptionValueError,
-    PickledWeightsError,
-    UnknownModelError,
-    UserError,
 )
 
 MODELS = builders.shipped_catalogue().models

@@ -38,9 +38,7 @@ from advisor.domain.constraints import (
     Priorities,
     check_constraints,
 )
-from advisor.domain.machine import Machine
-from advisor.domain.question import WeightFormat
-from advisor.errors import (
+from advisor.domain.errors import (
     ConstraintError,
     OptionFileError,
     OptionValueError,
@@ -48,6 +46,8 @@ from advisor.errors import (
     UnknownWorkflowError,
     UserError,
 )
+from advisor.domain.machine import Machine
+from advisor.domain.question import WeightFormat
 
 
 def at_least(name: str, value: float) -> Constraint:

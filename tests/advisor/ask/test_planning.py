@@ -12,12 +12,12 @@ from builders import BASELINE
 from advisor.ask import planning
 from advisor.ask.obstacles import required_packages
 from advisor.ask.planning import list_arms, unsupported_use
+from advisor.domain.errors import NoStackError
 from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import Dtype
 from advisor.domain.workflow import DeclaredArm, Environment, Workflow
-from advisor.errors import NoStackError
 from advisor.probing.run_config import accuracy_thresholds, rules_of
 from probes import protocol
 

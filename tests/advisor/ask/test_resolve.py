@@ -15,10 +15,7 @@ from advisor.ask.devices import choose_gpu
 from advisor.ask.resolve import choose_dtype, default_batch_sizes, resolve
 from advisor.ask.run_options import RunOptions
 from advisor.domain.constraints import DEFAULT_PRIORITIES, Constraint
-from advisor.domain.machine import Gpu, Machine
-from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel
-from advisor.domain.question import Question
-from advisor.errors import (
+from advisor.domain.errors import (
     ConstraintError,
     GpuNotAttachedError,
     MigEnabledError,
@@ -32,6 +29,9 @@ from advisor.errors import (
     UnknownWorkflowError,
     UserError,
 )
+from advisor.domain.machine import Gpu, Machine
+from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel
+from advisor.domain.question import Question
 
 SHIPPED = builders.shipped_catalogue()
 H100, H200 = (

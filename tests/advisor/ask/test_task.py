@@ -18,9 +18,9 @@ from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.resolve import resolve
 from advisor.ask.run_options import RunOptions
 from advisor.ask.task import choose_lengths, parse_load, suggest_task
+from advisor.domain.errors import OptionValueError, TaskError, UserError
 from advisor.domain.model import ExportedModel, Model, TransformersModel
 from advisor.domain.question import Lengths, Question, Task
-from advisor.errors import OptionValueError, TaskError, UserError
 from probes.shape import Shape
 
 SHIPPED = builders.shipped_catalogue()

@@ -17,7 +17,7 @@ from advisor.cli import command_line, recommendations
 from advisor.cli.command_line import program
 from advisor.cli.options import COMMAND_GROUPS
 from advisor.cli.output import DATA_FLAGS, move_behind_command
-from advisor.errors import FormatError
+from advisor.domain.errors import FormatError
 
 #: Each error is tested with the function that raises it; these cover the options and exit codes.
 CASES = {

@@ -19,7 +19,7 @@ from generate import schema_file
 from kept.runs import EVIDENCE
 
 from advisor.ask import rubric_files
-from advisor.errors import NoRecipeError
+from advisor.domain.errors import NoRecipeError
 from advisor.probing import env_registry
 from advisor.store.store import Store
 

@@ -20,8 +20,8 @@ import recorded_runs
 from forks import RunCli, RunProgram
 from generate import schema_file
 
+from advisor.domain.errors import CommandLineError, UndecidedError
 from advisor.domain.run_events import Finished, Planned
-from advisor.errors import CommandLineError, UndecidedError
 from advisor.store.runs import ENTRY, Run
 from advisor.store.store import Store
 

@@ -18,7 +18,7 @@ from forks import RunProgram, run_command
 from advisor import cli
 from advisor.ask import detection, rubric_files
 from advisor.cli import recommendations
-from advisor.errors import SettingsError
+from advisor.domain.errors import SettingsError
 from advisor.execute import drafts
 from advisor.probing import uv_runner
 from advisor.probing.env_variables import worker_environment

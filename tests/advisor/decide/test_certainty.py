@@ -23,11 +23,11 @@ from advisor.decide.speedup_draws import draw_log_speedups, speedup_errors
 from advisor.decide.unmeasured import machine_unfit, nothing_viable
 from advisor.domain.answer import RankedArm
 from advisor.domain.constraints import Constraint, Priorities
+from advisor.domain.errors import NothingViableError
 from advisor.domain.measurement import Cell, Interval, Measurement, MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Decision, DecisionWord, Recommendation, Trust
 from advisor.domain.results import Results, ScoredArm, StoppedBuild
 from advisor.domain.workflow import Environment, Workflow
-from advisor.errors import NothingViableError
 from probes.shape import Shape
 
 QUIET, NOISY = 0.004, 0.3

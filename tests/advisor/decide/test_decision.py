@@ -20,10 +20,10 @@ from kept.runs import NAMES, read_run
 from advisor.decide.decision import decide_again, evaluate
 from advisor.domain.answer import Answer, Problem, encode
 from advisor.domain.constraints import ARM_FIGURES, START, Constraint, Priorities
+from advisor.domain.errors import ConstraintError, ExportFileError
 from advisor.domain.measurement import COLD, Start
 from advisor.domain.run_events import EndCause
 from advisor.domain.run_state import Header, RunState
-from advisor.errors import ConstraintError, ExportFileError
 from advisor.report import page, text_report
 from advisor.report.answer_files import decide
 from advisor.report.parts import tables

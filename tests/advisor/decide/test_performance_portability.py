@@ -17,12 +17,12 @@ from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide import performance_portability, scoring
 from advisor.decide.decision import evaluate, load_platform
+from advisor.domain.errors import PlatformError
 from advisor.domain.measurement import Measurement
 from advisor.domain.results import Platform, Portability
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import RunState
 from advisor.domain.workflow import Integration, Workflow
-from advisor.errors import PlatformError
 from advisor.execute import drafts
 from advisor.execute.drafts import create, propose
 from advisor.report import text_report

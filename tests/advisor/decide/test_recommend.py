@@ -26,6 +26,7 @@ from advisor.decide.costs import break_even, find_break_even, first_to_serve, pr
 from advisor.decide.recommend import agrees_with, choose_guideline
 from advisor.domain.answer import UnmeasuredArm
 from advisor.domain.constraints import Constraint, Priorities
+from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
@@ -39,7 +40,6 @@ from advisor.domain.question import Question
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.workflow import Environment
-from advisor.errors import MachineUnfitError
 
 
 def advise(

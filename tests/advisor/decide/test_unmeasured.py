@@ -18,13 +18,13 @@ from advisor.decide.unmeasured import list_unmeasured, status_of
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.catalogue import EarlierRuns, SiblingGain
 from advisor.domain.constraints import Constraint
+from advisor.domain.errors import ConstraintUndecidedError, MachineUnfitError, NothingViableError
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval
 from advisor.domain.run_events import Finished, Resumed
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
-from advisor.errors import ConstraintUndecidedError, MachineUnfitError, NothingViableError
 from advisor.report.answer import measure_on
 from probes.outcome import Failure, Outcome, SkipCause
 

@@ -19,10 +19,10 @@ from advisor.ask.resolve import choose_budget
 from advisor.context import Context
 from advisor.decide.rounds import more_time
 from advisor.domain.catalogue import EarlierRuns
+from advisor.domain.errors import OptionValueError
 from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, RunState
-from advisor.errors import OptionValueError
 from advisor.execute import build_limits
 from advisor.execute.build_limits import with_expected_builds
 from advisor.probing.worker_process import BuildLimit

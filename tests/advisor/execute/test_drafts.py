@@ -21,7 +21,7 @@ from advisor.context import Context
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.catalogue import Catalogue
-from advisor.errors import GpuNotAttachedError
+from advisor.domain.errors import GpuNotAttachedError
 from advisor.execute.drafts import propose, propose_again
 from advisor.probing import env_registry
 from advisor.report.answer_files import decide

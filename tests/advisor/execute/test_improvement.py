@@ -21,13 +21,13 @@ from advisor.decide.decision import evaluate
 from advisor.decide.fastest_calls import compare_in_turns
 from advisor.decide.further_lines import describe_variant
 from advisor.domain.answer import Answer
+from advisor.domain.errors import VerificationError
 from advisor.domain.event_folding import fold
 from advisor.domain.measurement import Interval, Variant
 from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
 from advisor.domain.snippet import Snippet, SnippetPair, Tried, bounds
-from advisor.errors import VerificationError
 from advisor.execute import printed_code
 from advisor.probing.snippets import PairedCalls
 from advisor.report import text_report

@@ -32,12 +32,12 @@ from advisor.decide import decision, trust
 from advisor.decide.race import Race, race_result, results_by_shape
 from advisor.domain.answer import Answer
 from advisor.domain.catalogue import VisitQualityLimits
+from advisor.domain.errors import MachineUnfitError
 from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
 from advisor.domain.results import RaceResult
 from advisor.domain.run_events import Conditions, LoggedEvent, RunEvent, WorkerEnded
 from advisor.domain.run_state import RunState
-from advisor.errors import MachineUnfitError
 from advisor.execute import execution, racing, remaining
 from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
 from advisor.execute.run_in_progress import Recorder

@@ -21,6 +21,7 @@ from sessions import LimitedMemory
 
 from advisor.context import Context
 from advisor.decide.rounds import failed_arms, has_reference
+from advisor.domain.errors import NotWritableError, UnknownRunError
 from advisor.domain.plan import BASELINE, REFERENCE
 from advisor.domain.run_events import (
     LoggedEvent,
@@ -30,7 +31,6 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerSpawned,
 )
-from advisor.errors import NotWritableError, UnknownRunError
 from advisor.execute import building, remaining
 from advisor.execute.execution import drop_refused, execute, newest_resumable
 from advisor.execute.run_in_progress import Recorder

@@ -32,9 +32,9 @@ from advisor.context import Context
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint
+from advisor.domain.errors import EnvironmentNotUsableError, NothingViableError
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedRequest
-from advisor.errors import EnvironmentNotUsableError, NothingViableError
 from advisor.execute import servers
 from advisor.execute.drafts import propose
 from advisor.execute.execution import execute

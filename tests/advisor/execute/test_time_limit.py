@@ -13,6 +13,7 @@ from sessions import exhaust
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.domain.answer import Answer
+from advisor.domain.errors import BuildsAreGoneError, UserError
 from advisor.domain.plan import REFERENCE
 from advisor.domain.recommendation import Decision
 from advisor.domain.run_events import (
@@ -25,7 +26,6 @@ from advisor.domain.run_events import (
     WorkerEnded,
 )
 from advisor.domain.run_state import ProcessState
-from advisor.errors import BuildsAreGoneError, UserError
 from advisor.execute.execution import execute
 from advisor.report.answer_files import decide
 from advisor.store.runs import Run

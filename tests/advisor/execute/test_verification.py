@@ -18,12 +18,12 @@ from built_answers import timed_cell, with_measurement
 
 from advisor.context import Context
 from advisor.domain.answer import encode
+from advisor.domain.errors import RunIsImportedError, UserError, VerificationError
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.snippet import Result, SnippetPair, Verification, bounds
-from advisor.errors import RunIsImportedError, UserError, VerificationError
 from advisor.execute import printed_code
 from advisor.probing.snippets import PairedCalls
 from advisor.report.snippet_pairs import RESULT_TEXTS, compose_pair, render_verification

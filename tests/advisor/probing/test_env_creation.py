@@ -20,9 +20,9 @@ import pytest
 import uv
 from wheels import write_wheel
 
+from advisor.domain.errors import EnvironmentInUseError, EnvironmentNotUsableError
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
-from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
 from advisor.probing import env_creation, env_registry
 from advisor.probing.uv_runner import BuildSettings
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from advisor.ask import rubric_files
+from advisor.domain.errors import UnknownEnvironmentError
 from advisor.domain.workflow import Environment
-from advisor.errors import UnknownEnvironmentError
 from advisor.probing import env_registry, uv_runner
 
 APART = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))

@@ -16,9 +16,9 @@ from built_answers import timed_cell
 from forks import STACKS
 
 from advisor.ask import rubric_files
+from advisor.domain.errors import VerificationError
 from advisor.domain.model import FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.snippet import Snippet, SnippetPair
-from advisor.errors import VerificationError
 from advisor.probing import run_config
 from advisor.probing.snippets import PairedCalls, link_files, run_pair
 

@@ -20,9 +20,9 @@ from sessions import (
     worker_events_of,
 )
 
+from advisor.domain.errors import NotWritableError
 from advisor.domain.plan import REFERENCE, arm_directory_name
 from advisor.domain.run_events import WorkerSpawned
-from advisor.errors import NotWritableError
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from advisor.probing.worker_process import Worker

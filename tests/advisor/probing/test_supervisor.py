@@ -22,7 +22,7 @@ from worker_scripts import (
     start,
 )
 
-from advisor.errors import NotWritableError
+from advisor.domain.errors import NotWritableError
 from advisor.probing import supervisor as supervisor_module
 from advisor.probing import worker_failures
 from advisor.probing.supervisor import Supervisor

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from lazy import lazy
 
+from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import ExportedModel, FactoryModel, Model, OnnxModel, TransformersModel
-from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import compose_snippet
 from probes.facts import InputFacts

@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 import workers
 
+from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import FactoryModel, SyntheticModel
 from advisor.domain.question import Question
-from advisor.errors import NoRecipeError
 from advisor.recipes.server import compose_server, max_bytes
 from advisor.recipes.snippet import compose_snippet
 from probes.facts import InputFacts

@@ -17,6 +17,7 @@ import pytest
 import workers
 from lazy import lazy
 
+from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import (
     ExportedModel,
     FactoryModel,
@@ -25,7 +26,6 @@ from advisor.domain.model import (
     SyntheticModel,
     TransformersModel,
 )
-from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
 from advisor.recipes.snippet import KEEPS_MEMORY, WITHOUT_TF32, compose_snippet, lines_for, shorten
 from probes.facts import InputFacts

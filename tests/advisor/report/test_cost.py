@@ -21,12 +21,12 @@ from recorded_runs import make_run
 
 from advisor.decide.serving import started_command
 from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.errors import NoRecipeError
 from advisor.domain.measurement import MemoryBytes
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.question import RequestLengths
 from advisor.domain.recommendation import BreakEven
-from advisor.errors import NoRecipeError
 from advisor.recipes.server import REQUEST, user_words
 from advisor.report import found_recipe, generation, recipe_text
 from advisor.report.answer import EAGER_COST, code_lines, cost_line

@@ -19,6 +19,7 @@ from kept.runs import EVIDENCE
 from advisor.decide.decision import evaluate
 from advisor.decide.trust import describe_unfitness
 from advisor.domain.answer import Answer
+from advisor.domain.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.domain.measurement import VisitCounts
 from advisor.domain.model import (
     ExportedModel,
@@ -31,7 +32,6 @@ from advisor.domain.model import (
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.question import RequestLengths
 from advisor.domain.results import MeasuredInputs
-from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import explanation, figures, limits, markdown, shortcomings, text_report
 from advisor.report.answer_files import decide, read_answer
 from advisor.report.setup_facts import describe_lengths, describe_shapes, input_facts, setup_facts

@@ -22,9 +22,9 @@ from kept.runs import EVIDENCE
 
 from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
+from advisor.domain.errors import ExportFileError, MissingExtraError, NewerVersionError, UserError
 from advisor.domain.plan import BASELINE, PLAIN_COMPILE
 from advisor.domain.run_events import Finished, Planned, Resumed
-from advisor.errors import ExportFileError, MissingExtraError, NewerVersionError, UserError
 from advisor.recipes.server import REQUEST
 from advisor.report import answer_files, figures, found_recipe, markdown, recipe_text, text_report
 from advisor.report.answer import code_lines

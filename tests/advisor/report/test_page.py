@@ -13,15 +13,15 @@ import msgspec
 from built_answers import advice_of, with_advice, with_measurement, with_results, without_advice
 from built_measurements import platform
 
-from advisor import text_format
 from advisor.decide import performance_portability
+from advisor.domain import text_format
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.recommendation import ShapeAdvice
+from advisor.domain.text_format import MISSING
 from advisor.domain.workflow import Integration
 from advisor.report import markdown, page, parts
 from advisor.report.answer import answer_lines
-from advisor.text_format import MISSING
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"

@@ -19,14 +19,14 @@ from built_answers import with_measurement, with_results, without_advice
 from packaging.requirements import Requirement
 
 from advisor.domain.answer import Answer, Problem
+from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.plan import Plan
-from advisor.errors import NoRecipeError
+from advisor.domain.text_format import format_interval, write_speedup
 from advisor.report import found_recipe, recipe_text
 from advisor.report.answer import caveats
 from advisor.report.found_recipe import FoundRecipe, pin
 from advisor.report.recipe_text import render_dockerfile, render_server
-from advisor.text_format import format_interval, write_speedup
 from probes.events import Imported, RecipeFacts
 from probes.facts import EACH_CALL, InputFacts, InterpreterFacts, StartLines
 from probes.runtime.process import read_environment

@@ -30,6 +30,7 @@ from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
 from advisor.domain.results import MeasuredInputs
+from advisor.domain.text_format import MISSING, NO_BREAK_SPACE
 from advisor.report import explanation, markdown, page, text_report
 from advisor.report.answer import (
     UNFIT_NOTICE,
@@ -41,7 +42,6 @@ from advisor.report.answer import (
 )
 from advisor.report.ranking import ranking_rows
 from advisor.report.shortcomings import partly_used, unranked
-from advisor.text_format import MISSING, NO_BREAK_SPACE
 from probes.facts import TRAINING_MODE
 
 NONE = without_advice(

@@ -10,11 +10,11 @@ import builders
 import msgspec
 import pytest
 
+from advisor.domain.errors import ExportFileError, NewerVersionError
 from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.model import FactoryModel
 from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import Header
-from advisor.errors import ExportFileError, NewerVersionError
 from advisor.report import answer_files
 from advisor.report.answer_files import evaluate_imported
 from advisor.store import export_file

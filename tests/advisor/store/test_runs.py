@@ -16,15 +16,15 @@ import platformdirs
 import pytest
 from recorded_runs import IDS, make_planned_run, planned_header
 
-from advisor.domain.run_events import Finished, Planned, Resumed, WorkerReported, WorkerSpawned
-from advisor.domain.run_state import SCHEMA
-from advisor.errors import (
+from advisor.domain.errors import (
     NewerVersionError,
     NotWritableError,
     RunFileError,
     RunIsActiveError,
     UnknownRunError,
 )
+from advisor.domain.run_events import Finished, Planned, Resumed, WorkerReported, WorkerSpawned
+from advisor.domain.run_state import SCHEMA
 from advisor.store import runs
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home

@@ -10,9 +10,9 @@ import pytest
 from recorded_runs import HISTORY, IDS, make_planned_run
 
 from advisor.domain.answer import AnswerSummary
+from advisor.domain.errors import RunNotControllableError
 from advisor.domain.measurement import Interval
 from advisor.domain.run_events import Finished, Resumed
-from advisor.errors import RunNotControllableError
 from advisor.store import runs
 from advisor.store.control import RunControl
 from advisor.store.runs import ENTRY, HistoryEntry, load_entry, size_of_events

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import workers
 
-from advisor.errors import SandboxError
+from advisor.domain.errors import SandboxError
 from advisor.probing import supervisor
 from probes import protocol
 from probes.runtime import sandbox

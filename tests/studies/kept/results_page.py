@@ -9,8 +9,8 @@ from kept.runs import NAMES, decide_run, read_run
 from tabulate import tabulate
 
 from advisor.domain.answer import Answer, AnswerSummary
+from advisor.domain.errors import UserError
 from advisor.domain.model import short_name
-from advisor.errors import UserError
 
 HEAD = ["question", "asked", "answer", "speed-up (95 %)", "word", "trust", "measured"]
 #: Percent of the three Ps.

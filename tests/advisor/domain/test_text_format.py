@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from advisor import text_format
+from advisor.domain import text_format
 from advisor.domain.measurement import CallSeconds, Interval
-from advisor.text_format import MISSING
+from advisor.domain.text_format import MISSING
 
 
 @pytest.mark.parametrize(

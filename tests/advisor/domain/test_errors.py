@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from advisor import errors
-from advisor.errors import UserError
+from advisor.domain import errors
+from advisor.domain.errors import UserError
 from probes.outcome import Failure
 
 
