@@ -43,12 +43,8 @@ def schema_file(name: str) -> pathlib.Path:
 def render_glossary() -> str:
     """Return the terms of `rubric/glossary.toml` as a Markdown page."""
     terms = rubric_files.read_glossary()
-    rows = (f"- **{term}**: {meaning}" for term, meaning in sorted(terms.items(), key=_sort_key))
+    rows = (f"- **{term}**: {terms[term]}" for term in sorted(terms, key=str.lower))
     return "\n".join(["# Glossary", "", *rows]) + "\n"
-
-
-def _sort_key(entry: tuple[str, str]) -> str:
-    return entry[0].lower()
 
 
 def render_integrations() -> str:

@@ -58,7 +58,7 @@ from probes.subjects.by_request import open_torch_subject
 from probes.subjects.outputs import collect
 from probes.subjects.torch_subject import TorchSubject
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "accuracy-panel.jsonl"
+RESULTS = HERE / "results" / "accuracy-panel.jsonl"
 DTYPES = ("float32", "bfloat16", "float16")
 BATCH_SIZES = (1, 8)
 INPUT_SETS = 4
@@ -77,18 +77,10 @@ class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     #: A function of `panel_models.py`.
     factory: str = ""
 
-    @property
-    def factory_name(self) -> str:
-        return f"{HERE / 'panel_models.py'}:{self.factory}"
-
     def to_model(self) -> Model:
         if self.config is not None:
             return TransformersModel(name=self.id, weights="random", config=self.config)
-        return FactoryModel(name=self.factory_name)
-
-
-def read_panel() -> list[PanelModel]:
-    return read(HERE / "panel.toml", dict[str, list[PanelModel]])["model"]
+        return FactoryModel(name=f"{HERE / 'panel_models.py'}:{self.factory}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,12 +176,6 @@ def run_module(
     ]
 
 
-def run_precisely(case: Case, module: torch.nn.Module) -> list[list[Any]]:
-    """Return the outputs of a faulty module in float64, which shows the effect of the fault."""
-    dtype = getattr(torch, case.reference.name)
-    return run_module(case, copy.deepcopy(module).to(dtype), dtype)
-
-
 def effect_of(case: Case, produced: list[list[Any]]) -> float:
     """Return the largest error of an output over eager PyTorch's own, or over half a unit."""
     effects = [0.0]
@@ -202,19 +188,16 @@ def effect_of(case: Case, produced: list[list[Any]]) -> float:
     return max(effects)
 
 
-def inject(case: Case, rules: Rules) -> Iterator[dict[str, Any]]:
-    """Yield the judgement of each fault that applies to the model."""
-    for name, effect, produced in faulty_outputs(case):
-        yield {"name": name, "effect": rounded(effect)} | judge(case, produced, rules)
-
-
 def faulty_outputs(case: Case) -> Iterator[tuple[str, float, list[list[Any]]]]:
     """Yield name, effect and outputs of each fault that has an effect."""
+    exact = getattr(torch, case.reference.name)
     for name, change in MODULE_FAULTS.items():
         module = copy.deepcopy(case.subject.module)
         if change(module):
             torch.manual_seed(1)
-            effect = effect_of(case, run_precisely(case, module))
+            # Outputs in float64 show the effect of the fault.
+            precise = copy.deepcopy(module).to(exact)
+            effect = effect_of(case, run_module(case, precise, exact))
             if effect:
                 yield name, effect, run_module(case, module)
     if case.subject.dtype != "bfloat16":
@@ -258,7 +241,10 @@ def measure(model: PanelModel, dtype: str, size: int, seed: int) -> dict[str, An
                 {"name": name} | judge(case, produced, rules)
                 for name, produced in (("eager", case.eager), *eager_copies(case))
             ]
-            line["faults"] = list(inject(case, rules))
+            line["faults"] = [
+                {"name": name, "effect": rounded(effect)} | judge(case, produced, rules)
+                for name, effect, produced in faulty_outputs(case)
+            ]
     except Exception as problem:  # noqa: BLE001 - a model may not run in a precision
         return line | {"failed": f"{type(problem).__name__}: {problem}"[:200]}
     return line | {"seconds": time.perf_counter() - start}
@@ -304,30 +290,22 @@ def summarise(lines: list[dict[str, Any]]) -> str:
     return "\n".join([*rows, "", f"{len(lines)} cases, {failed} of them do not run in eager."])
 
 
-def measure_cells(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    chosen = set(filter(None, options.models.split(",")))
-    models = [each for each in read_panel() if not chosen or each.id in chosen]
-    sizes = map(int, options.batch_sizes.split(","))
-    for model, dtype, size in itertools.product(models, options.dtypes.split(","), sizes):
-        for seed in range(options.first_seed, options.first_seed + options.seeds):
-            yield measure(model, dtype, size, seed)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--models", default="", help="ids, separated by commas; default: all")
-    parser.add_argument("--dtypes", default=",".join(DTYPES))
-    parser.add_argument("--batch-sizes", default=",".join(map(str, BATCH_SIZES)))
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--summary", action="store_true", help="print the tables of the results")
     options = parser.parse_args()
     if not options.summary:
+        models = read(HERE / "panel.toml", dict[str, list[PanelModel]])["model"]
+        seeds = range(options.first_seed, options.first_seed + options.seeds)
+        cells = itertools.product(models, DTYPES, BATCH_SIZES, seeds)
         with options.out.open("a", encoding="utf-8") as file:
             machine = {"date": dt.datetime.now(tz=dt.timezone.utc).isoformat(timespec="minutes")}
             machine |= {"cpu": cpu_model(), "torch": torch.__version__}
-            for line in itertools.chain([{"machine": machine}], measure_cells(options)):
+            measured = itertools.starmap(measure, cells)
+            for line in itertools.chain([{"machine": machine}], measured):
                 file.write(json.dumps(line) + "\n")
                 file.flush()
     lines = [json.loads(line) for line in options.out.read_text(encoding="utf-8").splitlines()]

@@ -201,23 +201,17 @@ def test_a_run_without_a_race_has_no_measurements() -> None:
     assert (results.measurements, results.races, results.noise_floor) == ((), (), None)
 
 
-def with_duplicate(
-    *pairs: tuple[float, float], batch_size: int = 1
-) -> dict[str, tuple[BlockTimed, ...]]:
-    baseline, duplicate = zip(*pairs, strict=True)
-    return {
-        BASELINE: builders.visits(baseline, batch_size),
-        DUPLICATE: builders.visits(duplicate, batch_size),
-    }
+def with_duplicate(by_size: dict[int, list[float]]) -> RunState:
+    """Return a run of the baseline, which takes 1 s, and its duplicate, by batch size."""
+    visits: dict[str, list[BlockTimed]] = {BASELINE: [], DUPLICATE: []}
+    for size, seconds in by_size.items():
+        visits[BASELINE] += builders.visits([1.0] * len(seconds), size)
+        visits[DUPLICATE] += builders.visits(seconds, size)
+    return builders.run_state({arm: builders.process(*made) for arm, made in visits.items()})
 
 
 def test_the_noise_floor_is_the_largest_bound_of_the_duplicate() -> None:
-    made = with_duplicate(
-        (1.0, math.exp(0.01)), (1.0, math.exp(-0.01)), (1.0, math.exp(0.02)), (1.0, math.exp(0.02))
-    )
-    results = summarise(
-        builders.run_state({arm: builders.process(*visits) for arm, visits in made.items()}), RACES
-    )
+    results = summarise(with_duplicate({1: [*map(math.exp, (0.01, -0.01, 0.02, 0.02))]}), RACES)
     # Mean 0.01, standard deviation sqrt(2) / 100, and 3.182446 for three degrees of freedom.
     assert results.noise_floor == pytest.approx(
         math.expm1(0.01 + 3.182446 * math.sqrt(2) / 100 / 2), rel=1e-5
@@ -227,12 +221,7 @@ def test_the_noise_floor_is_the_largest_bound_of_the_duplicate() -> None:
 
 
 def test_the_noise_floor_of_a_run_is_the_largest_of_its_races() -> None:
-    quiet, loud = (
-        with_duplicate(*[(1.0, 1.0)] * 4, batch_size=1),
-        with_duplicate(*[(1.0, 1.0), (1.0, 1.1)] * 2, batch_size=4),
-    )
-    state = builders.run_state({arm: builders.process(*quiet[arm], *loud[arm]) for arm in quiet})
-    results = summarise(state, TWO_SIZES)
+    results = summarise(with_duplicate({1: [1.0] * 4, 4: [1.0, 1.1] * 2}), TWO_SIZES)
     assert [race.shape.batch_size for race in results.races] == [1, 4]
     assert results.races[0].noise_floor == 0
     assert results.noise_floor == results.races[1].noise_floor
@@ -240,8 +229,7 @@ def test_the_noise_floor_of_a_run_is_the_largest_of_its_races() -> None:
 
 
 def test_the_noise_floor_needs_two_rounds_of_the_duplicate() -> None:
-    once = {arm: builders.process(*visits) for arm, visits in with_duplicate((1.0, 1.0)).items()}
-    assert summarise(builders.run_state(once), RACES).noise_floor is None
+    assert summarise(with_duplicate({1: [1.0]}), RACES).noise_floor is None
     assert summarise(run_with(0.1, 0.1), RACES).noise_floor is None
 
 

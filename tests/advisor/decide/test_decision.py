@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 import builders
@@ -53,30 +52,20 @@ all_deviations = st.lists(
 )
 
 
-def seconds_of(drawn: tuple[float, ...], deviations: list[float]) -> dict[str, list[float]]:
-    """Return the seconds of each round by arm, with a relative deviation for each round.
+def state_of(drawn: tuple[float, ...], deviations: list[float]) -> RunState:
+    """Return the state of a finished run with one race, with a deviation for each round.
 
     The duplicate has the typical seconds of the baseline and its own deviations.
     """
     typical = dict(zip((builders.BASELINE, *ARMS), drawn, strict=True))
     typical[builders.DUPLICATE] = typical[builders.BASELINE]
-    return {
-        arm: [
-            typical[arm] * deviation
-            for deviation in deviations[index * ROUNDS : (index + 1) * ROUNDS]
-        ]
-        for index, arm in enumerate(sorted(typical))
-    }
-
-
-def state_of(seconds: Mapping[str, list[float]]) -> RunState:
-    """Return the state of a finished run with one race, in which every arm made these visits."""
-    processes = {
-        arm: builders.process(*builders.visits(each), outcome=Outcome())
-        for arm, each in seconds.items()
-    }
+    processes = {}
+    for index, arm in enumerate(sorted(typical)):
+        rounds = deviations[index * ROUNDS : (index + 1) * ROUNDS]
+        visits = builders.visits([typical[arm] * deviation for deviation in rounds])
+        processes[arm] = builders.process(*visits, outcome=Outcome())
     return builders.run_state(
-        processes, last_groups={1: tuple(seconds)}, closed={1: "out-of-time"}, finished=True
+        processes, last_groups={1: tuple(processes)}, closed={1: "out-of-time"}, finished=True
     )
 
 
@@ -103,7 +92,7 @@ def test_a_constraint_only_removes(
     criterion: str,
     tier: int,
 ) -> None:
-    state = state_of(seconds_of(drawn, deviations))
+    state = state_of(drawn, deviations)
     free = evaluate(header_of(priorities), state)
     bound = evaluate(header_of(priorities, Constraint(criterion=criterion, at_least=tier)), state)
     kept = [each.arm for each in bound.scores if not each.failed_constraints]

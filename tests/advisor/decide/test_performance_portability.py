@@ -19,7 +19,7 @@ from advisor.decide import performance_portability, scoring
 from advisor.decide.decision import evaluate, load_platform
 from advisor.domain.errors import PlatformError
 from advisor.domain.measurement import Measurement
-from advisor.domain.results import Platform, Portability
+from advisor.domain.results import Platform
 from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import RunState
 from advisor.domain.workflow import Integration, Workflow
@@ -126,44 +126,32 @@ def test_a_lower_precision_is_no_measure_for_exact_arms() -> None:
     assert efficiencies_of(found) == {"compiled": 1.0, "runtime": 1.0, "pytorch-eager": 0.5}
 
 
-def rated(found: Portability | None) -> Any:
+@pytest.mark.parametrize(
+    ("other", "tier", "fact", "said"),
+    [
+        (None, 3, "vendors", "one-platform"),
+        (platform("GPU"), 3, "vendors", "not-tried"),
+        (platform("GPU", compiled=1.0), 3, "performance_portability", "two-platforms-1.0"),
+        (platform("GPU", compiled=0.1), 2, "performance_portability", "two-platforms-0.1"),
+        (
+            platform("GPU", refused=("compiled",)),
+            1,
+            "performance_portability",
+            "two-platforms-None",
+        ),
+    ],
+)
+def test_it_is_measured_and_names_the_platforms_where_two_were_tried_and_declared_elsewhere(
+    other: Platform | None, tier: int, fact: str, said: str, expect: Expect
+) -> None:
+    here = platform("CPU", compiled=1.0)
+    found = other and performance_portability.compare_platforms([here, other], WORKFLOWS)
     known = builders.catalogue(builders.workflow("compiled"))
     results = builders.results(builders.measurement("compiled"), portability=found)
-    return scoring.score_arms(results, builders.question(), known)[0].ratings["portability"]
-
-
-def test_with_one_platform_the_cell_stays_declared_and_says_so(expect: Expect) -> None:
-    rating = rated(None)
-    assert (rating.tier, rating.evidence, rating.fact) == (3, "declared", "vendors")
-    expect("portability-one-platform", rating.why)
-
-
-@pytest.mark.parametrize(("elsewhere", "tier"), [(1.0, 3), (0.1, 2), (None, 1)])
-def test_with_more_platforms_it_is_measured_and_they_are_named(
-    elsewhere: float | None, tier: int, expect: Expect
-) -> None:
-    other = (
-        platform("GPU", compiled=elsewhere) if elsewhere else platform("GPU", refused=("compiled",))
-    )
-    rating = rated(
-        performance_portability.compare_platforms([platform("CPU", compiled=1.0), other], WORKFLOWS)
-    )
-    assert (rating.tier, rating.evidence, rating.fact) == (
-        tier,
-        "measured",
-        "performance_portability",
-    )
-    expect(f"portability-two-platforms-{elsewhere}", rating.why)
-
-
-def test_what_was_not_tried_on_the_other_platform_stays_declared(expect: Expect) -> None:
-    rating = rated(
-        performance_portability.compare_platforms(
-            [platform("CPU", compiled=1.0), platform("GPU")], WORKFLOWS
-        )
-    )
-    assert (rating.tier, rating.evidence) == (3, "declared")
-    expect("portability-not-tried", rating.why)
+    rating = scoring.score_arms(results, builders.question(), known)[0].ratings["portability"]
+    evidence = "declared" if fact == "vendors" else "measured"
+    assert (rating.tier, rating.evidence, rating.fact) == (tier, evidence, fact)
+    expect(f"portability-{said}", rating.why)
 
 
 OPTIONS = RunOptions(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from advisor.decide.race import LOOKS, Race, race_result
 from advisor.decide.rounds import baseline_error, failed_arms, find_failure, is_valid
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_state import RaceGroup, RunState
+from advisor.domain.run_state import RaceGroup
 from probes.events import BlockTimed
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
 from probes.shape import Shape
@@ -177,21 +177,6 @@ def test_half_widths_are_those_of_the_due_arms_and_infinite_without_two_rounds()
 SECONDS = {BASELINE: 1.0, "a": 0.1, "b": 0.3, "c": 0.2}
 
 
-def raced_in_groups(*groups: tuple[str, ...]) -> RunState:
-    """Return a run whose groups race four rounds each, in turn, with the baseline."""
-    visits: dict[str, list[BlockTimed]] = {arm: [] for arm in SECONDS}
-    for index, arms in enumerate(groups):
-        for arm in (BASELINE, *arms):
-            noise = (SECONDS[arm] * (1 + number / 1e4) for number in range(4))
-            visits[arm] += builders.visits([*noise], first_round=4 * index + 1)
-    made = tuple(
-        RaceGroup(arms=(BASELINE, *arms), first_round=4 * index + 1)
-        for index, arms in enumerate(groups)
-    )
-    state = builders.run_state({arm: builders.process(*visits[arm]) for arm in SECONDS})
-    return msgspec.structs.replace(state, groups={Shape(1): made})
-
-
 @pytest.mark.parametrize(
     ("groups", "best", "eliminated"),
     [
@@ -209,7 +194,18 @@ def raced_in_groups(*groups: tuple[str, ...]) -> RunState:
 def test_an_arm_counts_as_in_the_last_group_that_it_raced_in(
     groups: list[tuple[str, ...]], best: str, eliminated: dict[str, int]
 ) -> None:
-    result = race_result(raced_in_groups(*groups), Shape(1), builders.question())
+    """Each group races four rounds, in turn, with the baseline."""
+    visits: dict[str, list[BlockTimed]] = {arm: [] for arm in SECONDS}
+    made = []
+    for index, arms in enumerate(groups):
+        first_round = 4 * index + 1
+        made.append(RaceGroup(arms=(BASELINE, *arms), first_round=first_round))
+        for arm in (BASELINE, *arms):
+            noise = (SECONDS[arm] * (1 + number / 1e4) for number in range(4))
+            visits[arm] += builders.visits([*noise], first_round=first_round)
+    state = builders.run_state({arm: builders.process(*visits[arm]) for arm in SECONDS})
+    state = msgspec.structs.replace(state, groups={Shape(1): tuple(made)})
+    result = race_result(state, Shape(1), builders.question())
     assert (result.best, result.rounds) == (best, 4 * len(groups))
     assert result.eliminated == eliminated
 
@@ -220,24 +216,6 @@ VARIES = Outcome(
 WRONG = Outcome(
     Failure("incorrect", phase="correctness", reason="its inputs are bound to the wrong names")
 )
-
-
-def state_with(outcome: Outcome, artefacts: tuple[str, str]) -> RunState:
-    """Return a run in which one of two arms of a workflow ended with `outcome`."""
-    arms = [
-        builders.arm(f"runtime/{name}", workflow="runtime", option=name, artefact=artefact)
-        for name, artefact in zip(("host", "bound"), artefacts, strict=True)
-    ]
-    plan = builders.plan()
-    visits = builders.visits([1.0, 1.0])
-    return builders.run_state(
-        {
-            BASELINE: builders.process(*visits),
-            "runtime/host": builders.process(*visits, outcome=outcome),
-            "runtime/bound": builders.process(*visits),
-        },
-        plan=msgspec.structs.replace(plan, arms=(*plan.arms, *arms)),
-    )
 
 
 @pytest.mark.parametrize(
@@ -252,7 +230,17 @@ def state_with(outcome: Outcome, artefacts: tuple[str, str]) -> RunState:
 def test_arms_with_the_same_artefact_are_invalid(
     outcome: Outcome, artefacts: tuple[str, str], sibling: str | None
 ) -> None:
-    state = state_with(outcome, artefacts)
+    arms = [
+        builders.arm(f"runtime/{name}", workflow="runtime", option=name, artefact=artefact)
+        for name, artefact in zip(("host", "bound"), artefacts, strict=True)
+    ]
+    plan = builders.plan()
+    process = builders.process(*builders.visits([1.0, 1.0]))
+    failed = msgspec.structs.replace(process, outcome=outcome)
+    state = builders.run_state(
+        {BASELINE: process, "runtime/host": failed, "runtime/bound": process},
+        plan=msgspec.structs.replace(plan, arms=(*plan.arms, *arms)),
+    )
     assert state.varying_sibling("runtime/bound") == sibling
     assert is_valid(state, "runtime/bound") == (sibling is None)
     assert ("runtime/bound" in failed_arms(state)) == (sibling is not None)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import random
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -202,24 +201,19 @@ def measured(
     seconds: dict[int, float],
     *,
     build: float = 0.0,
-    baseline: float = 1.0,
     spread: float = 0.0,
     unit: Literal["tokens/s", "samples/s"] = "samples/s",
 ) -> Measurement:
-    cells = []
-    for size, each in seconds.items():
-        speedup = baseline / each
-        cells.append(
-            built_measurements.cell(
-                size=size,
-                seconds=CallSeconds(median=each, low=None, high=None, samples=9),
-                throughput=Throughput(value=size / each, unit=unit),
-                speedup=Interval(value=speedup, low=speedup - spread, high=speedup + spread),
-            )
+    cells = tuple(
+        built_measurements.cell(
+            size=size,
+            seconds=CallSeconds(median=each, low=None, high=None, samples=9),
+            throughput=Throughput(value=size / each, unit=unit),
+            speedup=Interval(value=1 / each, low=1 / each - spread, high=1 / each + spread),
         )
-    return builders.measurement(
-        arm, cells=tuple(cells), build_seconds=BuildSeconds(cold=build, warm=None)
+        for size, each in seconds.items()
     )
+    return builders.measurement(arm, cells=cells, build_seconds=BuildSeconds(cold=build, warm=None))
 
 
 EAGER = measured("eager", {1: 1.0, 4: 1.0})
@@ -340,32 +334,29 @@ CHECK = built_measurements.sustained(
 )
 
 
-@functools.cache
-def question_of(case: str) -> Any:
-    cases: dict[str, dict[str, Any]] = {
-        "balanced": {"requests": 5000, "price_per_hour": 3.6},
-        "serving": {"priorities": builders.priorities(80, 10, 10), "task": "generate"},
-        "bound": {
-            "priorities": builders.priorities(80, 10, 10),
-            "constraints": (
-                Constraint(criterion="portability", at_least=2),
-                Constraint(criterion="productivity", at_least=3),
-            ),
-        },
-    }
-    return builders.question(
-        **{"device": "cuda", "gpu": "GPU-0000", "batch_sizes": (1, 4), **cases[case]}
-    )
+CASES: dict[str, dict[str, Any]] = {
+    "balanced": {"requests": 5000, "price_per_hour": 3.6},
+    "serving": {"priorities": builders.priorities(80, 10, 10), "task": "generate"},
+    "bound": {
+        "priorities": builders.priorities(80, 10, 10),
+        "constraints": (
+            Constraint(criterion="portability", at_least=2),
+            Constraint(criterion="productivity", at_least=3),
+        ),
+    },
+}
 
 
-@pytest.mark.parametrize("case", ["balanced", "serving", "bound"])
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("noise", [0.03, 0.4], ids=["steady", "noisy"])
 def test_tiers_and_recommendations_match_their_golden_files(
     case: str, noise: float, expect: Expect
 ) -> None:
     results = built_measurements.raced(*MEASURED, noise_floor=noise, sustained=CHECK)
-    asked = question_of(case)
-    head = builders.header(question=asked, machine=GPU_MACHINE, catalogue=KNOWN)
+    asked = {"device": "cuda", "gpu": "GPU-0000", "batch_sizes": (1, 4), **CASES[case]}
+    head = builders.header(
+        question=builders.question(**asked), machine=GPU_MACHINE, catalogue=KNOWN
+    )
     left_out = [
         builders.unmeasured("absent", fix="make it"),
         builders.unmeasured("vllm", status="unsupported", reason="no", fix=None),

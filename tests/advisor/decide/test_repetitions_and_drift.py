@@ -24,16 +24,16 @@ from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
 
-def repeated(*levels: float, spread: float = 0.01) -> RunState:
+def repeated(*levels: float, slowdowns: tuple[float, ...] = (1.0, 1.0, 1.0)) -> RunState:
     """Return a run in which each process of `compiled` has its own log ratio to the baseline.
 
     The first level is that of the race, the others are those of its repetitions.
     """
     compiled, baseline = [], []
-    for number, level in enumerate(levels):
-        rounds = [0.1 * math.exp(level + spread * (-1) ** place) for place in range(4)]
+    for number, (level, slowdown) in enumerate(zip(levels, slowdowns, strict=False)):
+        rounds = [0.1 * slowdown * math.exp(level + 0.01 * (-1) ** place) for place in range(4)]
         compiled.append(builders.process(*builders.visits(rounds), repeat=number))
-        baseline.append(builders.process(*builders.visits([0.1] * 4), repeat=number))
+        baseline.append(builders.process(*builders.visits([0.1 * slowdown] * 4), repeat=number))
     repeats = dict.fromkeys(range(1, len(levels)), (BASELINE, "compiled"))
     return builders.run_state({BASELINE: baseline, "compiled": compiled}, repeats=repeats)
 
@@ -61,19 +61,7 @@ def test_two_processes_count_alike_and_widen_the_interval_by_their_difference() 
 
 
 def test_a_repetition_is_paired_with_its_own_baseline() -> None:
-    drifting = repeated(0.05, 0.05, 0.05)
-    slowed = [
-        builders.process(
-            *builders.visits([visit.seconds[0] * factor for visit in process.visits]),
-            repeat=process.repeat,
-        )
-        for process, factor in zip(drifting.processes["compiled"], (1.0, 3.0, 9.0), strict=True)
-    ]
-    baseline = [
-        builders.process(*builders.visits([0.1 * factor] * 4), repeat=number)
-        for number, factor in enumerate((1.0, 3.0, 9.0))
-    ]
-    state = builders.run_state({BASELINE: baseline, "compiled": slowed}, repeats=drifting.repeats)
+    state = repeated(0.05, 0.05, 0.05, slowdowns=(1.0, 3.0, 9.0))
     assert only_measurement(summarise(state, RACES)).speedup.value == pytest.approx(math.exp(-0.05))
 
 
@@ -133,16 +121,9 @@ def test_joules_per_call_are_null_without_an_energy_counter() -> None:
 
 
 def test_a_sustained_check_needs_two_valid_arms() -> None:
-    assert (
-        summarise(
-            builders.run_state({BASELINE: sustained(0.1), "compiled": builders.process()}), RACES
-        ).sustained
-        is None
-    )
-    wrong = builders.run_state(
-        {BASELINE: sustained(0.1), "compiled": sustained(0.1, outcome=WRONG)}
-    )
-    assert summarise(wrong, RACES).sustained is None
+    for second in (builders.process(), sustained(0.1, outcome=WRONG)):
+        state = builders.run_state({BASELINE: sustained(0.1), "compiled": second})
+        assert summarise(state, RACES).sustained is None
 
 
 # Cold builds, streamed calls, shifts, new shapes

@@ -54,14 +54,13 @@ def test_the_shares_of_the_simplex_sum_to_one(field: Field, further: float) -> N
     assert min(shares.values()) >= 0
 
 
+#: Each of these arms leads somewhere.
+LEADERS = [((3, 1, 1, 2, 2), 2.0), ((1, 3, 2, 2, 2), 1.0), ((2, 2, 3, 2, 1), 1.1)]
+
+
 def test_the_shares_are_those_of_deciding_at_random_weights() -> None:
     chance = random.Random(0)
-    field = [
-        ((3, 1, 1, 2, 2), 2.0),
-        ((1, 3, 2, 2, 2), 1.0),
-        ((2, 2, 3, 2, 1), 1.1),
-        ((1, 1, 3, 3, 3), 1.0),
-    ]
+    field = [*LEADERS, ((1, 1, 3, 3, 3), 1.0)]
     wins = dict.fromkeys(["arm0", "arm1", "arm2", "arm3"], 0)
     draws = 4000
     for _ in range(draws):
@@ -73,12 +72,7 @@ def test_the_shares_are_those_of_deciding_at_random_weights() -> None:
 
 
 def test_an_arm_leads_within_its_region() -> None:
-    field = [
-        ((3, 1, 1, 2, 2), 2.0),
-        ((1, 3, 2, 2, 2), 1.0),
-        ((2, 2, 3, 2, 1), 1.1),
-        ((1,) * 5, 1.0),
-    ]
+    field = [*LEADERS, ((1,) * 5, 1.0)]
     regions = sensitivity.leading_regions(arms_of(field), PRIORITIES)
     assert set(regions) == {"arm0", "arm1", "arm2"}
     for arm, corners in regions.items():

@@ -10,7 +10,7 @@ from advisor.ask import rubric_files
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer
 
-EVIDENCE = pathlib.Path(__file__).parents[3] / "tests" / "stacks" / "evidence"
+EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
 NAMES = sorted(file.stem for file in EVIDENCE.glob("*.json"))
 
 

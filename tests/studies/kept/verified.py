@@ -14,19 +14,14 @@ HEADER = (
 
 def render() -> str:
     """Return the text of the file: devices and months by workflow."""
-    lines = (
-        f"{workflow} = {msgspec.json.encode(sorted(found)).decode()}"
-        for workflow, found in sorted(find_places().items())
-    )
-    return HEADER + "\n".join(["", *lines, ""])
-
-
-def find_places() -> dict[str, set[str]]:
-    """Return by workflow the devices on which it completed, each with the month."""
     places: dict[str, set[str]] = collections.defaultdict(set)
     for document in map(read_run, NAMES):
         gpu = document.machine.find_gpu(document.question.gpu)
         device = gpu.name.removeprefix("NVIDIA ") if gpu else "cpu"
         for entry in document.results.measurements:
             places[entry.workflow].add(f"{device} {document.created[:7]}")
-    return places
+    lines = (
+        f"{workflow} = {msgspec.json.encode(sorted(found)).decode()}"
+        for workflow, found in sorted(places.items())
+    )
+    return HEADER + "\n".join(["", *lines, ""])
