@@ -422,10 +422,13 @@ def machine_with_environment(name: str, fault: str | None = None) -> Machine:
     return machine(environments={name: made})
 
 
-def write_creation_record(directory: pathlib.Path, digest: str) -> None:
-    """Make a directory an environment whose creation has ended."""
+def add_environment(root: pathlib.Path, name: str, digest: str) -> pathlib.Path:
+    """Return the directory of an environment without an interpreter, whose creation has ended."""
+    directory = env_registry.environment_directory(root, name, digest)
+    env_registry.interpreter_path(directory).parent.mkdir(parents=True)
     record = env_registry.CreationRecord(digest=digest, packages={}, disk_bytes=1, seconds=1)
     (directory / env_registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
+    return directory
 
 
 def write_cgroup(proc: pathlib.Path, cgroup: pathlib.Path) -> None:

@@ -89,9 +89,9 @@ def _has_left_step(setup: SetupScreen, index: int) -> bool:
     return setup.step_index != index
 
 
-async def start_run(pilot: Pilot[int]) -> LiveScreen:
-    """Start a run with the present answers, and agree to its plan."""
-    await pilot.press("ctrl+r")
+async def start_run(pilot: Pilot[int], key: str = "ctrl+r") -> LiveScreen:
+    """Start a run by a key, by default with the present answers, and agree to its plan."""
+    await pilot.press(key)
     await wait_for_screen(pilot, ChoiceDialog)
     await pilot.press("y")
     return await wait_for_screen(pilot, LiveScreen)

@@ -143,11 +143,14 @@ class SimulatedSession:
     headroom = types.SimpleNamespace(fits_another_worker=lambda: True)
 
     def __init__(
-        self, machine: SimulatedMachine, log_gaps: Mapping[str, float], *, calls: int = 5
+        self,
+        log_gaps: Mapping[str, float],
+        noise: str = "quiet",
+        generator: random.Random | None = None,
     ) -> None:
-        self.machine = machine
-        self.log_gaps = dict(log_gaps)
-        self.calls = calls
+        self.machine = SimulatedMachine(NOISE_LEVELS[noise], generator or random.Random(0))
+        #: The duplicate is as fast as the baseline.
+        self.log_gaps = {**log_gaps, builders.DUPLICATE: log_gaps[builders.BASELINE]}
         #: Arm, shape and round of every visit.
         self.order: list[tuple[str, Shape, int]] = []
         #: By arm, the number of its process and the constant offset of its log seconds.
@@ -180,7 +183,7 @@ class SimulatedSession:
         visit = BlockTimed(
             shape=shape,
             round=number,
-            seconds=tuple(self.machine.call(level) for _ in range(self.calls)),
+            seconds=tuple(self.machine.call(level) for _ in range(5)),
             warmup_seconds=(first_call,),
             streamed_seconds=None,
             began=0.0,
@@ -213,20 +216,12 @@ class SimulatedSession:
             self._running.discard(arm)
 
 
-@dataclasses.dataclass(frozen=True)
-class SimulatedRun:
-    session: SimulatedSession
-    header: Header
-    state: RunState
-
-
-def simulate_run(
-    session: SimulatedSession, arms: Sequence[str], question: Question
-) -> SimulatedRun:
-    """Race these arms and the baseline by the pipeline's rules, then repeat the leaders.
+def simulate_run(session: SimulatedSession, question: Question) -> tuple[Header, RunState]:
+    """Race the arms by the pipeline's rules, then repeat the leaders.
 
     Each arm is a workflow of the same grades, so that the speeds decide.
     """
+    arms = [arm for arm in session.log_gaps if arm not in {builders.BASELINE, builders.DUPLICATE}]
     workflows = (builders.workflow(arm) for arm in arms)
     header = builders.header(question=question, catalogue=builders.catalogue(*workflows))
     recorder = new_recorder(arms)
@@ -237,7 +232,7 @@ def simulate_run(
     sessions.exhaust(recorder.record_each(races))
     sessions.exhaust(recorder.record_each(session.stop()))
     sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
-    return SimulatedRun(session, header, recorder.state)
+    return header, recorder.state
 
 
 def progress_of(

@@ -177,10 +177,7 @@ async def test_one_key_returns_to_a_run_and_another_resumes_it_after_it_was_canc
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("ctrl+g")
         assert app.run_controller.session is session, "a key that shows starts nothing"
-        await pilot.press("r")
-        await wait_for_screen(pilot, ChoiceDialog)
-        await pilot.press("y")
-        await wait_for_screen(pilot, LiveScreen)
+        await start_run(pilot, "r")
         assert app.run_controller.session is not session
 
 

@@ -168,11 +168,7 @@ def resumed(*events: RunEvent, **changes: object) -> RunState:
         closed={1: "decided"},
     )
     racing = msgspec.structs.replace(racing, **changes)
-    logged = (
-        LoggedEvent(seq=number, at=float(number), run_event=each)
-        for number, each in enumerate((Resumed(), *events), start=1)
-    )
-    return fold(logged, racing)
+    return fold(builders.events(Resumed(), *events), racing)
 
 
 def stage_of(state: RunState, active: str | None = None) -> str:
@@ -184,14 +180,10 @@ def test_a_resumed_race_is_timed_only_when_its_workers_are_ready_again() -> None
     assert MEASURED not in stage_of(resumed())
     rows = progress_rows(resumed(), QUESTION, None)
     assert {row.phase for row in rows} == {"queued"}
-    spawned = [
-        WorkerSpawned(arm=arm, process=1, repeat=0) for arm in (builders.BASELINE, "compiled")
-    ]
+    arms = (builders.BASELINE, "compiled")
+    spawned = [WorkerSpawned(arm=arm, process=1, repeat=0) for arm in arms]
     assert MEASURED not in stage_of(resumed(*spawned))
-    ready = [
-        WorkerReported(arm=arm, process=1, worker_event=Ready())
-        for arm in (builders.BASELINE, "compiled")
-    ]
+    ready = [WorkerReported(arm=arm, process=1, worker_event=Ready()) for arm in arms]
     assert MEASURED not in stage_of(resumed(*spawned, ready[0]))
     assert MEASURED in stage_of(resumed(*spawned, *ready))
 

@@ -379,13 +379,10 @@ def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:
     columns = ranking_columns(read_answer(str(GENERATED)), has_latency=True)
     explained |= {term for column in columns for term in column.terms}
     explained |= {term for pillar in PILLARS for term in WeightBar(pillar).help_terms()}
-    explained |= {term for size in (False, True) for term in _terms_of_live(generates_text=size)}
+    for generates_text in (False, True):
+        live = process_columns(None, generates_text=generates_text)
+        explained |= {term for column in live for term in column.terms}
     assert explained <= GLOSSARY.keys()
-
-
-def _terms_of_live(*, generates_text: bool) -> set[str]:
-    columns = process_columns(None, generates_text=generates_text)
-    return {term for column in columns for term in column.terms}
 
 
 def test_an_unknown_action_in_the_settings_is_an_error_with_the_known_ones() -> None:

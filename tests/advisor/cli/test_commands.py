@@ -210,9 +210,7 @@ def test_doctor_names_the_command_that_creates_a_broken_environment_again(
     digest = env_registry.environment_digest(
         known, env_registry.lock_file(rubric_files.rubric_directory(), "openvino")
     )
-    directory = env_registry.environment_directory(home / "environments", "openvino", digest)
-    (directory / "bin").mkdir(parents=True)
-    builders.write_creation_record(directory, digest)
+    builders.add_environment(home / "environments", "openvino", digest)
     findings = {each["name"]: each for each in json.loads(run_program("doctor", "--json").stdout)}
     assert findings["environment openvino"]["what"] == env_registry.INTERPRETER_MISSING
     assert findings["environment openvino"]["fix"] == "p3-advisor env create openvino"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import shutil
 import sys
 
 import builders
@@ -20,7 +21,6 @@ from advisor.ask.run_options import RunOptions
 from advisor.context import Context
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry
-from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import GpuNotAttachedError
 from advisor.execute.drafts import propose, propose_again
 from advisor.probing import env_registry
@@ -109,48 +109,32 @@ exec "{python}" "$@"
 """
 
 
-def create_environment(
-    root: pathlib.Path, known: Catalogue, rubric: pathlib.Path, log: pathlib.Path
-) -> pathlib.Path:
-    environment = env_registry.own_environments(known.workflows)["apart"]
-    digest = env_registry.environment_digest(environment, env_registry.lock_file(rubric, "apart"))
-    directory = env_registry.environment_directory(root, "apart", digest)
-    python = env_registry.interpreter_path(directory)
-    python.parent.mkdir(parents=True)
-    python.write_text(INTERPRETER.format(log=log, python=sys.executable))
-    python.chmod(0o755)
-    builders.write_creation_record(directory, digest)
-    return python
-
-
-def write_rubric(source: pathlib.Path, directory: pathlib.Path, environment: str) -> pathlib.Path:
-    """Return a copy of a rubric in which `quick` has another environment.
-
-    `environment` is the TOML that replaces its entry.
-    """
-    directory.mkdir()
-    for file in source.glob("*.toml"):
-        (directory / file.name).write_bytes(file.read_bytes())
+def write_rubric(source: pathlib.Path, directory: pathlib.Path) -> None:
+    """Copy a rubric; in the copy `quick` has environments of its own."""
+    shutil.copytree(source, directory)
     before, quick = (directory / "workflows.toml").read_text().split("[workflow.quick]\n")
     shared = 'environment = { kind = "shared", requirements = [] }'
+    own = 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'
     tables = [
         f'[environment.{name}]\nkind = "own"\nrequirements = ["{name}-stack==2.1"]\n'
         for name in ("apart", "elsewhere")
     ]
-    changed = f"{before}[workflow.quick]\n{quick.replace(shared, environment, 1)}"
+    changed = f"{before}[workflow.quick]\n{quick.replace(shared, own, 1)}"
     (directory / "workflows.toml").write_text("\n".join([changed, *tables]))
-    return directory
 
 
 def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_pythonpath(
     context: Context, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    environment = 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'
-    log = tmp_path / "log"
-    rubric = write_rubric(context.rubric, tmp_path / "rubric", environment)
-    python = create_environment(
-        home / "environments", rubric_files.load(rubric, probes=context.probes), rubric, log
-    )
+    log, rubric = tmp_path / "log", tmp_path / "rubric"
+    write_rubric(context.rubric, rubric)
+    known = rubric_files.load(rubric, probes=context.probes).workflows
+    environment = env_registry.own_environments(known)["apart"]
+    digest = env_registry.environment_digest(environment, env_registry.lock_file(rubric, "apart"))
+    directory = builders.add_environment(home / "environments", "apart", digest)
+    python = env_registry.interpreter_path(directory)
+    python.write_text(INTERPRETER.format(log=log, python=sys.executable))
+    python.chmod(0o755)
     variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
     context = dataclasses.replace(context, environment=variables, rubric=rubric)
     run = sessions.execute_run(context, sessions.short_options("quick"))

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import math
 import pathlib
-import random
 import shutil
 import types
 from collections.abc import Collection, Iterator
@@ -22,20 +21,14 @@ import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import LimitedMemory, expect_failure
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, progress_of
+from simulation import SimulatedSession, new_recorder, progress_of
 
 from advisor.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.rounds import visits_by_round
 from advisor.domain.answer import Answer, encode
 from advisor.domain.question import Budget
-from advisor.domain.run_events import (
-    ArmsAdded,
-    LoggedEvent,
-    RaceOpened,
-    RepetitionStarted,
-    RunEvent,
-)
+from advisor.domain.run_events import ArmsAdded, RaceOpened, RepetitionStarted, RunEvent
 from advisor.execute import remaining, repetitions
 from advisor.execute.execution import execute
 from advisor.probing import session as probing_session
@@ -63,18 +56,14 @@ def resumed_run(module_context: Context) -> Run:
     run = sessions.create_run(module_context, asked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probing_session, "MemoryHeadroom", lambda _: LimitedMemory(MOST_BUILT))
-        interrupt_in_second_race(execute(run, module_context))
+        opened_races = 0
+        with contextlib.closing(execute(run, module_context)) as events:  # type: ignore[type-var]
+            for event in events:
+                opened_races += isinstance(event.run_event, RaceOpened)
+                if opened_races == 2 and isinstance(sessions.worker_event_of(event), BlockTimed):
+                    break
         sessions.exhaust(execute(run, module_context))
     return run
-
-
-def interrupt_in_second_race(events: Iterator[LoggedEvent]) -> None:
-    opened_races = 0
-    with contextlib.closing(events):  # type: ignore[type-var]
-        for event in events:
-            opened_races += isinstance(event.run_event, RaceOpened)
-            if opened_races == 2 and isinstance(sessions.worker_event_of(event), BlockTimed):
-                return
 
 
 def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Run) -> None:
@@ -132,10 +121,7 @@ class MemoryLimitedSession(SimulatedSession):
 
 def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline() -> None:
     arms = ["a", "b", "c", "d", "e"]
-    session = MemoryLimitedSession(
-        SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
-        dict.fromkeys([BASELINE, DUPLICATE, *arms], 0.0),
-    )
+    session = MemoryLimitedSession(dict.fromkeys([BASELINE, *arms], 0.0))
     recorder = new_recorder(arms)
     budget = Budget(name="standard", measuring_seconds=9, most_rounds=9, repeats=1)
     question = builders.question(budget=budget)

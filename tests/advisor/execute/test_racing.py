@@ -19,7 +19,6 @@ from builders import BASELINE, DUPLICATE
 from built_measurements import summarise
 from simulation import (
     NOISE_LEVELS,
-    SimulatedMachine,
     SimulatedSession,
     lower_bound,
     new_recorder,
@@ -75,10 +74,7 @@ def races_of(session: SimulatedSession, recorder: Recorder) -> Iterator[LoggedEv
 
 
 def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
-    session = SessionWithFailingBaseline(
-        SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
-        {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.1},
-    )
+    session = SessionWithFailingBaseline({BASELINE: 0.0, "compiled": 0.1})
     recorder = new_recorder(["compiled"])
     arms = [(each, 0) for each in recorder.state.plan.arms]
     sessions.exhaust(recorder.record_each(session.start(arms)))
@@ -92,17 +88,13 @@ def test_no_race_is_opened_after_the_baseline_has_ended() -> None:
 
 
 def test_arms_that_join_after_the_first_races_get_no_overtime() -> None:
-    session = SimulatedSession(
-        SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
-        {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.1, "late": 0.1},
-    )
+    session = SimulatedSession({BASELINE: 0.0, "compiled": 0.1, "late": 0.1})
     recorder = new_recorder(["compiled", "late"])
     plan = recorder.state.plan
-    first = [(each, 0) for each in plan.arms if each.id != "late"]
+    *first, late = [(each, 0) for each in plan.arms]
     sessions.exhaust(recorder.record_each(session.start(first)))
     sessions.exhaust(races_of(session, recorder))
-    late = next(each for each in plan.arms if each.id == "late")
-    sessions.exhaust(recorder.record_each(session.start([(late, 0)])))
+    sessions.exhaust(recorder.record_each(session.start([late])))
     progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
     over = dataclasses.replace(progress, races_end=0.0, end=progress.clock())
     visits = len(session.order)
@@ -155,27 +147,17 @@ LIMITS = VisitQualityLimits(
     source="a test",
 )
 QUIET = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
-#: A GPU below its default clock, as with heavy kernels.
-BUSY_GPU = msgspec.structs.replace(QUIET, sm_clock_share=0.86, thermal_throttled_share=0.0)
-
-
-@pytest.mark.parametrize(
-    "conditions",
-    [
-        QUIET,
-        BUSY_GPU,
-        Conditions(seconds=0.05, stolen_share=0.0, queued_share=None, throttled_seconds=None),
-        # At the limits.
-        msgspec.structs.replace(QUIET, stolen_share=0.05, queued_share=0.2, sm_clock_share=0.75),
-    ],
-)
-def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(conditions: Conditions) -> None:
-    assert find_disturbance(None, conditions, LIMITS) is None
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({}, None),
+        # A GPU below its default clock, as with heavy kernels.
+        ({"sm_clock_share": 0.86, "thermal_throttled_share": 0.0}, None),
+        ({"queued_share": None, "throttled_seconds": None}, None),
+        # At the limits.
+        ({"stolen_share": 0.05, "queued_share": 0.2, "sm_clock_share": 0.75}, None),
         ({"stolen_share": 0.06}, "hypervisor took 6%"),
         ({"queued_share": 0.21}, "wait for a processor during 21%"),
         ({"throttled_seconds": 0.012}, "throttled for 12 ms"),
@@ -183,11 +165,9 @@ def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(conditions: C
         ({"thermal_throttled_share": 0.1}, "held down by heat or a fault"),
     ],
 )
-def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str) -> None:
-    disturbance = builders.known(
-        find_disturbance(None, msgspec.structs.replace(QUIET, **changes), LIMITS)
-    )
-    assert words in disturbance
+def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str | None) -> None:
+    found = find_disturbance(None, msgspec.structs.replace(QUIET, **changes), LIMITS)
+    assert words in found if words and found else found is words
 
 
 @pytest.mark.parametrize(("slowdown", "is_disturbed"), [(None, False), (1.3, False), (1.4, True)])
@@ -317,12 +297,10 @@ def race(noise: str, scenario: str, seed: int) -> Instance:
     """Race one instance with the code of the pipeline."""
     chance = random.Random(f"{noise}/{scenario}/{seed}")
     gaps = draw_gaps(scenario, chance)
-    session = SimulatedSession(
-        SimulatedMachine(NOISE_LEVELS[noise], chance), {**gaps, DUPLICATE: gaps[BASELINE]}
-    )
+    session = SimulatedSession(gaps, noise, chance)
     question = builders.question(budget=STANDARD, seed=seed)
-    run = simulate_run(session, [arm for arm in gaps if arm != BASELINE], question)
-    return Instance(gaps, session, race_result(run.state, Shape(1), question))
+    _, state = simulate_run(session, question)
+    return Instance(gaps, session, race_result(state, Shape(1), question))
 
 
 def test_the_selected_arm_is_within_two_percent_of_the_best() -> None:
@@ -356,12 +334,9 @@ MOST_COMPATIBLE, LEAST_COVERAGE = 0.95, 0.93
 
 
 def simulate(noise: str, seed: int) -> dict[str, Interval]:
-    session = SimulatedSession(
-        SimulatedMachine(NOISE_LEVELS[noise], random.Random(seed)), {**GAPS, DUPLICATE: 0.0}
-    )
+    session = SimulatedSession(GAPS, noise, random.Random(seed))
     question = builders.question(budget=PRESETS.budgets["quick"], seed=seed)
-    run = simulate_run(session, [arm for arm in GAPS if arm != BASELINE], question)
-    results = decision.evaluate(run.header, run.state).results
+    results = decision.evaluate(*simulate_run(session, question)).results
     return {
         entry.arm: entry.cells[0].speedup for entry in results.measurements if entry.arm != BASELINE
     }

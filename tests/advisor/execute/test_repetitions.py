@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ import pytest
 import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import expect_failure
-from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder, progress_of
+from simulation import SimulatedSession, new_recorder, progress_of
 
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
@@ -126,38 +125,23 @@ def test_the_two_fastest_arms_are_sustained_in_the_order_abba(measured: Measured
 
 
 def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(measured: Measured) -> None:
-    expected = {
-        "served": "served",
-        "late": "recompiles",
-        "eager": "recompiles",
-        "refused": "refused",
-    }
-    found = {
-        measurement.option: measurement.new_shapes
-        for measurement in measured.answer.results.measurements
-        if measurement.workflow == "narrow"
-    }
-    assert {option: found[option] for option in expected} == expected
     left_out = {each.arm: each.status for each in measured.answer.unmeasured}
     assert left_out["narrow/wrong"] == "incorrect"
     ratings = {each.arm: each.ratings["input_flexibility"] for each in measured.answer.scores}
-    for option, value in expected.items():
-        rating = ratings[f"narrow/{option}"]
-        assert (rating.value, rating.evidence) == (value, "measured")
-    assert [ratings[f"narrow/{option}"].tier for option in ("served", "late", "refused")] == [
-        3,
-        2,
-        1,
-    ]
+    for option, value, tier in (
+        ("served", "served", 3),
+        ("late", "recompiles", 2),
+        ("eager", "recompiles", 2),
+        ("refused", "refused", 1),
+    ):
+        arm = f"narrow/{option}"
+        assert measured.answer.measurements[arm].new_shapes == value
+        rating = ratings[arm]
+        assert (rating.value, rating.evidence, rating.tier) == (value, "measured", tier)
 
 
 def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(measured: Measured) -> None:
-    by_option = {
-        measurement.option: measurement
-        for measurement in measured.answer.results.measurements
-        if measurement.workflow == "narrow"
-    }
-    slow = by_option["slow"]
+    slow = measured.answer.measurements["narrow/slow"]
     assert slow.new_shapes == "recompiles"
     assert {result.outcome for result in slow.new_shape_results} == {"eager"}
 
@@ -314,10 +298,7 @@ def repeat(
     evaluate: Callable[[RunState], Answer], question: Question = QUESTION, *, started: bool = False
 ) -> tuple[SimulatedSession, RunState]:
     """Repeat the leaders of a run that has two arms, whose processes may have been started."""
-    session = SimulatedSession(
-        SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
-        {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": -0.1},
-    )
+    session = SimulatedSession({BASELINE: 0.0, "compiled": -0.1})
     recorder = new_recorder(["compiled"])
     if started:
         first = [(each, 0) for each in recorder.state.plan.arms]

@@ -331,29 +331,21 @@ def test_a_run_with_a_failed_model_is_chosen_only_if_no_other_can_go_on(
 
 
 @pytest.mark.parametrize(("outcome", "resumable"), [(None, True), (REFUSED, False), (FULL, True)])
-def test_arms_are_measured_by_resuming_only_a_run_that_can_go_on(
+def test_a_run_whose_model_was_refused_is_not_resumed_but_deleted(
     outcome: Outcome | None, resumable: bool, home: pathlib.Path
 ) -> None:
     store, run_id = Store(home), "20261121-000000-0000"
     make_run(store, run_id, outcome)
-    answer = decide(store.find(run_id))
+    run = store.find(run_id)
+    answer = decide(run)
     step = f"p3-advisor resume {run_id}" if resumable else builders.known(answer.problem).next_step
     assert (answer.finished, answer.resumable) == (False, resumable)
     assert {entry.fix for entry in answer.unmeasured if entry.arm == "compiled"} == {step}
-
-
-@pytest.mark.parametrize(("outcome", "is_gone"), [(None, False), (REFUSED, True), (FULL, False)])
-def test_only_a_run_whose_model_was_refused_is_deleted(
-    outcome: Outcome | None, is_gone: bool, home: pathlib.Path
-) -> None:
-    store, run_id = Store(home), "20261121-000000-0000"
-    make_run(store, run_id, outcome)
-    run = store.find(run_id)
     context = Context(environment={}, store=store)
     with run.writer():
         assert not drop_refused(run, context)  # a process works on it
-    assert drop_refused(run, context) is is_gone
-    assert run.directory.exists() is not is_gone
+    assert drop_refused(run, context) is not resumable
+    assert run.directory.exists() is resumable
 
 
 def test_without_an_unfinished_run_there_is_nothing_to_resume(home: pathlib.Path) -> None:

@@ -136,18 +136,16 @@ def home(
 ) -> pathlib.Path:
     """A directory of runs whose environment `aiperf` has the fake AIPerf."""
     home = tmp_path_factory.mktemp("home")
-    environments = home / "environments"
     known = rubric_files.load(rubric, probes=probes)
     environment = env_registry.own_environments(known.workflows)["aiperf"]
     digest = env_registry.environment_digest(environment, env_registry.lock_file(rubric, "aiperf"))
-    directory = env_registry.environment_directory(environments, "aiperf", digest)
+    directory = builders.add_environment(home / "environments", "aiperf", digest)
     venv.create(directory, symlinks=True)
     base = {"base": str(directory), "platbase": str(directory)}
     package = pathlib.Path(sysconfig.get_path("purelib", vars=base)) / "aiperf"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     shutil.copy(FAKES / "serving" / "aiperf_main.py", package / "__main__.py")
-    builders.write_creation_record(directory, digest)
     return home
 
 

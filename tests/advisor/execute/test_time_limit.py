@@ -6,16 +6,16 @@ import dataclasses
 import shutil
 import time
 
+import builders
+import built_answers
 import pytest
 import sessions
 from sessions import exhaust
 
 from advisor.ask.run_options import RunOptions
 from advisor.context import Context
-from advisor.domain.answer import Answer
 from advisor.domain.errors import BuildsAreGoneError, UserError
 from advisor.domain.plan import REFERENCE
-from advisor.domain.recommendation import Decision
 from advisor.domain.run_events import (
     Finished,
     ProvisionalAnswer,
@@ -23,7 +23,6 @@ from advisor.domain.run_events import (
     RaceOpened,
     RepetitionStarted,
     Resumed,
-    WorkerEnded,
 )
 from advisor.domain.run_state import ProcessState
 from advisor.execute.execution import execute
@@ -57,14 +56,8 @@ def new_run(context: Context, asked: RunOptions) -> tuple[JumpingClock, Context,
     return clock, context, sessions.create_run(context, asked)
 
 
-@dataclasses.dataclass(frozen=True)
-class LimitedRun:
-    run: Run
-    answer: Answer
-
-
 @pytest.fixture(scope="module")
-def limited(module_context: Context) -> LimitedRun:
+def limited(module_context: Context) -> Run:
     """A run in which one build hangs.
 
     The first race is due as soon as `quick` is built, and the time is over after it.
@@ -76,33 +69,23 @@ def limited(module_context: Context) -> LimitedRun:
             clock.ahead_seconds += 30 * (report.arm == "quick")
         if isinstance(event.run_event, ProvisionalAnswer):
             clock.ahead_seconds += 70
-    return LimitedRun(run, decide(run))
+    return run
 
 
-def test_built_arms_race_while_another_build_hangs(limited: LimitedRun) -> None:
-    run_events = [event.run_event for event in limited.run.events()]
+def test_built_arms_race_while_another_build_hangs(limited: Run) -> None:
+    run_events = [event.run_event for event in limited.events()]
     found = [each.waiting for each in run_events if isinstance(each, ProvisionalAnswer)]
     assert found == [(HANGING,)]
 
 
-def test_a_build_without_end_does_not_delay_the_answer(limited: LimitedRun) -> None:
-    assert limited.run.state().finished
-    assert limited.answer.advised is not None
-    assert set(limited.answer.measurements) == {"pytorch-eager", "quick"}
-
-
-def test_the_arm_that_was_not_reached_says_so(limited: LimitedRun) -> None:
-    (ended,) = [
-        each.run_event
-        for each in limited.run.events()
-        if isinstance(each.run_event, WorkerEnded) and each.run_event.arm == HANGING
-    ]
-    assert ended.outcome.failure is not None
-    assert ended.outcome.failure.skip_cause == "out-of-time"
-    assert HANGING in {each.arm for each in limited.answer.unmeasured}
-    assert limited.answer.recommendation is not None
-    assert limited.answer.recommendation.decision is not None
-    assert limited.answer.recommendation.decision.outstanding == (HANGING,)
+def test_a_build_without_end_does_not_delay_the_answer_which_names_the_arm(limited: Run) -> None:
+    answer = decide(limited)
+    assert limited.state().finished
+    assert set(answer.measurements) == {"pytorch-eager", "quick"}
+    (ended,) = limited.state().processes[HANGING]
+    assert builders.known(ended.failure).skip_cause == "out-of-time"
+    assert HANGING in {each.arm for each in answer.unmeasured}
+    assert built_answers.advised(answer).decision.outstanding == (HANGING,)
 
 
 @pytest.mark.parametrize("step", ["INPUTS", "REFERENCE"])
@@ -146,7 +129,7 @@ def test_a_repetition_whose_builds_take_too_long_ends_with_the_run(module_contex
         clock.ahead_seconds += 2000 * isinstance(event.run_event, RepetitionStarted)
     assert [each.visits for each in repeated_processes(run)] == [()] * 3
     assert run.state().finished
-    assert not certainty_of(decide(run)).replicated
+    assert not built_answers.advised(decide(run)).decision.replicated
 
 
 def repeated_processes(run: Run) -> list[ProcessState]:
@@ -156,12 +139,6 @@ def repeated_processes(run: Run) -> list[ProcessState]:
         for process in processes
         if process.repeat == 1
     ]
-
-
-def certainty_of(answer: Answer) -> Decision:
-    assert answer.recommendation is not None
-    assert answer.recommendation.decision is not None
-    return answer.recommendation.decision
 
 
 def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
@@ -174,7 +151,7 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
         phases |= {phase.phase for _, phase in sessions.reports_of([event], PhaseStarted)}
     assert not run.state().repeats, "none begins after the time of the run"
     assert not phases & {"sustain", "new-shapes"}, "nor do they"
-    certainty = certainty_of(decide(run))
+    certainty = built_answers.advised(decide(run)).decision
     assert (certainty.word, certainty.replicated) == ("LIKELY", False)
     assert run.scratch.is_dir()
 
@@ -183,11 +160,11 @@ def test_a_finished_run_without_a_clear_answer_measures_its_leaders_again(
     assert again.count(RepetitionStarted) == 2, "those of the budget"
     assert RaceOpened not in again
     assert again[-1] == Finished
-    assert certainty_of(decide(run)).replicated
-
+    certainty = built_answers.advised(decide(run)).decision
+    assert certainty.replicated
     shutil.rmtree(run.scratch, ignore_errors=True)
     assert decide(run).resumable is False
-    if certainty_of(decide(run)).word != "CLEAR":
+    if certainty.word != "CLEAR":
         with pytest.raises(BuildsAreGoneError):
             exhaust(execute(run, context))
 

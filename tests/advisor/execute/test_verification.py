@@ -243,8 +243,9 @@ def test_an_engine_that_takes_the_memory_of_a_gpu_runs_alone(device: str, verify
         (measured(load=LOAD, task="serve"), UserError),
         (measured(gpu="GPU-elsewhere", device="cuda"), VerificationError),
         (measured("import subprocess\n\nsubprocess.run(['serve'])\n"), VerificationError),
+        (measured(foreign=True), RunIsImportedError),
     ],
-    ids=["server under load", "no such GPU", "only serves"],
+    ids=["server under load", "no such GPU", "only serves", "imported"],
 )
 def test_what_no_snippet_repeats_here_is_a_user_error(
     run: Any, error: type[UserError], verify: Verify
@@ -253,11 +254,4 @@ def test_what_no_snippet_repeats_here_is_a_user_error(
     with pytest.raises(error) as problem:
         verify(run, machine)
     assert problem.value.next_step
-    assert not machine.asked
-
-
-def test_the_code_of_an_imported_run_is_not_executed(verify: Verify) -> None:
-    machine = Machine()
-    with pytest.raises(RunIsImportedError):
-        verify(measured(foreign=True), machine)
     assert not machine.asked

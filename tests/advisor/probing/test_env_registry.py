@@ -23,10 +23,8 @@ WORKFLOWS = (
 
 
 def write_environment(root: pathlib.Path, digest: str) -> pathlib.Path:
-    directory = env_registry.environment_directory(root, "apart", digest)
-    env_registry.interpreter_path(directory).parent.mkdir(parents=True)
+    directory = builders.add_environment(root, "apart", digest)
     env_registry.interpreter_path(directory).touch()
-    builders.write_creation_record(directory, digest)
     return directory
 
 
