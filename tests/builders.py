@@ -34,7 +34,17 @@ from advisor.domain.run_state import SCHEMA, Header, ProcessState, RaceGroup, Ru
 from advisor.domain.workflow import CitedFact, DeclaredArm, DeclaredFacts, Environment, Workflow
 from advisor.probing import env_registry
 from probes.checks import Accuracy, Checked
-from probes.events import BlockTimed, Built, Engagement, Imported, MemoryRead, Opened, WarmedUp
+from probes.events import (
+    BlockTimed,
+    Built,
+    Engagement,
+    Imported,
+    MemoryRead,
+    Opened,
+    RecipeFacts,
+    WarmedUp,
+)
+from probes.facts import InterpreterFacts
 from probes.shape import Shape
 
 Value = TypeVar("Value")
@@ -256,6 +266,22 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
         visits=made,
     )
     return msgspec.structs.replace(state, **changes)
+
+
+def interpreter_facts(distributions: dict[str, str], **changes: Any) -> InterpreterFacts:
+    """Return what a worker tells about an interpreter in which each of these provides itself."""
+    facts = InterpreterFacts(
+        python="3.11",
+        interpreter="/usr/bin/python3",
+        distributions=distributions,
+        providers={name: (name,) for name in distributions},
+    )
+    return dataclasses.replace(facts, **changes)
+
+
+def recipe_facts(**changes: Any) -> RecipeFacts:
+    facts = RecipeFacts(allowances={"1": (1e-7,)}, serving_command=None, integration="")
+    return dataclasses.replace(facts, **changes)
 
 
 def checked(batch_size: int = 1, **changes: Any) -> Checked:

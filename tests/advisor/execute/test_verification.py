@@ -28,8 +28,7 @@ from advisor.execute import printed_code
 from advisor.probing.snippets import PairedCalls
 from advisor.report.snippet_pairs import RESULT_TEXTS, compose_pair, render_verification
 from advisor.store.store import Store
-from probes.events import Imported, RecipeFacts
-from probes.facts import InterpreterFacts
+from probes.events import Imported
 from probes.shape import Shape
 
 LINES = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
@@ -61,14 +60,9 @@ def measured(
     """Return a decision on a run of two arms, each with an interpreter of its own."""
 
     def process(interpreter: str) -> Any:
-        environment = InterpreterFacts(
-            python="3.11",
-            interpreter=interpreter,
-            distributions={"torch": "2.13.0+cpu"},
-            providers={"torch": ("torch",)},
-        )
-        imported = Imported(versions={}, settings={}, environment=environment)
-        facts = RecipeFacts(allowances={"1": (1e-7,)}, serving_command=None, integration=lines)
+        own = builders.interpreter_facts({"torch": "2.13.0+cpu"}, interpreter=interpreter)
+        imported = Imported(versions={}, settings={}, environment=own)
+        facts = builders.recipe_facts(integration=lines)
         return builders.process(imported=imported, recipe_facts=facts)
 
     arms = (builders.arm(builders.BASELINE), builders.arm("compiled", **(arm_changes or {})))

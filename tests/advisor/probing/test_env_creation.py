@@ -72,6 +72,10 @@ def versions(root: pathlib.Path) -> list[pathlib.Path]:
     return env_registry.find_versions(root, "tiny")
 
 
+def record_of(directory: pathlib.Path) -> env_registry.CreationRecord:
+    return builders.known(env_registry.read_record(directory))
+
+
 def leftovers(root: pathlib.Path) -> list[str]:
     return [entry.name for entry in root.iterdir() if entry.name.startswith(".making")]
 
@@ -93,8 +97,8 @@ def test_a_new_lock_file_replaces_the_environment(
     newest = env_creation.create("tiny", TINY, make_settings())
     write_lock(tmp_path, "# a comment\ntiny-stack==1.0\n")
     pinned = env_creation.create("tiny", TINY, make_settings())
-    record = builders.known(env_registry.read_record(pinned))
-    assert (record.packages, versions(pinned.parent)) == ({"tiny-stack": "1.0"}, [pinned])
+    assert record_of(pinned).packages == {"tiny-stack": "1.0"}
+    assert versions(pinned.parent) == [pinned]
     assert newest != pinned
 
 
@@ -124,16 +128,9 @@ def test_an_excluded_package_is_not_installed(
 ) -> None:
     write_wheel(tmp_path / "wheels", requires="pictures>=1")
     assert "pictures" in creation_error(make_settings()).what
-    record = builders.known(
-        env_registry.read_record(
-            env_creation.create(
-                "tiny",
-                msgspec.structs.replace(TINY, excluded_packages=("pictures",)),
-                make_settings(),
-            )
-        )
-    )
-    assert record.packages == {"tiny-stack": "1.0"}
+    without = msgspec.structs.replace(TINY, excluded_packages=("pictures",))
+    directory = env_creation.create("tiny", without, make_settings())
+    assert record_of(directory).packages == {"tiny-stack": "1.0"}
 
 
 def start(root: pathlib.Path, variables: dict[str, str], **more: str) -> subprocess.Popen[str]:
@@ -302,9 +299,7 @@ def test_offline_creation_lists_the_missing_packages(
     make_settings: MakeSettings, tmp_path: pathlib.Path
 ) -> None:
     write_lock(tmp_path, "tiny-stack==1.0\nnot-here==3.1\n")
-    asked = Environment(
-        kind="own", name="tiny", requirements=("tiny-stack", "not-here"), imports=("tiny_stack",)
-    )
+    asked = msgspec.structs.replace(TINY, requirements=("tiny-stack", "not-here"))
     problem = creation_error(make_settings(offline=True), asked)
     assert "not-here" in problem.what
     assert "--offline" in problem.next_step
@@ -358,7 +353,7 @@ def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed
     env_creation.create("tiny", TINY, make_settings())
     env_creation.create("tiny", TINY, make_settings(added=("tiny-layers",)))
     directory = env_creation.create("tiny", TINY, make_settings(added=("tiny-scales",)))
-    record = builders.known(env_registry.read_record(directory))
+    record = record_of(directory)
     assert (record.packages, record.added) == (both, ("tiny-layers", "tiny-scales"))
     assert (directory.name, record.disk_bytes > 0) == (f"tiny-{record.digest}", True)
     assert env_creation.find_fault(directory, TINY, {}) is None
@@ -369,15 +364,11 @@ def test_an_added_package_is_installed_and_kept_until_the_environment_is_removed
 
     wheel = tmp_path / "wheels" / "tiny_stack-1.0-py3-none-any.whl"
     write_lock(tmp_path, with_hash(hashlib.sha256(wheel.read_bytes()).hexdigest()))
-    renewed = builders.known(
-        env_registry.read_record(env_creation.create("tiny", TINY, make_settings()))
-    )
+    renewed = record_of(env_creation.create("tiny", TINY, make_settings()))
     assert (renewed.packages, renewed.digest != record.digest) == (both, True)
 
     env_creation.remove("tiny", tmp_path / "root", print)
-    emptied = builders.known(
-        env_registry.read_record(env_creation.create("tiny", TINY, make_settings()))
-    )
+    emptied = record_of(env_creation.create("tiny", TINY, make_settings()))
     assert (emptied.packages, emptied.added) == ({"tiny-stack": "1.0"}, ())
 
 
@@ -387,5 +378,5 @@ def test_an_added_package_that_does_not_exist_leaves_the_environment_as_it_was(
     directory = env_creation.create("tiny", TINY, make_settings())
     with pytest.raises(EnvironmentNotUsableError):
         env_creation.create("tiny", TINY, make_settings(added=("absent-package",)))
-    record = builders.known(env_registry.read_record(directory))
+    record = record_of(directory)
     assert (record.packages, record.added) == ({"tiny-stack": "1.0"}, ())

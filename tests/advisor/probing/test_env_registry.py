@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
 
@@ -64,20 +65,14 @@ def test_the_digest_depends_on_the_lock_file_and_the_requirements(tmp_path: path
 def test_an_environment_of_an_earlier_lock_file_or_without_interpreter_has_a_fault(
     tmp_path: pathlib.Path,
 ) -> None:
-    assert env_registry.find_created(tmp_path, WORKFLOWS, tmp_path) == {}
+    find = functools.partial(env_registry.find_created, tmp_path, WORKFLOWS, tmp_path)
+    assert find() == {}
     write_environment(tmp_path, "0" * 12)
-    assert (
-        env_registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"].fault
-        == env_registry.STALE_LOCK
-    )
-    directory = write_environment(tmp_path, digest(tmp_path))
-    found = env_registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"]
-    assert (found.fault, found.python) == (None, str(env_registry.interpreter_path(directory)))
-    env_registry.interpreter_path(directory).unlink()
-    assert (
-        env_registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"].fault
-        == env_registry.INTERPRETER_MISSING
-    )
+    assert find()["apart"].fault == env_registry.STALE_LOCK
+    python = env_registry.interpreter_path(write_environment(tmp_path, digest(tmp_path)))
+    assert (find()["apart"].fault, find()["apart"].python) == (None, str(python))
+    python.unlink()
+    assert find()["apart"].fault == env_registry.INTERPRETER_MISSING
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"name": 1}'])

@@ -52,7 +52,8 @@ def test_the_generator_opens_the_tokenizer_of_a_directory_where_the_user_is_offl
     assert variables["HOME"] == "/home/someone"
 
 
-LENGTHS = RequestLengths(input_tokens=8, output_tokens=4)
+SHORT = RequestLengths(input_tokens=8, output_tokens=4)
+LONG = RequestLengths(input_tokens=64, output_tokens=32)
 SECOND = 1_000_000_000
 
 
@@ -73,7 +74,7 @@ def answered(number: int, start_seconds: float) -> Record:
 
 
 def block(*times: float) -> PlannedBlock:
-    return PlannedBlock(1.0, 10.0, tuple(TracedRequest(at, LENGTHS) for at in times))
+    return PlannedBlock(1.0, 10.0, tuple(TracedRequest(at, SHORT) for at in times))
 
 
 def test_records_are_assigned_by_their_number_not_by_their_order() -> None:
@@ -103,10 +104,6 @@ def test_no_file_has_no_records_and_a_damaged_one_is_an_error(tmp_path: pathlib.
     (tmp_path / "damaged").write_text('{"metadata": 1}\n')
     with pytest.raises(GeneratorError):
         read_records(tmp_path / "damaged")
-
-
-SHORT = RequestLengths(input_tokens=8, output_tokens=4)
-LONG = RequestLengths(input_tokens=64, output_tokens=32)
 
 
 def test_arrivals_are_poisson_at_the_rate() -> None:

@@ -12,15 +12,7 @@ import psutil
 import pytest
 import sessions
 import workers
-from sessions import (
-    ALIKE,
-    BASELINE,
-    QUICK,
-    expect_failure,
-    outcomes_by_arm,
-    start_workers,
-    worker_events_of,
-)
+from sessions import ALIKE, QUICK, expect_failure, outcomes_by_arm, start_workers, worker_events_of
 
 from advisor.domain.machine import Cpu
 from advisor.domain.run_events import (
@@ -155,9 +147,6 @@ def test_builds_on_a_cpu_stand_still_while_outputs_are_checked(
     choose = taking([NextBuild(SLOW, process=0), NextBuild(checked, process=0)])
     found = session.workers
 
-    def are_building() -> bool:
-        return all(each.id in found and found[each.id].phase == "build" for each in (SLOW, checked))
-
     def is_alone_while_checked() -> bool:
         """Check `checked` for one turn; its outputs really are checked too soon to be seen."""
         found[checked.id].phase = "correctness"
@@ -171,7 +160,7 @@ def test_builds_on_a_cpu_stand_still_while_outputs_are_checked(
     alone: list[bool] = []
 
     def pauses() -> bool:
-        if are_building():
+        if all(each.id in found and found[each.id].phase == "build" for each in (SLOW, checked)):
             alone.append(is_alone_while_checked())
         return bool(alone)
 
@@ -295,11 +284,7 @@ def test_memory_of_an_arm_built_side_by_side_is_what_its_end_frees(
     # The first build reads it too.
     memory_monitor = StagedMemory(*(each << 30 for each in (5, 5, 5, 2)))
     session = open_session(ConditionsMonitor(), memory_monitor)
-    for planned in (BASELINE, QUICK):
-        list(session.start([(planned, 0)])) if planned == QUICK else list(
-            session.start_reference(planned, 0)
-        )
-    list(session.finish_reference())
+    start_workers(session, QUICK)
     build_all(session, NextBuild(QUICK))
     list(session.build(QUICK.id))
     stopped = list(session.stop({QUICK.id}))

@@ -72,10 +72,6 @@ def no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_config, "WARMUP_SECONDS", {"cpu": 0.0})
 
 
-def snippet(text: str, **changes: Any) -> Snippet:
-    return Snippet(text=text, **changes)
-
-
 def run(
     text: str | Snippet,
     other: str = EAGER,
@@ -87,8 +83,8 @@ def run(
     config = sessions.run_config(pathlib.Path(), PROBES, environment=environment, asked=asked or {})
     pair = SnippetPair(
         planned=builders.arm("compiled"),
-        own=snippet(text) if isinstance(text, str) else text,
-        baseline=snippet(other),
+        own=Snippet(text=text) if isinstance(text, str) else text,
+        baseline=Snippet(text=other),
         allowed=changes.pop("allowed", [1e-7]),
         cell=timed_cell(),
         **changes,
@@ -153,7 +149,7 @@ def test_the_error_of_a_failed_snippet_has_its_exception() -> None:
 
 
 def test_a_missing_interpreter_is_an_error(tmp_path: pathlib.Path) -> None:
-    missing = snippet(EAGER, python=str(tmp_path / "missing"))
+    missing = Snippet(text=EAGER, python=str(tmp_path / "missing"))
     with pytest.raises(VerificationError, match="missing cannot be started: No such file"):
         run(missing)
 
@@ -192,7 +188,7 @@ def test_a_snippet_finds_the_files_of_a_user_and_changes_none(
     def linked(model: Any, text: str) -> set[str]:
         for each in folder.iterdir():
             each.unlink()
-        link_files(snippet(text, folders=environment), model, folder)
+        link_files(Snippet(text=text, folders=environment), model, folder)
         for each in folder.iterdir():
             if each.name.startswith("model.onnx") and text.count('"model.onnx"') > 1:
                 each.write_text("overwritten")
@@ -220,6 +216,6 @@ def test_a_checkpoint_is_copied_where_the_snippet_writes_to_its_name(
     for text, is_link in (('"./model"', True), ('"./model", "model"', False)):
         folder = tmp_path / f"files-{is_link}"
         folder.mkdir()
-        link_files(snippet(text), checkpoint, folder)
+        link_files(Snippet(text=text), checkpoint, folder)
         assert (folder / "model" / "config.json").is_file()
         assert (folder / "model").is_symlink() == is_link

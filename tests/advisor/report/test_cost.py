@@ -32,8 +32,7 @@ from advisor.report import found_recipe, generation, recipe_text
 from advisor.report.answer import EAGER_COST, code_lines, cost_line
 from advisor.report.answer_files import decide
 from advisor.store.store import Store
-from probes.events import Imported, RecipeFacts, Serving
-from probes.facts import InterpreterFacts
+from probes.events import Imported, Serving
 from probes.shape import Shape
 
 
@@ -155,16 +154,12 @@ QUESTION = builders.question(task="serve", model=MODEL, load=LOAD, output_tokens
 SERVING = built_measurements.started_server(variables={"CACHE_GIB": "4; echo hacked"})
 
 
-def measured(serving: Serving, **facts: Any) -> Any:
-    environment = InterpreterFacts(
-        python="3.12",
-        interpreter="/envs/engine/bin/python",
-        distributions={"engine": "1.2+cu130", "torch": "2.13.0", "transformers": "5.17.0"},
-        providers={"torch": ("torch",), "transformers": ("transformers",)},
-    )
+def measured(serving_command: str, serving: Serving = SERVING) -> Any:
+    distributions = {"engine": "1.2+cu130", "torch": "2.13.0", "transformers": "5.17.0"}
+    own = builders.interpreter_facts(distributions, interpreter="/envs/engine/bin/python")
     process = builders.process(
-        imported=Imported(versions={"engine": "1.2"}, settings={}, environment=environment),
-        recipe_facts=RecipeFacts(allowances={}, **facts),
+        imported=Imported(versions={"engine": "1.2"}, settings={}, environment=own),
+        recipe_facts=builders.recipe_facts(serving_command=serving_command),
         serving=serving,
     )
     planned = builders.arm("compiled", workflow="engine")
@@ -174,11 +169,11 @@ def measured(serving: Serving, **facts: Any) -> Any:
     )
 
 
-def answered() -> Answer:
-    served = built_measurements.serving(
-        built_measurements.served_arm("compiled", goodput=built_measurements.interval(26.5))
-    )
-    return with_results(built_answers.answer(question=QUESTION), serving=served)
+def answered(**changes: Any) -> Answer:
+    goodput = built_measurements.interval(26.5)
+    served = built_measurements.served_arm("compiled", goodput=goodput, **changes)
+    answer = built_answers.answer(question=QUESTION)
+    return with_results(answer, serving=built_measurements.serving(served))
 
 
 def short(run: Any) -> str:
@@ -208,18 +203,9 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
         "/envs/engine/bin/python -m engine --model /runs/1/scratch/checkpoint --port 52605 "
         "--served-model-name model --tensor-parallel-size 2 --max-model-len 78"
     )
-    run = measured(
-        dataclasses.replace(SERVING, command=command), serving_command="", integration=""
-    )
+    run = measured("", dataclasses.replace(SERVING, command=command))
     process = run.state().processes["compiled"][0]
-    served = built_measurements.served_arm(
-        "compiled",
-        goodput=built_measurements.interval(26.5),
-        command=started_command(process, QUESTION),
-    )
-    answer = with_results(
-        built_answers.answer(question=QUESTION), serving=built_measurements.serving(served)
-    )
+    answer = answered(command=started_command(process, QUESTION))
     lines = code_lines(answer)
     start, request = "\n".join(lines).replace("\\\n", "").split(REQUEST)
     assert "# --max-model-len" in start
@@ -237,9 +223,8 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
 
 def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pathlib.Path) -> None:
     """A value of a run from another machine stays one word of the shell."""
-    command = "printenv CACHE_GIB"
     script = tmp_path / "server.sh"
-    script.write_text(short(measured(SERVING, serving_command=command, integration="")))
+    script.write_text(short(measured("printenv CACHE_GIB")))
     answer = subprocess.run(["sh", script], capture_output=True, text=True, check=True)
     assert answer.stdout == "4; echo hacked\n"
     (last,) = [line for line in script.read_text().splitlines() if line.startswith("exec ")]
@@ -250,5 +235,5 @@ def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pa
 
 
 def test_the_recipe_of_a_run_under_load_is_its_server() -> None:
-    run = measured(SERVING, serving_command="engine", integration="")
+    run = measured("engine")
     assert recipe_text.render_recommended(answered(), run) == short(run)

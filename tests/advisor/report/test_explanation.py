@@ -38,7 +38,7 @@ from advisor.report.setup_facts import describe_lengths, describe_shapes, input_
 from advisor.report.text_report import measured_line
 from advisor.store.store import Store
 from advisor.tui.answer import render_pane
-from probes.events import NewShapeResult, RecipeFacts
+from probes.events import NewShapeResult
 from probes.facts import InputFacts
 from probes.shape import Shape
 
@@ -240,7 +240,7 @@ PIXELS = "pixel_values float32 [batch, 3, 224, 224]"
 def test_the_shapes_of_inputs_without_tokens_are_named(
     inputs: tuple[InputFacts, ...], shapes: str, home: pathlib.Path
 ) -> None:
-    facts = RecipeFacts(allowances={}, serving_command=None, integration="", inputs=inputs)
+    facts = builders.recipe_facts(inputs=inputs)
     baseline = builders.BASELINE
     run = recorded_runs.make_run(
         Store(home),

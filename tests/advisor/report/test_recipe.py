@@ -27,7 +27,7 @@ from advisor.report import found_recipe, recipe_text
 from advisor.report.answer import caveats
 from advisor.report.found_recipe import FoundRecipe, pin
 from advisor.report.recipe_text import render_dockerfile, render_server
-from probes.events import Imported, RecipeFacts
+from probes.events import Imported
 from probes.facts import EACH_CALL, InputFacts, InterpreterFacts, StartLines
 from probes.runtime.process import read_environment
 from probes.shape import Shape
@@ -145,17 +145,11 @@ def test_requirements_that_are_not_pins_are_refused(changes: dict[str, Any]) -> 
 
 def measured(arm: str = "compiled", **changes: Any) -> Any:
     """Return a decision on a run of which a process of this arm reported everything."""
-    environment = InterpreterFacts(
-        python="3.11",
-        interpreter="/usr/bin/python3",
-        distributions={"torch": "2.13.0+cpu", "numpy": "2.4.6", "onnx": "1.23.2"},
-        providers={"torch": ("torch",), "numpy": ("numpy",)},
-    )
+    distributions = {"torch": "2.13.0+cpu", "numpy": "2.4.6", "onnx": "1.23.2"}
+    own = builders.interpreter_facts(distributions)
     facts = {
-        "imported": Imported(versions={"onnx": "1.23.2"}, settings={}, environment=environment),
-        "recipe_facts": RecipeFacts(
-            allowances={"1": (1e-7,)}, serving_command=None, integration=LINES
-        ),
+        "imported": Imported(versions={"onnx": "1.23.2"}, settings={}, environment=own),
+        "recipe_facts": builders.recipe_facts(integration=LINES),
         **changes,
     }
     arms = (builders.arm("compiled", extras={"torch": ("cpu",)}), builders.arm(builders.BASELINE))
@@ -205,8 +199,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
 
 @pytest.mark.parametrize("coupled", [True, False, None])
 def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool | None) -> None:
-    facts = RecipeFacts(allowances={}, serving_command=None, integration="", coupled_rows=coupled)
-    run = measured(recipe_facts=facts)
+    run = measured(recipe_facts=builders.recipe_facts(coupled_rows=coupled))
     _, found = found_recipe.choose(built_answers.answer(), run, "compiled")
     assert found.coupled_rows is coupled
 
@@ -275,14 +268,6 @@ def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) ->
     assert found_recipe.find_recipe(measured(**absent), "compiled") is None
 
 
-def environment(
-    distributions: dict[str, str], providers: dict[str, tuple[str, ...]]
-) -> InterpreterFacts:
-    return InterpreterFacts(
-        python="3.11", interpreter="python3", distributions=distributions, providers=providers
-    )
-
-
 def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> None:
     own = msgspec.convert(dataclasses.asdict(read_environment()), InterpreterFacts)
     imports, versions = {"msgspec", "packaging", "json"}, {"psutil": "1", "cuda": "13.0"}
@@ -295,21 +280,20 @@ def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> Non
 
 @pytest.mark.parametrize("name", ["torch_xla", "Torch.XLA", "torch-xla"])
 def test_names_are_compared_normalised_and_local_versions_left_out(name: str) -> None:
-    found = environment({"torch-xla": "2.9.0+cpu"}, {})
+    found = builders.interpreter_facts({"torch-xla": "2.9.0+cpu"})
     assert pin((), {name: "2.9.0"}, found, {}) == [f"{name}==2.9.0"]
 
 
 def test_of_several_providers_the_first_is_pinned_and_a_broken_one_is_not() -> None:
-    found = environment(
+    found = builders.interpreter_facts(
         {"onnxruntime": "1.0", "onnxruntime-gpu": "1.1"},
-        {"onnxruntime": ("onnxruntime-gpu", "onnxruntime"), "broken": ("gone",)},
+        providers={"onnxruntime": ("onnxruntime-gpu", "onnxruntime"), "broken": ("gone",)},
     )
     assert pin({"onnxruntime", "broken"}, {}, found, {}) == ["onnxruntime==1.0"]
 
 
 def answer_to(model: Model | None = None, **changes: Any) -> Answer:
-    chosen: dict[str, Any] = {"model": model} if model else {}
-    question = builders.question(**chosen, **changes)
+    question = builders.question(**changes, **({"model": model} if model else {}))
     return built_answers.answer(question=question)
 
 

@@ -293,7 +293,9 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
     """Lines that are copied are not wrapped, and sentences hold no word that is longer."""
     answer = decide_run(name)
     for count in (0, 2, 8, 30):
-        answer = with_code(answer, count)
+        if answer.advised is not None:
+            code = "".join(f"model = stack.step_{number}(model)\n" for number in range(count))
+            answer = with_measurement(answer, answer.advised.arm, integration=code)
         lines = text_report.summarise(answer, 80).splitlines()
         assert len(lines) <= 25
         wide = [line for line in lines if len(line) > 80 and " --" not in line]
@@ -304,12 +306,12 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
         assert answer.created[:10] in text_report.measured_at(answer)
         assert "  build s  " not in text or "  score  " in text, "why a slower arm leads"
         assert not re.search(r"0\.00 to \d|this one|and \d more", text)
-        code = [line for line in lines if line.startswith("    ")]
+        shown = [line for line in lines if line.startswith("    ")]
         has_code = answer.advised is not None and answer.advised.arm != BASELINE
         extents = {min(count, most) for most in (8, 6, 4, 3, 2)}
         if answer.question.load is not None:
             extents = {len(code_lines(answer))}
-        assert len(code) in (extents if has_code else {0})
+        assert len(shown) in (extents if has_code else {0})
         assert f"p3-advisor show {answer.run_id} --full" in text
         if answer.advised is not None:
             hows = ("", " (how: show --full)")
@@ -341,14 +343,6 @@ def test_the_answer_in_readme_is_what_show_prints() -> None:
     start = readme.index(lines[0])
     shown = [line for line in lines if made.run_id not in line]
     assert [line for line in readme[start : start + len(lines)] if line in shown] == shown
-
-
-def with_code(answer: Answer, lines: int) -> Answer:
-    """Return an answer whose advised arm is adopted with so many lines."""
-    if answer.advised is None:
-        return answer
-    code = "".join(f"model = stack.step_{number}(model)\n" for number in range(lines))
-    return with_measurement(answer, answer.advised.arm, integration=code)
 
 
 FIRST_LINES = 5

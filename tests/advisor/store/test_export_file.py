@@ -21,16 +21,12 @@ from advisor.store import export_file
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from probes.events import Imported
-from probes.facts import InterpreterFacts
 
 IMPORTED = Imported(
     versions={"torch": "2.13.0"},
     settings={"trace": "raised in\n/home/somebody/net.py"},
-    environment=InterpreterFacts(
-        python="3.11",
-        interpreter="/home/somebody/own/bin/python3",
-        distributions={"torch": "2.13.0"},
-        providers={"torch": ("torch",)},
+    environment=builders.interpreter_facts(
+        {"torch": "2.13.0"}, interpreter="/home/somebody/own/bin/python3"
     ),
 )
 PLAN = builders.plan("compiled")
