@@ -393,15 +393,13 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
         made,
         measurements=tuple(
             widen_by_errors(entry, floors)
-            if floors and entry.arm != made.baseline and _is_one_process(entry)
+            if floors
+            and entry.arm != made.baseline
+            and not (entry.cells and all(one.processes >= MIN_PROCESSES for one in entry.cells))
             else entry
             for entry in made.measurements
         ),
     )
-
-
-def _is_one_process(entry: Measurement) -> bool:
-    return not entry.cells or any(cell.processes < MIN_PROCESSES for cell in entry.cells)
 
 
 def rating(tier: int = 2, **changes: Any) -> Rating:

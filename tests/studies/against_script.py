@@ -22,6 +22,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import script_models
+import torch
+
 ROOT = pathlib.Path(__file__).parents[2]
 MODELS = pathlib.Path(__file__).with_name("script_models.py")
 CPU_ARMS = ("torch-compile-inductor", "onnxruntime-cpu/host")
@@ -36,11 +39,6 @@ Process = subprocess.CompletedProcess[str]
 
 def run_script(model: str, device: str, dtype_name: str, sizes: list[int]) -> dict[str, Any]:
     """Build and time all arms in this process, as a script of a user would."""
-    import torch  # noqa: PLC0415 - the parent process does not need it
-
-    sys.path.insert(0, str(MODELS.parent))
-    import script_models  # noqa: PLC0415 - as above
-
     dtype = getattr(torch, dtype_name)
     times: dict[str, dict[int, float]] = {}
     for size in sizes:
@@ -70,8 +68,6 @@ def run_script(model: str, device: str, dtype_name: str, sizes: list[int]) -> di
 
 
 def script_arms(device: str, module: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
-    import torch  # noqa: PLC0415 - as above
-
     compiled = {
         "pytorch-eager": lambda: module,
         "torch-compile-inductor": lambda: torch.compile(module),
@@ -87,8 +83,7 @@ def script_arms(device: str, module: Any, args: tuple[Any, ...]) -> dict[str, Ca
 
 
 def onnx_call(module: Any, args: tuple[Any, ...]) -> Any:
-    import onnxruntime  # noqa: PLC0415 - as above
-    import torch  # noqa: PLC0415 - as above
+    import onnxruntime  # noqa: PLC0415 - the comparison on a GPU does without
 
     program = torch.onnx.export(module, args, dynamo=True, verbose=False)
     session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
@@ -99,8 +94,6 @@ def onnx_call(module: Any, args: tuple[Any, ...]) -> Any:
 
 
 def graph_call(module: Any, args: tuple[Any, ...]) -> Any:
-    import torch  # noqa: PLC0415 - as above
-
     held = [each.clone() for each in args]
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -123,8 +116,6 @@ def graph_call(module: Any, args: tuple[Any, ...]) -> Any:
 
 def time_calls(call: Any, args: tuple[Any, ...], device: str) -> float:
     """Return the median seconds of a call."""
-    import torch  # noqa: PLC0415 - as above
-
     synchronise = torch.cuda.synchronize if device == "cuda" else lambda: None
     for _ in range(WARMUP_CALLS):
         call(*args)

@@ -21,7 +21,7 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
-from recorded_runs import make_run
+from recorded_runs import make_planned_run, make_run
 from textual.pilot import Pilot
 
 from advisor.ask.run_options import LaunchOptions
@@ -29,7 +29,6 @@ from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
-from advisor.domain.run_events import Planned
 from advisor.domain.text_format import MISSING
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -217,8 +216,7 @@ async def test_the_footer_offers_only_keys_with_an_effect(context: Context) -> N
 
 def test_a_run_that_failed_before_a_measurement_is_marked(context: Context) -> None:
     failed, stopped = "20261121-130000-0002", make_run(context.store, finished=False)
-    with context.store.create(builders.header(run_id=failed)).writer() as writer:
-        writer.append(builders.events(Planned(plan=builders.plan()))[0])
+    with make_planned_run(context.store.run_directory(failed).parents[1], failed).writer():
         going_on = list_items(context.store)[0]
     cells = [list_cells(item, None, context.now()) for item in list_items(context.store)]
     answers = {each["id"]: each["answer"] for each in cells}

@@ -163,7 +163,7 @@ def resumed(*events: RunEvent, **changes: object) -> RunState:
     """Return a run that stopped in a race of two arms, and was resumed; then these events."""
     arms = (builders.BASELINE, "compiled")
     racing = builders.run_state(
-        {arm: msgspec.structs.replace(builders.process(), outcome=None) for arm in arms},
+        {arm: builders.process(outcome=None) for arm in arms},
         last_groups={1: arms, 2: arms},
         closed={1: "decided"},
     )
@@ -192,7 +192,7 @@ def test_after_the_races_the_stage_names_what_is_repeated() -> None:
     raced = {1: ("compiled",), 2: ("compiled",)}
     done = builders.run_state({"compiled": builders.process()}, last_groups=raced, closed=ENDS)
     done = msgspec.structs.replace(done, plan=builders.plan("compiled"), finished=False)
-    building = msgspec.structs.replace(builders.process(), ready=False, outcome=None, phase="build")
+    building = builders.process(ready=False, outcome=None, phase="build")
     processes = {**done.processes, "compiled": (building,)}
     late = stage_of(msgspec.structs.replace(done, processes=processes))
     assert late.startswith("Compiling, 0 of ")

@@ -142,7 +142,7 @@ def test_the_pane_of_what_is_not_measured_says_what_was_not_asked_for() -> None:
 
 
 def test_without_a_measurement_no_code_is_offered(sample_run: Run) -> None:
-    made = msgspec.structs.replace(built_answers.answer(), scores=())
+    made = built_answers.answer(scores=())
     screen = ResultsScreen(ShownAnswer(made, sample_run.header().catalogue, sample_run))
     for action in ("detail", "code", "verify"):
         assert "measured" in screen.refusal_of(action)

@@ -279,10 +279,9 @@ def test_idle_processors_are_counted_over_the_interval() -> None:
 
 
 def test_a_gpu_reports_its_processes_and_its_state() -> None:
-    process = types.SimpleNamespace(pid=0, usedGpuMemory=1 << 30)
     nvml = FakeNvml(
         nvmlDeviceGetUtilizationRates=types.SimpleNamespace(gpu=40, memory=3),
-        nvmlDeviceGetComputeRunningProcesses=[process],
+        nvmlDeviceGetComputeRunningProcesses=[process(0)],
         nvmlDeviceGetCurrentClocksThrottleReasons=0x40,
     )
     load = read(FakeClock(), nvml=nvml)
@@ -321,10 +320,9 @@ def test_this_machine_counts_its_processors() -> None:
 
 def test_the_busiest_of_several_gpus_decides() -> None:
     rates = iter([types.SimpleNamespace(gpu=share, memory=3) for share in (10, 70) * 4])
-    process = types.SimpleNamespace(pid=0, usedGpuMemory=1 << 30)
     nvml = FakeNvml(
         nvmlDeviceGetUtilizationRates=lambda _: next(rates),
-        nvmlDeviceGetComputeRunningProcesses=[process],
+        nvmlDeviceGetComputeRunningProcesses=[process(0)],
     )
     clock = FakeClock()
     cpu = CpuSeconds(idle=0.0, stolen=0.0, total=0.0)

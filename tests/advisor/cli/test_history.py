@@ -118,9 +118,8 @@ def test_delete_asks_on_a_terminal(
 def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
     run_here: RunCli, stored: Run
 ) -> None:
-    store, failed = Store(stored.directory.parents[1]), "20991231-235959-0000"
-    with store.create(builders.header(run_id=failed)).writer() as writer:
-        writer.append(builders.events(Planned(plan=builders.plan()))[0])
+    failed = "20991231-235959-0000"
+    recorded_runs.make_planned_run(stored.directory.parents[1], failed)
     newest, useful = run_here("history").stdout.splitlines()[1:]
     assert failed in newest
     assert "stopped, no measurement" in newest
@@ -132,11 +131,9 @@ def test_a_newer_run_without_a_measurement_is_marked_and_not_shown(
 
 def test_the_history_has_the_answer_of_each_finished_run(run_here: RunCli, stored: Run) -> None:
     name, stopped, failed = stored.directory.name, "20991231-000000-0000", "20991231-000000-0001"
-    store = Store(stored.directory.parents[1])
     for run_id, ends in ((stopped, ()), (failed, (Finished(),))):
-        with store.create(builders.header(run_id=run_id)).writer() as writer:
-            for event in builders.events(Planned(plan=builders.plan()), *ends):
-                writer.append(event)
+        events = builders.events(Planned(plan=builders.plan()), *ends)
+        recorded_runs.make_planned_run(stored.directory.parents[1], run_id, *events)
     advice = json.loads(run_here("show", name, "--json").stdout)["recommendation"]
     word = advice["decision"]["word"]
     listed = {row["run_id"]: row for row in json.loads(run_here("history", "--json").stdout)}

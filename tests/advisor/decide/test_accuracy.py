@@ -127,8 +127,8 @@ def test_a_random_model_lowers_the_trust_and_is_named() -> None:
 def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
     accuracy_class: AccuracyClass, compute_share: float | None, is_lower: bool
 ) -> None:
-    measured = msgspec.structs.replace(
-        builders.measurement("compiled"),
+    measured = builders.measurement(
+        "compiled",
         correctness=(builders.checked(accuracy_class=accuracy_class),),
         diagnosis=tuple(
             builders.call_diagnosis(compute_share=each) for each in (0.1, compute_share)

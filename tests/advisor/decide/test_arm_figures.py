@@ -289,31 +289,41 @@ def with_busy_share(share: float) -> Diagnosed:
     return dataclasses.replace(COUNTS_ON_GPU, device_busy_share=share)
 
 
+UNSEEN = dataclasses.replace(with_busy_share(0.0), kernels_per_call=0.0, launches_per_call=0.0)
+COUNTS = {"kernels_per_call", "device_busy_share"}
+
+
 @pytest.mark.parametrize(
-    ("found", "bound"),
+    ("found", "bound", "unknown"),
     [
-        (diagnose(with_busy_share(0.31)), "launch"),
-        (diagnose(weight_bytes=7 * 10**8), "memory"),
-        (diagnose(flops=7 * 10**9), "compute"),
-        (diagnose(), "mixed"),
+        (diagnose(with_busy_share(0.31)), "launch", set()),
+        (diagnose(weight_bytes=7 * 10**8), "memory", set()),
+        (diagnose(flops=7 * 10**9), "compute", set()),
+        (diagnose(), "mixed", set()),
         # The profiler cannot be right: reading the weights alone takes more of the call.
-        (diagnose(with_busy_share(0.31), weight_bytes=5 * 10**8), "mixed"),
+        (diagnose(with_busy_share(0.31), weight_bytes=5 * 10**8), "mixed", set()),
         # Near a peak, however idle the profiler saw the device.
-        (diagnose(with_busy_share(0.59), flops=9 * 10**9), "compute"),
+        (diagnose(with_busy_share(0.59), flops=9 * 10**9), "compute", set()),
+        # The profiler saw no kernels.
+        (diagnose(UNSEEN, flops=9 * 10**9), "compute", COUNTS),
+        # Weights above the memory bandwidth are cached.
+        (diagnose(weight_bytes=2 * 10**9), "mixed", {"memory_share"}),
+        # Small weights stay in a cache however fast the call.
+        (diagnose(weight_bytes=10**6, seconds=1.5e-6), "compute", {"memory_share"}),
+        (diagnose(weight_bytes=2 * 10**6, seconds=3e-6, flops=0), "memory", set()),
+        (diagnose(COUNTS_ON_CPU), "mixed", COUNTS),
+        (
+            diagnose(None, flops=None, weight_bytes=None, peaks=None),
+            "unknown",
+            {"memory_share", "compute_share", "headroom"},
+        ),
     ],
 )
-def test_each_bound_is_found(found: CallDiagnosis, bound: str) -> None:
+def test_each_bound_is_found_and_unknown_figures_are_null(
+    found: CallDiagnosis, bound: str, unknown: set[str]
+) -> None:
     assert found.bound == bound
-
-
-def test_counts_are_null_if_the_profiler_saw_no_kernels() -> None:
-    unseen: dict[str, Any] = {
-        "kernels_per_call": 0.0,
-        "launches_per_call": 0.0,
-        "device_busy_share": 0.0,
-    }
-    found = diagnose(dataclasses.replace(COUNTS_ON_GPU, **unseen), flops=9 * 10**9)
-    assert (found.bound, found.kernels_per_call, found.device_busy_share) == ("compute", None, None)
+    assert all(getattr(found, name) is None for name in unknown)
 
 
 def test_the_headroom_is_the_distance_to_the_nearest_peak() -> None:
@@ -321,30 +331,6 @@ def test_the_headroom_is_the_distance_to_the_nearest_peak() -> None:
     assert diagnose(weight_bytes=8 * 10**8, flops=None).headroom is None, "it may be smaller"
     assert diagnose(weight_bytes=None, flops=4 * 10**9).headroom is None
     assert diagnose(flops=2 * 10**10).headroom == 0.0, "faster than the peak that was measured"
-
-
-def test_weights_above_the_memory_bandwidth_are_cached() -> None:
-    found = diagnose(weight_bytes=2 * 10**9)
-    assert found.memory_share is None
-    assert found.bound == "mixed"
-
-
-def test_small_weights_stay_in_a_cache_however_fast_the_call() -> None:
-    found = diagnose(weight_bytes=10**6, seconds=1.5e-6)
-    assert (found.memory_share, found.bound) == (None, "compute")
-    assert diagnose(weight_bytes=2 * 10**6, seconds=3e-6, flops=0).bound == "memory"
-
-
-def test_a_cpu_has_no_launch_counts() -> None:
-    found = diagnose(COUNTS_ON_CPU)
-    assert (found.kernels_per_call, found.device_busy_share) == (None, None)
-    assert found.bound == "mixed"
-
-
-def test_unknown_figures_are_null() -> None:
-    found = diagnose(None, flops=None, weight_bytes=None, peaks=None)
-    assert (found.memory_share, found.compute_share, found.headroom) == (None, None, None)
-    assert found.bound == "unknown"
 
 
 #: One call, and the device's peak for it in 0.1 s.

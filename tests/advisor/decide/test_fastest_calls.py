@@ -340,7 +340,7 @@ def run_of(processes: int) -> RunState:
         state,
         processes={
             arm: tuple(
-                msgspec.structs.replace(builders.process(*builders.visits(each)), repeat=number)
+                builders.process(*builders.visits(each), repeat=number)
                 for number, each in enumerate(seconds[:processes])
             )
             for arm, seconds in SECONDS.items()

@@ -89,7 +89,7 @@ def test_the_batch_size_of_the_examples_is_named_if_it_was_not_measured() -> Non
 
 def test_a_reference_in_the_models_own_precision_is_said() -> None:
     checked = builders.checked(reference="float32", rmse=0.0, rmse_eager=1e-7)
-    baseline = msgspec.structs.replace(measured(BASELINE, 1.0), correctness=(checked,))
+    baseline = measured(BASELINE, 1.0, correctness=(checked,))
     arms = baseline, measured("compiled", 1.5)
     answer = built_answers.answer_of(builders.results(*arms))
     assert "itself in float32" in " ".join(built_answers.headline(answer))
@@ -99,7 +99,7 @@ def test_a_reference_in_the_models_own_precision_is_said() -> None:
 def test_states_that_a_program_may_drop_are_named(expect: Expect) -> None:
     names = ("n", "mean", "log", "hidden")
     checked = builders.checked(accuracy=Accuracy(changed_states=names))
-    compiled = msgspec.structs.replace(measured("compiled", 1.5), correctness=(checked,))
+    compiled = measured("compiled", 1.5, correctness=(checked,))
     expect("headline-changed-states", built_answers.headline(advise(compiled).answer))
 
 
@@ -120,10 +120,8 @@ def test_a_file_with_a_free_batch_size_says_what_it_was_called_with(model: Any, 
 
 @pytest.mark.parametrize("other", ["onnxruntime-cpu/io-binding", "openvino"])
 def test_arms_of_a_file_that_differ_in_settings_alone_are_called_so(other: str) -> None:
-    baseline = msgspec.structs.replace(
-        measured("onnxruntime-cpu/host", 1.0, spread=0.0), workflow="onnxruntime-cpu"
-    )
-    faster = msgspec.structs.replace(measured(other, 1.5), workflow=other.partition("/")[0])
+    baseline = measured("onnxruntime-cpu/host", 1.0, spread=0.0, workflow="onnxruntime-cpu")
+    faster = measured(other, 1.5, workflow=other.partition("/")[0])
     known = builders.catalogue(
         *(builders.workflow(each) for each in ("onnxruntime-cpu", "openvino"))
     )
@@ -279,7 +277,7 @@ def test_a_faster_arm_is_named_with_its_larger_error(
     checked = builders.checked(
         accuracy_class=accuracy_class, accuracy=Accuracy(relative_error=error)
     )
-    faster = msgspec.structs.replace(measured("hard", 4.2), correctness=(checked,))
+    faster = measured("hard", 4.2, correctness=(checked,))
     found = advise(
         measured("easy", 2.0), faster, workflows=(HARD,), priorities=builders.priorities(20, 40, 40)
     )
@@ -308,7 +306,7 @@ def test_a_required_figure_whose_spread_crosses_the_limit_is_a_doubt(
     least: float, most: int | None
 ) -> None:
     memory = MemoryBytes(peak=118 << 20, source="a test", spread=(118 << 20, 131 << 20))
-    easy = msgspec.structs.replace(measured("easy", 1.5), memory_bytes=memory)
+    easy = measured("easy", 1.5, memory_bytes=memory)
     speed = Interval(value=1.55, low=1.45, high=1.65)
     limits = (
         Constraint(criterion="speedup", at_least=least),

@@ -56,7 +56,7 @@ def broken(
             for end in ends
         ],
     }
-    state = msgspec.structs.replace(builders.run_state(processes), finished=finished)
+    state = builders.run_state(processes, finished=finished)
     baseline = builders.results(builders.measurement(builders.BASELINE))
     (found,) = list_unmeasured(head or built_answers.finished_header(), state, baseline, None)
     assert found.arm == "broken"
@@ -184,12 +184,8 @@ def unmeasured(
     arm: str, status: Status, option: str | None = "fast", **changes: Any
 ) -> UnmeasuredArm:
     workflow = arm.partition("/")[0]
-    return msgspec.structs.replace(
-        builders.unmeasured(workflow, reason="its time was up"),
-        arm=arm,
-        option=option,
-        status=status,
-        **changes,
+    return builders.unmeasured(
+        workflow, reason="its time was up", arm=arm, option=option, status=status, **changes
     )
 
 

@@ -102,7 +102,7 @@ def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
 ) -> None:
     """A payback limit in seconds says nothing to users, and is often rounded to none."""
     state = builders.run_state({BASELINE: BUILT, "compiled": ()})
-    planned = msgspec.structs.replace(builders.arm("compiled"), expected_build_seconds=expected)
+    planned = builders.arm("compiled", expected_build_seconds=expected)
     found = build_limits.limit_or_skip(in_progress(state, WITH_REQUESTS), planned)
     if starts:
         assert isinstance(found, BuildLimit)
@@ -181,7 +181,7 @@ def test_an_arm_without_figures_promises_as_much_as_its_workflow(tmp_path: pathl
 
 @pytest.mark.parametrize(("left", "is_built"), [(29.0, False), (31.0, True)])
 def test_a_build_that_cannot_end_in_time_is_left_out(left: float, is_built: bool) -> None:
-    planned = msgspec.structs.replace(builders.arm("slow"), expected_build_seconds=30.0)
+    planned = builders.arm("slow", expected_build_seconds=30.0)
     state = builders.run_state(
         {builders.BASELINE: builders.process(outcome=Outcome())},
         last_groups={1: (builders.BASELINE,)},
@@ -203,11 +203,9 @@ def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_re
     arms = tuple(msgspec.structs.replace(each, expected_build_seconds=30.0) for each in plan.arms)
     crash = Failure("crashed", phase="build", reason="gone")
     crashed = builders.process(ready=False, outcome=Outcome(crash))
-    state = msgspec.structs.replace(
-        builders.run_state(
-            {BASELINE: BUILT, "compiled": BUILT, "late": LATE, "crashed": crashed},
-            plan=msgspec.structs.replace(plan, arms=arms),
-        ),
+    state = builders.run_state(
+        {BASELINE: BUILT, "compiled": BUILT, "late": LATE, "crashed": crashed},
+        plan=msgspec.structs.replace(plan, arms=arms),
         at=40.0,
     )
     question = builders.question()

@@ -28,13 +28,13 @@ from advisor.execute import build_limits, build_queue, building
 from advisor.execute.build_queue import BuildQueue, arms_that_cannot_lead, order_builds
 from probes.shape import Shape
 
-DUPLICATE = msgspec.structs.replace(
-    builders.arm("pytorch-eager"), id="pytorch-eager#duplicate", duplicate_of="pytorch-eager"
+DUPLICATE = builders.arm(
+    "pytorch-eager", id="pytorch-eager#duplicate", duplicate_of="pytorch-eager"
 )
 
 
 def expecting(name: str, seconds: float | None) -> Arm:
-    return msgspec.structs.replace(builders.arm(name), expected_build_seconds=seconds)
+    return builders.arm(name, expected_build_seconds=seconds)
 
 
 class IdleSession:

@@ -14,6 +14,7 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+import recorded_runs
 import sessions
 import workers
 from builders import DUPLICATE
@@ -297,7 +298,7 @@ REFUSED = Outcome(Failure("model-refused", phase="open", reason="it has no weigh
 FULL = Outcome(Failure("disk-full", phase="open", reason="the disk is full"))
 
 
-def make_run(store: Store, run_id: str, outcome: Outcome | None = None) -> None:
+def make_run(home: pathlib.Path, run_id: str, outcome: Outcome | None = None) -> Run:
     """Store an unfinished run, whose reference ended with `outcome` if that is given."""
     run_events: list[RunEvent] = [Planned(plan=builders.plan("compiled"))]
     if outcome is not None:
@@ -305,9 +306,7 @@ def make_run(store: Store, run_id: str, outcome: Outcome | None = None) -> None:
             WorkerSpawned(arm=REFERENCE, process=0),
             WorkerEnded(arm=REFERENCE, process=0, outcome=outcome),
         ]
-    with store.create(builders.header(run_id=run_id)).writer() as writer:
-        for event in builders.events(*run_events):
-            writer.append(event)
+    return recorded_runs.make_planned_run(home, run_id, *builders.events(*run_events))
 
 
 @pytest.mark.parametrize(
@@ -323,25 +322,23 @@ def make_run(store: Store, run_id: str, outcome: Outcome | None = None) -> None:
 def test_a_run_with_a_failed_model_is_chosen_only_if_no_other_can_go_on(
     older: Outcome | None, newer: Outcome | None, chosen: str, home: pathlib.Path
 ) -> None:
-    store = Store(home)
     ids = {"older": "20261121-000000-0000", "newer": "20261122-000000-0000"}
-    make_run(store, ids["older"], older)
-    make_run(store, ids["newer"], newer)
-    assert newest_resumable(store).directory.name == ids[chosen]
+    make_run(home, ids["older"], older)
+    make_run(home, ids["newer"], newer)
+    assert newest_resumable(Store(home)).directory.name == ids[chosen]
 
 
 @pytest.mark.parametrize(("outcome", "resumable"), [(None, True), (REFUSED, False), (FULL, True)])
 def test_a_run_whose_model_was_refused_is_not_resumed_but_deleted(
     outcome: Outcome | None, resumable: bool, home: pathlib.Path
 ) -> None:
-    store, run_id = Store(home), "20261121-000000-0000"
-    make_run(store, run_id, outcome)
-    run = store.find(run_id)
+    run_id = "20261121-000000-0000"
+    run = make_run(home, run_id, outcome)
     answer = decide(run)
     step = f"p3-advisor resume {run_id}" if resumable else builders.known(answer.problem).next_step
     assert (answer.finished, answer.resumable) == (False, resumable)
     assert {entry.fix for entry in answer.unmeasured if entry.arm == "compiled"} == {step}
-    context = Context(environment={}, store=store)
+    context = Context(environment={}, store=Store(home))
     with run.writer():
         assert not drop_refused(run, context)  # a process works on it
     assert drop_refused(run, context) is not resumable

@@ -31,7 +31,7 @@ def test_a_worker_gets_the_interpreter_that_writes_its_checkpoint(
 def test_a_worker_knows_the_precisions_of_its_arm_and_its_threads(
     run_config: RunConfig, tmp_path: pathlib.Path
 ) -> None:
-    planned = msgspec.structs.replace(builders.arm("engine"), dtypes=("float32",))
+    planned = builders.arm("engine", dtypes=("float32",))
     asked = run_config.worker_request(planned, tmp_path, tmp_path)
     assert asked.supported_dtypes == ["float32"]
     assert asked.threads == run_config.header.machine.cpu.physical_cores

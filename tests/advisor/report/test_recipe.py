@@ -293,8 +293,8 @@ def test_of_several_providers_the_first_is_pinned_and_a_broken_one_is_not() -> N
 
 
 def answer_to(model: Model | None = None, **changes: Any) -> Answer:
-    question = builders.question(**changes, **({"model": model} if model else {}))
-    return built_answers.answer(question=question)
+    chosen: dict[str, Any] = {"model": model} if model else {}
+    return built_answers.answer(question=builders.question(**chosen, **changes))
 
 
 def server(answer: Answer, recipe: FoundRecipe) -> str:

@@ -189,10 +189,10 @@ def settled_inputs(function: str, directory: pathlib.Path) -> list[list[Any]]:
     return [settled_subject(function, directory).inputs(2, number) for number in range(2)]
 
 
-def settled_subject(function: str, directory: pathlib.Path) -> Any:
+def settled_subject(function: str, directory: pathlib.Path, sets: int = 2) -> Any:
     subject = by_request.open_torch_subject(request_for(function, directory))
     with torch.inference_mode():
-        subject.settle_inputs(2, 2)
+        subject.settle_inputs(2, sets)
     return subject
 
 
@@ -230,9 +230,7 @@ def test_all_values_are_the_examples_where_the_model_takes_no_others(
 
 
 def test_all_random_sets_are_tried(tmp_path: pathlib.Path) -> None:
-    subject = by_request.open_torch_subject(request_for("masked_at_the_end", tmp_path))
-    with torch.inference_mode():
-        subject.settle_inputs(2, 64)
+    subject = settled_subject("masked_at_the_end", tmp_path, sets=64)
     assert not any(subject.inputs(2, number)[1][:, 0].any() for number in range(64))
 
 
