@@ -15,38 +15,34 @@
 Nothing is printed on standard output; notebooks and terminals show the progress. Errors that
 the user can correct are `advisor.UserError`.
 
-A live module is saved by `probes.live_models`, in the process of the caller and with its torch, so
-that the advisor itself never imports torch. IPython is used only where the caller runs in it; all
-text is escaped.
+A live module is saved by `probes.subjects.live_models`, in the process of the caller and with its
+torch, so that the advisor itself never imports torch.
 """
 
 from __future__ import annotations
 
-import html
 import inspect
 import os
 import pathlib
 import sys
-import types
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 import msgspec
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import SPELLINGS, RunOptions
-from advisor.context import Context
 from advisor.domain.answer import Answer
 from advisor.domain.errors import ModelRefusedError, OptionValueError, UserError, choose_among
 from advisor.domain.plan import Plan
-from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
-from advisor.domain.text_format import escape_control_chars
+from advisor.domain.run_events import LoggedEvent
 from advisor.execute.drafts import create, propose, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
-from advisor.report import answer_files, progress_lines
+from advisor.report import answer_files
 from advisor.report.answer_files import decide
 from advisor.report.notebook import Report, format_priorities, reports_errors
+from advisor.report.progress_lines import show_progress
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
-from probes.events import PhaseStarted
 
 #: A function that is called with every event of a run, after it is stored.
 OnEvent = Callable[[LoggedEvent], None]
@@ -188,7 +184,7 @@ def save_live_model(model: object, inputs: object, directory: pathlib.Path) -> s
         raise ModelRefusedError(f"{type(model).__name__} needs example inputs", WANTED)
     arguments, keywords = _split(inputs)
     _check_keywords(model, keywords)
-    from probes import live_models  # noqa: PLC0415 - imports torch, which the caller has
+    from probes.subjects import live_models  # noqa: PLC0415 - imports torch, which the caller has
 
     try:
         return live_models.save(model, arguments, directory, keywords)
@@ -217,53 +213,6 @@ def _check_keywords(model: object, keywords: dict[str, object]) -> None:
             f"the inputs do not fit {type(model).__name__}.forward: {problem}",
             "pass inputs=(tensor, ...) in the order of forward",
         ) from problem
-
-
-def show_progress(plan: Plan, *, wanted: bool | None) -> Callable[[LoggedEvent], None]:
-    """Return a function that shows an event in a notebook, else on standard error."""
-    display = _notebook_display() if wanted is not False else None
-    if display is not None:
-        return _ProgressLine(plan, display)
-    is_shown = sys.stderr.isatty() if wanted is None else wanted
-    return _print_event if is_shown else lambda _event: None
-
-
-def _print_event(event: LoggedEvent) -> None:
-    line = progress_lines.render_event(event)
-    if line is not None:
-        sys.stderr.write(f"{escape_control_chars(line)}\n")
-
-
-def _notebook_display() -> types.ModuleType | None:
-    """Return `IPython.display` where a notebook runs this process; else None."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return sys.modules.get("IPython.display") if getattr(shell, "kernel", None) else None
-
-
-class _ProgressLine:
-    """A bar of the arms that are built or have failed, and the last line of progress."""
-
-    def __init__(self, plan: Plan, display: types.ModuleType) -> None:
-        self._arms = {each.id for each in plan.arms}
-        self._done: set[str] = set()
-        self._display = display
-        self._handle = display.display(display.HTML(""), display_id=True)
-
-    def __call__(self, event: LoggedEvent) -> None:
-        match event.run_event:
-            # An arm that is warmed up is built.
-            case WorkerReported(arm=arm, worker_event=PhaseStarted(phase="warmup")):
-                self._done.add(arm)
-            case WorkerEnded(arm=arm):
-                self._done.add(arm)
-            case _:
-                pass
-        line = progress_lines.render_event(event)
-        if line is not None:
-            done = len(self._done & self._arms)
-            bar = f'<progress max="{len(self._arms)}" value="{done}"></progress>'
-            self._handle.update(self._display.HTML(f"{bar} {html.escape(line)}"))
 
 
 def make_options(

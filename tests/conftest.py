@@ -20,7 +20,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from advisor.ask import rubric_files
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.store.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"

@@ -13,8 +13,8 @@ sys.path.insert(0, str(ROOT / "tests" / "studies"))
 from kept import earlier_runs, results_page, verified
 from stacks import extras
 
-from advisor import schemas
 from advisor.ask import rubric_files
+from advisor.cli import schemas
 from advisor.probing import env_registry
 
 INTEGRATION_SCRIPT = ROOT / "tests" / "stacks" / "integration.py"

@@ -15,8 +15,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets._footer import FooterKey
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions, RunOptions
-from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog

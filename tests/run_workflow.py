@@ -17,8 +17,8 @@ import tempfile
 
 import msgspec
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.context import Context
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import WorkerEnded, WorkerReported
 from advisor.execute.drafts import create, propose

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import builders
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
 from advisor.execute.drafts import create, propose

@@ -22,7 +22,7 @@ import workers
 from packaging.requirements import Requirement
 
 from advisor.ask import planning, rubric_files
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.domain import errors
 from advisor.domain.errors import CatalogueError
 from advisor.domain.plan import probe_file
@@ -193,7 +193,7 @@ def test_the_import_contracts_are_kept() -> None:
 
 def test_core_modules_of_the_worker_import_only_the_standard_library() -> None:
     isolated = [sys.executable, "-I", "-S", "-c", IMPORT_CORE_MODULES]
-    command = [*isolated, str(PROBES / "worker.py"), *workers.CORE_MODULES]
+    command = [*isolated, str(PROBES / "runtime/worker.py"), *workers.CORE_MODULES]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
 

@@ -47,7 +47,7 @@ CORE_MODULES = (
     "checks",
     "events",
     "outcome",
-    "worker",
+    "runtime.worker",
 )
 #: Environment variable that a worker and all its descendants inherit, in every session. A test
 #: finds the processes by it.
@@ -148,7 +148,7 @@ def run_worker(
     _write_request(request, directory)
     command = [
         interpreter,
-        str((probes or rubric_files.probes_directory()) / "worker.py"),
+        str((probes or rubric_files.probes_directory()) / "runtime/worker.py"),
         str(directory),
     ]
     with (
@@ -181,7 +181,7 @@ def fork_worker(
     asked.write_text(tokens)
     ended = server.run(
         WORKER,
-        str(rubric_files.probes_directory() / "worker.py"),
+        str(rubric_files.probes_directory() / "runtime/worker.py"),
         str(directory),
         stdin=str(asked),
         stdout=str(notified),

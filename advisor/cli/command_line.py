@@ -146,7 +146,7 @@ def _print_version(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
 
 def _print_spec(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
     if is_given:
-        from advisor.schemas import describe_program
+        from advisor.cli.schemas import describe_program
 
         print_text(describe_program(), nl=False)
         raise typer.Exit

@@ -17,14 +17,13 @@ from typer.core import TyperGroup
 
 from advisor.ask.run_options import RunOptions
 from advisor.cli.options import AsJson, GroupedCommand, takes_run_options
-from advisor.cli.output import make_context, print_rows, print_status, print_text
+from advisor.cli.output import SKILL, make_context, print_rows, print_status, print_text
 from advisor.domain.errors import MissingExtraError
 from advisor.domain.text_format import MEBIBYTE
 from advisor.domain.version import how_to_install
-from advisor.system import SKILL
 
 if TYPE_CHECKING:
-    from advisor.context import Context
+    from advisor.ask.context import Context
     from advisor.domain.catalogue import Catalogue
 
 app = typer.Typer(rich_markup_mode=None)
@@ -123,7 +122,7 @@ def list_workflows(run_options: RunOptions, context: Context) -> list[WorkflowRo
 def mcp() -> None:
     """Serve the commands to a coding agent on standard input and output (MCP)."""
     try:
-        from advisor.mcp_server import serve
+        from advisor.cli.mcp_server import serve
     except ModuleNotFoundError as problem:
         raise MissingExtraError(
             f"the package {problem.name} is not installed", how_to_install("mcp")
@@ -212,9 +211,8 @@ def create(
     ] = None,
 ) -> None:
     """Create environments. A working one is kept."""
-    from advisor.ask import detection
     from advisor.ask.obstacles import required_packages
-    from advisor.probing import env_creation, env_registry, uv_runner
+    from advisor.probing import detection, env_creation, env_registry, uv_runner
     from advisor.probing.uv_runner import BuildSettings
 
     context, catalogue, root = _load()

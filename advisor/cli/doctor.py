@@ -13,7 +13,6 @@ from typing import Literal
 import msgspec
 import uv
 
-from advisor.ask import detection
 from advisor.ask.devices import VISIBLE_DEVICES, choose_visible_gpu
 from advisor.ask.obstacles import has_stack_in_interpreter, required_packages
 from advisor.ask.rubric_files import load, rubric_directory
@@ -22,7 +21,7 @@ from advisor.domain.errors import MigEnabledError
 from advisor.domain.machine import Gpu, Machine
 from advisor.domain.text_format import GIBIBYTE, format_share
 from advisor.domain.version import how_to_install
-from advisor.probing import env_creation, env_registry
+from advisor.probing import detection, env_creation, env_registry
 from probes.measuring.host import time_host
 
 #: Share of the processors from which other work disturbs the timing.

@@ -20,10 +20,12 @@ from advisor.domain.errors import FormatError, OutputFileError, choose_among
 from advisor.domain.text_format import escape_control_chars
 
 if TYPE_CHECKING:
-    from advisor.context import Context
+    from advisor.ask.context import Context
     from advisor.store.store import Store
 
 STANDARD_OUTPUT = "-"
+#: What a coding agent reads first.
+SKILL = pathlib.Path(__file__).with_name("SKILL.md")
 #: Of a command on standard output: text for a reader, one indented JSON document, or a line of JSON
 #: for each event and for the document.
 OutputFormat = Literal["text", "json", "json-lines"]
@@ -159,7 +161,7 @@ def open_store() -> Store:
 
 
 def make_context() -> Context:
-    from advisor.context import Context
+    from advisor.ask.context import Context
 
     return Context(environment=dict(os.environ), store=open_store())
 

@@ -192,7 +192,7 @@ def upgrade(
 @app.command(hidden=True)
 def host(run: str, wait_seconds: float | None = None) -> None:
     """Execute a run for screens in another process."""
-    from advisor.cli import run_host
+    from advisor.execute import run_host
 
     context = make_context()
     run_host.execute_for_screens(context.store.find(run), context, sys.stdin, wait_seconds)

@@ -8,13 +8,13 @@ import datetime as dt
 
 import msgspec
 
-from advisor.ask import detection, planning
+from advisor.ask import planning
+from advisor.ask.context import Context
 from advisor.ask.devices import CPU, VISIBLE_DEVICES, matches_name
 from advisor.ask.model_files import fixed_batch_size
 from advisor.ask.obstacles import required_packages
 from advisor.ask.resolve import resolve, worker_interpreter
 from advisor.ask.run_options import RunOptions, command_of
-from advisor.context import Context
 from advisor.decide.decision import evaluate, load_platform
 from advisor.decide.performance_portability import is_same_work
 from advisor.domain.answer import Answer
@@ -32,7 +32,7 @@ from advisor.domain.text_format import write_count
 from advisor.domain.version import __version__
 from advisor.execute import build_limits, servers
 from advisor.execute.execution import refuse_imported
-from advisor.probing import env_registry
+from advisor.probing import detection, env_registry
 from advisor.probing.examples import rows_of_examples
 from advisor.probing.supervisor import require_sandbox
 from advisor.store.runs import Run

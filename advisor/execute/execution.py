@@ -11,7 +11,7 @@ from collections.abc import Collection, Generator, Iterator
 
 import msgspec
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.rounds import can_go_on, find_failure
 from advisor.domain.answer import Answer, AnswerSummary

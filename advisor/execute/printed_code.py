@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 from packaging.utils import canonicalize_name
 
-from advisor.ask.detection import detect_cpu_flags, detect_gpus
+from advisor.ask.context import Context
 from advisor.ask.rubric_files import read_shipped
-from advisor.context import Context
 from advisor.decide.fastest_calls import compare_in_turns
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import BreakCause, Improvements
@@ -39,6 +38,7 @@ from advisor.domain.text_format import join_names
 from advisor.execute.execution import refuse_imported, run_config_of
 from advisor.execute.quiet import activity_reader, check_now
 from advisor.execute.run_in_progress import Recorder
+from advisor.probing.detection import detect_cpu_flags, detect_gpus
 from advisor.probing.run_config import RunConfig
 from advisor.probing.snippets import PairedCalls, run_pair
 from advisor.store.runs import Run

@@ -15,11 +15,11 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 import psutil
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.domain.catalogue import QuietLimits
 from advisor.domain.machine import THROTTLE_BITS, Machine, MachineActivity, QuietCheck, QuietProblem
 from advisor.domain.run_events import QuietChecked
-from advisor.nvml import Device
+from advisor.probing.nvml import Device
 
 #: NVML reports how busy a GPU was over the last sixth of a second or the last second.
 GPU_SAMPLE_SECONDS = 0.25

@@ -18,12 +18,12 @@ from typing import Any
 
 import msgspec
 
-from advisor.cgroups import PROC, Cgroups
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.machine import THROTTLE_BITS
 from advisor.domain.run_events import Conditions
-from advisor.nvml import MILLI, Device
+from advisor.probing.cgroups import PROC, Cgroups
 from advisor.probing.device_memory import increase, repeating
+from advisor.probing.nvml import MILLI, Device
 from probes.events import BlockTimed
 
 NANOSECONDS = 1e-9

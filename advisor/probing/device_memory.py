@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import psutil
 
-from advisor.cgroups import PROC, Cgroups
 from advisor.domain.run_events import DeviceMemory, RunEvent, WorkerReported
-from advisor.nvml import Device
+from advisor.probing.cgroups import PROC, Cgroups
+from advisor.probing.nvml import Device
 from probes.events import MemoryRead
 
 PERIOD_SECONDS = 0.02

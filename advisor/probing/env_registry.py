@@ -20,7 +20,7 @@ import platformdirs
 from advisor.domain.errors import UnknownEnvironmentError, choose_among
 from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.workflow import Environment, Workflow
-from advisor.system import named_home
+from advisor.store.files import named_home
 
 RECORD_FILE = "made.json"
 #: Characters of the digest in the name of a directory.

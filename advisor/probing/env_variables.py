@@ -8,8 +8,8 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 
+from advisor.domain.import_path import SAFE_PATH, without_current_directory
 from advisor.domain.question import Question
-from advisor.system import SAFE_PATH, without_current_directory
 
 #: Caches of compilers and drivers, each with its folder. Every arm has caches of its own, so that
 #: its first build runs with cold caches.

@@ -9,11 +9,12 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 
+from advisor.domain.import_path import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 from advisor.domain.model import FactoryModel
 from advisor.domain.question import LARGEST_BATCH, Question
 from advisor.probing.env_variables import OFFLINE_VARIABLES
 from advisor.probing.processes import kill_process_tree
-from advisor.system import WITHOUT_CURRENT_DIRECTORY, open_regular, without_current_directory
+from advisor.store.files import open_regular
 from probes.protocol import MARK_VARIABLE
 
 #: Runs in the interpreter of the workers.
@@ -40,7 +41,7 @@ def rows_of_examples(
     model, given = question.model, getattr(question.model, "inputs", "")
     if not (given or isinstance(model, FactoryModel)):
         return None
-    worker, confined = str(probes / "worker.py"), "sandbox" if question.sandbox else ""
+    worker, confined = str(probes / "runtime/worker.py"), "sandbox" if question.sandbox else ""
     command = (question.python, "-c", SCRIPT, worker, model.name, given, confined)
     variables = without_current_directory(environment)
     variables |= OFFLINE_VARIABLES if question.offline else {}

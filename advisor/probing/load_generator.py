@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
+from advisor.domain.import_path import SAFE_PATH
 from advisor.domain.serving import ServedRequest
 from advisor.probing.env_variables import NO_TELEMETRY, without_python_paths
 from advisor.probing.processes import kill_worker
@@ -32,7 +33,7 @@ from advisor.probing.request_blocks import (
 )
 from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import MAKE_ROOM
-from advisor.system import SAFE_PATH, report_unwritable
+from advisor.store.files import report_unwritable
 from probes import protocol
 from probes.events import Serving
 

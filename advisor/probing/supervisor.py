@@ -27,7 +27,7 @@ from advisor.probing.worker_failures import (
     vanished_failure,
 )
 from advisor.probing.worker_process import NEVER, Worker
-from advisor.system import report_unwritable
+from advisor.store.files import report_unwritable
 from probes import protocol
 from probes.events import BlockTimed, Event
 from probes.outcome import Failure, Outcome, Phase

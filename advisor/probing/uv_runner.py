@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import uv
 
 from advisor.domain.errors import EnvironmentNotUsableError
+from advisor.domain.import_path import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 from advisor.domain.machine import Interpreter
 from advisor.probing.env_variables import without_python_paths
-from advisor.system import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 
 #: Settings of pip, each with uv's variables for it. A variable that the user has set has
 #: precedence over pip's setting.

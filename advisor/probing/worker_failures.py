@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from advisor.probing.processes import SKIPPED_FILE
 from advisor.probing.worker_process import Worker
-from advisor.system import read_tail
+from advisor.store.files import read_tail
 from probes.outcome import Failure, Phase
 
 OPTIONS_OF_DEADLINES: dict[Phase, str] = {

@@ -19,7 +19,7 @@ from advisor.probing.env_variables import worker_environment
 from advisor.probing.run_config import RunConfig
 from advisor.probing.supervisor import MAKE_ROOM, Message, Supervisor
 from advisor.probing.worker_process import Worker
-from advisor.system import report_unwritable
+from advisor.store.files import report_unwritable
 from probes import protocol
 from probes.events import BlockTimed, Created, Imported, Ready
 from probes.outcome import Failure, Outcome
@@ -136,7 +136,7 @@ class WorkerPool:
             directory,
             process=process,
             interpreter=planned.python or config.question.python,
-            script=config.probes_directory / "worker.py",
+            script=config.probes_directory / "runtime/worker.py",
             environment=worker_environment(
                 config.environment,
                 config.question,

@@ -17,7 +17,7 @@ import psutil
 
 from advisor.domain.wire import decode
 from advisor.probing import processes
-from advisor.system import open_regular
+from advisor.store.files import open_regular
 from probes import protocol
 from probes.events import BlockTimed, Built, Created, Event, Imported, PhaseStarted, Prepared, Ready
 from probes.outcome import Outcome, Phase

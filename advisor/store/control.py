@@ -11,7 +11,7 @@ import os
 import pathlib
 
 from advisor.domain.errors import RunNotControllableError
-from advisor.system import open_regular, write_atomically
+from advisor.store.files import open_regular, write_atomically
 
 COMMANDS, STATE = "control", "state"
 PAUSED = "paused"

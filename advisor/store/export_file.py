@@ -25,9 +25,9 @@ from advisor.domain.event_folding import fold
 from advisor.domain.run_events import LoggedEvent, Planned
 from advisor.domain.run_state import RUN_ID, Header
 from advisor.domain.run_state import SCHEMA as RUN_SCHEMA
+from advisor.store.files import HOME_VARIABLE, report_unwritable, write_atomically
 from advisor.store.runs import DECODE_ERRORS, EVENTS, HEADERS, Run, refuse_newer
 from advisor.store.store import Store
-from advisor.system import HOME_VARIABLE, report_unwritable, write_atomically
 
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"

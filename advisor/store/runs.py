@@ -32,7 +32,7 @@ from advisor.domain.run_state import SCHEMA, Header, RunState
 from advisor.domain.version import __version__
 from advisor.domain.wire import decode_event
 from advisor.store.control import RunControl
-from advisor.system import (
+from advisor.store.files import (
     HOME_VARIABLE,
     open_regular,
     read_regular,

@@ -17,8 +17,8 @@ from advisor.domain.errors import NotWritableError, RunFileError, RunIsActiveErr
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import is_measurement
 from advisor.domain.run_state import Header, RunState
+from advisor.store.files import HOME_VARIABLE, named_home, report_unwritable, write_atomically
 from advisor.store.runs import HistoryEntry, Run, RunStatus, load_entry, save_entry, size_of_events
-from advisor.system import HOME_VARIABLE, named_home, report_unwritable, write_atomically
 
 LATEST = "latest"
 #: Runs that an error names when a prefix has several.

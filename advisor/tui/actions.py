@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry, needs_more_time

@@ -20,8 +20,8 @@ from textual.theme import Theme
 from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import DefectError, UserError
+from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
 from advisor.domain.machine import Machine
-from advisor.system import ADVISOR_COMMAND, without_current_directory
 from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter
 from advisor.tui.home import HomeScreen
@@ -29,7 +29,7 @@ from advisor.tui.launch import BackgroundTasks, Settings, check_actions, read_se
 from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:
-    from advisor.context import Context
+    from advisor.ask.context import Context
     from advisor.tui.dialogs import ChoiceDialog
     from advisor.tui.run_controller import RunController
     from advisor.tui.session import StartHost
@@ -149,12 +149,11 @@ class AdvisorApp(App[int]):
         self.background.start("machine", self._detect_machine, self._show_machine)
 
     def _detect_machine(self) -> Machine:
-        from advisor.ask import detection, obstacles
         from advisor.ask.resolve import worker_interpreter
+        from advisor.execute.drafts import detect_machine
         from advisor.tui import run_controller  # noqa: F401 - preloaded for the next key
 
-        packages = obstacles.required_packages(self.catalogue)
-        return detection.detect(worker_interpreter(self.run_options), packages)
+        return detect_machine(worker_interpreter(self.run_options), self.catalogue, self.context)
 
     def _show_machine(self, machine: Machine) -> None:
         self.machine = machine

@@ -16,12 +16,12 @@ import msgspec
 import platformdirs
 
 from advisor import tui
+from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions
-from advisor.context import Context
 from advisor.domain.errors import DefectError, SettingsError, UserError, choose_among
 from advisor.domain.version import __version__
+from advisor.store.files import write_atomically
 from advisor.store.store import default_home
-from advisor.system import write_atomically
 from advisor.tui.widgets import ACTION_NAMES
 
 

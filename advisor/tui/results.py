@@ -18,8 +18,8 @@ from advisor.domain.text_format import write_speedup
 from advisor.execute.execution import keeps_builds
 from advisor.report import explanation, found_recipe, recipe_text
 from advisor.report.answer import cost_line
+from advisor.store.files import read_tail
 from advisor.store.runs import Run
-from advisor.system import read_tail
 from advisor.tui import actions, text
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer import (

@@ -16,11 +16,11 @@ from advisor.decide.decision import evaluate
 from advisor.decide.rounds import controls
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.event_folding import fold
+from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
 from advisor.domain.run_events import LoggedEvent, ProvisionalAnswer, WorkerReported
 from advisor.domain.run_state import Header, RunState
 from advisor.report import progress_lines
 from advisor.store.runs import Run
-from advisor.system import ADVISOR_COMMAND, without_current_directory
 from advisor.tui.text import format_duration, printable
 from probes.events import PhaseStarted
 

@@ -8,7 +8,7 @@ import re
 from rich.text import Text
 
 from advisor.domain.text_format import escape_char
-from advisor.system import open_regular
+from advisor.store.files import open_regular
 
 MAX_CHARACTERS = 4000
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"

@@ -9,9 +9,9 @@ import os
 import pathlib
 import sys
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
 from advisor.cli.execution import InterruptedRunError, Interruptions
-from advisor.context import Context
 from advisor.domain.errors import UserError
 from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute, newest_resumable

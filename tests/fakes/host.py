@@ -8,8 +8,8 @@ import pathlib
 import signal
 import sys
 
-from advisor.cli import run_host
-from advisor.context import Context
+from advisor.ask.context import Context
+from advisor.execute import run_host
 from advisor.store.runs import Run
 from advisor.store.store import Store
 

@@ -8,8 +8,8 @@ import os
 import pathlib
 import sys
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions, RunOptions
-from advisor.context import Context
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.session import HostProcess

@@ -21,7 +21,7 @@ import pytest
 import sessions
 import workers
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.report.answer_files import decide
 from advisor.store.runs import Run
 from probes.events import PhaseStarted

@@ -18,7 +18,7 @@ from advisor.api import save_live_model
 from advisor.domain.errors import ModelRefusedError
 
 torch = lazy("torch")
-live_models = lazy("probes.live_models")
+live_models = lazy("probes.subjects.live_models")
 factory = lazy("probes.subjects.factory")
 
 pytestmark = pytest.mark.stack

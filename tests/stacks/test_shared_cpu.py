@@ -20,7 +20,7 @@ from generate import schema_file
 from onnx_texts import write_onnx
 
 from advisor.ask import rubric_files
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.domain.errors import MachineUnfitError
 from advisor.probing import run_config
 from advisor.report.answer_files import decide

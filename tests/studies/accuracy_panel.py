@@ -44,9 +44,9 @@ import workers
 from injected_faults import MODULE_FAULTS, change_last_row, half_accumulation
 from scipy.stats import binomtest
 
-from advisor.ask.detection import cpu_model
 from advisor.ask.rubric_files import read
 from advisor.domain.model import FactoryModel, Model, TransformersModel
+from advisor.probing.detection import cpu_model
 from probes import protocol
 from probes.checking import array_reference, correctness
 from probes.checking.array_reference import create_reference

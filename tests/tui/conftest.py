@@ -15,10 +15,10 @@ import pytest
 from recorded_runs import make_run
 from textual._compositor import Compositor
 
-from advisor.context import Context
+from advisor.ask.context import Context
+from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.system import HOME_VARIABLE
 from advisor.tui import actions
 from advisor.tui.session import HostProcess, StartHost
 

@@ -22,8 +22,8 @@ from onscreen import go_to_step, running_app, settle, wait_for, wait_for_screen 
 from recorded_runs import make_run  # noqa: E402 - as above
 
 from advisor.ask import planning  # noqa: E402 - as above
+from advisor.ask.context import Context  # noqa: E402 - as above
 from advisor.ask.run_options import LaunchOptions, RunOptions  # noqa: E402 - as above
-from advisor.context import Context  # noqa: E402 - as above
 from advisor.domain.machine import Machine  # noqa: E402 - as above
 from advisor.domain.run_events import LoggedEvent  # noqa: E402 - as above
 from advisor.execute.drafts import DraftRun  # noqa: E402 - as above

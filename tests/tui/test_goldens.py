@@ -30,8 +30,8 @@ from onscreen import (
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 from textual.pilot import Pilot
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions, RunOptions
-from advisor.context import Context
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp

@@ -24,8 +24,8 @@ from onscreen import (
 from recorded_runs import make_planned_run, make_run
 from textual.pilot import Pilot
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions
-from advisor.context import Context
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel

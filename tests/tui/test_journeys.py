@@ -25,9 +25,9 @@ from recorded_runs import make_run
 from sessions import create_run
 from textual.widgets import Input, Static
 
+from advisor.ask.context import Context
 from advisor.ask.devices import VISIBLE_DEVICES
 from advisor.ask.run_options import LaunchOptions, RunOptions
-from advisor.context import Context
 from advisor.domain.run_events import Finished
 from advisor.report import answer
 from advisor.tui.app import AdvisorApp

@@ -17,9 +17,7 @@ from built_answers import advice_of, with_decision, with_measurement, with_resul
 from recorded_runs import make_run
 from sessions import expect_failure
 
-from advisor.cli import run_host as hosting
-from advisor.cli.run_host import Gate
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.decide.headline import describe_equals, write_headline
 from advisor.domain.answer import AdvisedAnswer, Answer, Problem
 from advisor.domain.errors import MachineUnfitError
@@ -40,6 +38,8 @@ from advisor.domain.run_events import (
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
 from advisor.domain.text_format import MISSING
+from advisor.execute import run_host as hosting
+from advisor.execute.run_host import Gate
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import session as tui_session

@@ -27,9 +27,9 @@ from recorded_runs import make_run
 from textual import events
 from textual.widgets import Input, Markdown, Tab, TabbedContent
 
+from advisor.ask.context import Context
 from advisor.ask.option_values import parse_constraints
 from advisor.ask.run_options import LaunchOptions
-from advisor.context import Context
 from advisor.domain.answer import Problem
 from advisor.domain.errors import NothingViableError
 from advisor.domain.measurement import Interval

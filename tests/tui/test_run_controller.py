@@ -28,8 +28,8 @@ from onscreen import (
 from recorded_runs import make_run
 from sessions import expect_failure, short_options
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions
-from advisor.context import Context
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.answer import Problem
 from advisor.execute import execution

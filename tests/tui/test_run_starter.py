@@ -29,14 +29,14 @@ from onscreen import (
 from sessions import short_options
 from textual.pilot import Pilot
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions, RunOptions
-from advisor.context import Context
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.execute.repetitions import leaders_of
+from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.system import HOME_VARIABLE
 from advisor.tui import actions
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import WAIT_SECONDS, ChoiceDialog

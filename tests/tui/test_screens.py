@@ -23,10 +23,10 @@ from onscreen import (
 from textual import events
 from textual.widgets import Input, Static, TabbedContent
 
+from advisor.ask.context import Context
 from advisor.ask.devices import CPU
 from advisor.ask.run_options import LaunchOptions
 from advisor.ask.task import FIRST_ITL
-from advisor.context import Context
 from advisor.domain.workflow import CitedFact, DeclaredArm
 from advisor.execute.drafts import DraftRun
 from advisor.store.runs import Run

@@ -128,7 +128,7 @@ def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:
         not {
             "advisor.decide",
             "advisor.execute",
-            "advisor.ask.detection",
+            "advisor.probing.detection",
             "advisor.report",
             "psutil",
             "scipy",

@@ -30,16 +30,16 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 from textual.widgets._footer import FooterKey
 
+from advisor.ask.context import Context
 from advisor.ask.rubric_files import read_glossary
 from advisor.ask.run_options import LaunchOptions, RunOptions
-from advisor.context import Context
 from advisor.domain.constraints import PILLARS
 from advisor.domain.errors import OptionValueError, SettingsError, UserError
 from advisor.report.answer_files import read_answer
 from advisor.report.ranking import ranking_columns
+from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.system import HOME_VARIABLE
 from advisor.tui import launch, text
 from advisor.tui.answer import (
     DECISION_COLOURS,

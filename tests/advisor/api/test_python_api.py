@@ -16,9 +16,10 @@ import pytest
 from kept.runs import EVIDENCE
 
 import advisor
-from advisor import api, schemas
+from advisor import api
 from advisor.api import make_options
-from advisor.context import Context
+from advisor.ask.context import Context
+from advisor.cli import schemas
 from advisor.domain import errors
 from advisor.domain.answer import Answer
 from advisor.domain.run_events import Finished, LoggedEvent, Planned

@@ -13,7 +13,7 @@ import pytest
 from forks import ForkServer, RunCli, RunProgram
 
 from advisor import cli
-from advisor.context import Context
+from advisor.ask.context import Context
 
 #: A start takes half a second, most of it for these modules, which commands import when they run.
 COMMAND_MODULES = ("advisor.api", "advisor.cli", "numpy")
@@ -84,7 +84,7 @@ def run_cli(
         monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
         if probes is not None:
             monkeypatch.setattr(
-                "advisor.context.Context", functools.partial(Context, probes=probes)
+                "advisor.ask.context.Context", functools.partial(Context, probes=probes)
             )
         capsys.readouterr()
         with pytest.raises(SystemExit) as exit_info:

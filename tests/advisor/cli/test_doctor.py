@@ -8,10 +8,10 @@ from typing import Any
 import builders
 import pytest
 
-from advisor.cgroups import Cgroups
 from advisor.cli.doctor import Finding, check_each_gpu, check_selected_gpu
 from advisor.domain.machine import GpuProcess
-from advisor.system import write_atomically
+from advisor.probing.cgroups import Cgroups
+from advisor.store.files import write_atomically
 
 
 def findings(*found: Any, problem: str | None = None) -> dict[str, Finding]:

@@ -16,11 +16,11 @@ from builders import question
 from forks import RunProgram, run_command
 
 from advisor import cli
-from advisor.ask import detection, rubric_files
+from advisor.ask import rubric_files
 from advisor.cli import recommendations
 from advisor.domain.errors import SettingsError
 from advisor.execute import drafts
-from advisor.probing import uv_runner
+from advisor.probing import detection, uv_runner
 from advisor.probing.env_variables import worker_environment
 from advisor.store.store import Store
 from advisor.tui.launch import read_settings

@@ -14,10 +14,9 @@ import pytest
 import recorded_runs
 from forks import RunCli, run_command
 
-from advisor.cli import run_host
 from advisor.cli.execution import InterruptedRunError
 from advisor.domain.answer import Problem
-from advisor.execute import execution
+from advisor.execute import execution, run_host
 from advisor.report import answer_files
 from advisor.report.answer_files import decide
 from advisor.store.store import Store

@@ -13,8 +13,8 @@ from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.context import Context
 from advisor.decide import performance_portability, scoring
 from advisor.decide.decision import evaluate, load_platform
 from advisor.domain.errors import PlatformError

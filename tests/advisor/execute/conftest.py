@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.store.store import Store
 
 

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 import recorded_runs
 
-from advisor import schemas
+from advisor.ask.context import Context
 from advisor.ask.model import parse_model
 from advisor.ask.run_options import RunOptions
-from advisor.context import Context
+from advisor.cli import schemas
 from advisor.domain.answer import Answer, encode
 from advisor.execute import drafts
 from advisor.report import text_report

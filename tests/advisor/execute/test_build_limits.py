@@ -15,8 +15,8 @@ import sessions
 from builders import BASELINE, DUPLICATE
 from sessions import expect_failure
 
+from advisor.ask.context import Context
 from advisor.ask.resolve import choose_budget
-from advisor.context import Context
 from advisor.decide.rounds import more_time
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.errors import OptionValueError

@@ -17,8 +17,8 @@ from builders import DUPLICATE, priorities
 from recorded_runs import SECONDS, make_header, make_run
 
 from advisor.ask import rubric_files
+from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.context import Context
 from advisor.decide.recommend import further_budget, undecided_workflows
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.errors import GpuNotAttachedError

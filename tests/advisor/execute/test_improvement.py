@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from built_answers import timed_cell, with_measurement
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.fastest_calls import compare_in_turns
 from advisor.decide.further_lines import describe_variant

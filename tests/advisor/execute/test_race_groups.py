@@ -23,7 +23,7 @@ from builders import BASELINE, DUPLICATE
 from sessions import LimitedMemory, expect_failure
 from simulation import SimulatedSession, new_recorder, progress_of
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.decide.decision import evaluate
 from advisor.decide.rounds import visits_by_round
 from advisor.domain.answer import Answer, encode

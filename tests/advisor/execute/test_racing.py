@@ -26,7 +26,7 @@ from simulation import (
     simulate_run,
 )
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.decide import decision, trust
 from advisor.decide.race import Race, race_result, results_by_shape
 from advisor.domain.answer import Answer

@@ -14,8 +14,8 @@ from builders import BASELINE, DUPLICATE
 from sessions import expect_failure
 from simulation import SimulatedSession, new_recorder, progress_of
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.context import Context
 from advisor.decide.rounds import arms_by_speed
 from advisor.domain.answer import Answer
 from advisor.domain.constraints import Constraint, FailedConstraint

@@ -20,7 +20,7 @@ import workers
 from builders import DUPLICATE
 from sessions import LimitedMemory
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.decide.rounds import failed_arms, has_reference
 from advisor.domain.errors import NotWritableError, UnknownRunError
 from advisor.domain.plan import BASELINE, REFERENCE

@@ -27,8 +27,8 @@ import sessions
 from sessions import expect_failure
 
 from advisor.ask import rubric_files
+from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.context import Context
 from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, encode
 from advisor.domain.constraints import Constraint

@@ -13,7 +13,7 @@ import sessions
 from forks import STACKS
 
 from advisor.ask import rubric_files
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.domain.catalogue import StartWay
 from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.run_events import StartMeasured

@@ -12,8 +12,8 @@ import pytest
 import sessions
 from sessions import exhaust
 
+from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.context import Context
 from advisor.domain.errors import BuildsAreGoneError, UserError
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from built_answers import timed_cell, with_measurement
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.domain.answer import encode
 from advisor.domain.errors import RunIsImportedError, UserError, VerificationError
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import sessions
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.decide import trust
 from advisor.domain.answer import Answer
 from advisor.report.answer_files import decide

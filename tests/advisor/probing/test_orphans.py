@@ -153,7 +153,7 @@ def test_an_advisor_that_is_killed_leaves_no_process(
     stuck = workers.make_request(
         workflow, tmp_path, options={"phase": phase, "how": how, "reached": str(reached)}
     )
-    with drive(fake_probes / "worker.py", tmp_path, [reference, stuck]) as driver:
+    with drive(fake_probes / "runtime/worker.py", tmp_path, [reference, stuck]) as driver:
         workers.wait_until(reached.exists)
         # The worker, its watchdog, a child in its group and one in a session of its own.
         names = sorted(process.name() for process in wait_for_marked(tmp_path, 4))
@@ -174,7 +174,9 @@ def test_an_advisor_that_is_killed_while_a_worker_starts_leaves_no_process(
         "    time.sleep(0.005)\n"
     )
     idle = workers.make_request(fake_probes / "workflows" / "quick.py", tmp_path)
-    with drive(fake_probes / "worker.py", tmp_path, [idle], PYTHONPATH=str(tmp_path)) as driver:
+    with drive(
+        fake_probes / "runtime/worker.py", tmp_path, [idle], PYTHONPATH=str(tmp_path)
+    ) as driver:
         workers.wait_until(reached.exists)
         wait_for_marked(tmp_path, 1)
         kill(driver)
@@ -242,7 +244,7 @@ def start_workflow(supervisor: Supervisor, workflow: pathlib.Path) -> Worker:
         workflow.parent / "control",
         process=0,
         interpreter=sys.executable,
-        script=rubric_files.probes_directory() / "worker.py",
+        script=rubric_files.probes_directory() / "runtime/worker.py",
         environment={**os.environ},
         max_build_seconds=60.0,
     )

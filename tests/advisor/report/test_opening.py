@@ -20,7 +20,7 @@ import recorded_runs
 from built_answers import advice_of, with_advice, with_measurement, with_results, with_score
 from kept.runs import EVIDENCE
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.errors import ExportFileError, MissingExtraError, NewerVersionError, UserError
 from advisor.domain.plan import BASELINE, PLAIN_COMPILE

@@ -26,9 +26,9 @@ from advisor.domain.errors import (
 from advisor.domain.run_events import Finished, Planned, Resumed, WorkerReported, WorkerSpawned
 from advisor.domain.run_state import SCHEMA
 from advisor.store import runs
+from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
-from advisor.system import HOME_VARIABLE
 from probes.events import Ready
 
 

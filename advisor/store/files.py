@@ -1,10 +1,7 @@
-"""The files of the program, and the import paths of the Python processes that it starts.
+"""Write files of the program completely or not at all, and read files that may be anything.
 
 Readers see either the old or the new content of a file. In directories that the code of others can
-write, a file may be anything.
-
-`python -c` and `python -m` import from the current directory first, and so does an empty entry in
-`PYTHONPATH`. A cloned model repository may contain a `json.py` or a `torch` directory.
+write, a file may be a link or a FIFO.
 """
 
 from __future__ import annotations
@@ -15,14 +12,11 @@ import io
 import os
 import pathlib
 import stat
-import sys
 from collections.abc import Iterator, Mapping
 
 from advisor.domain.errors import NotWritableError
 
 HOME_VARIABLE = "P3_ADVISOR_HOME"
-#: What a coding agent reads first.
-SKILL = pathlib.Path(__file__).with_name("SKILL.md")
 #: Far more than the events of any run.
 MAX_BYTES = 1 << 30
 
@@ -87,30 +81,3 @@ def read_tail(file: pathlib.Path, most: int) -> bytes:
     with opened:
         opened.seek(max(size - most, 0))
         return opened.read(most)
-
-
-PYTHON_PATH = "PYTHONPATH"
-#: Makes Python 3.11 and later leave the current directory and the script's out of the path.
-SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-#: First line of a program for `python -c`; before Python 3.11 nothing else removes the directory.
-WITHOUT_CURRENT_DIRECTORY = "import sys; sys.path = [*filter(None, sys.path)]\n"
-_START = f"""{WITHOUT_CURRENT_DIRECTORY}
-sys.path.insert(0, sys.argv.pop(1))
-from advisor.cli.command_line import main
-main()
-"""
-#: Starts this program in a process of its own, with the directory of this installation first in the
-#: path; its environment is `without_current_directory`.
-ADVISOR_COMMAND = (sys.executable, "-c", _START, str(pathlib.Path(__file__).parents[1]))
-
-
-def without_current_directory(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with `SAFE_PATH`, and with a `PYTHONPATH` of absolute paths.
-
-    An empty entry of `PYTHONPATH`, which a leading or trailing colon makes, is dropped. A directory
-    that the user named stays.
-    """
-    entries = [entry for entry in environment.get(PYTHON_PATH, "").split(os.pathsep) if entry]
-    absolute = os.pathsep.join(str(pathlib.Path(entry).absolute()) for entry in entries)
-    others = {name: value for name, value in environment.items() if name != PYTHON_PATH}
-    return {**others, **({PYTHON_PATH: absolute} if absolute else {}), **SAFE_PATH}

@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 import psutil
 
-from advisor.cgroups import PROC, Cgroups
 from advisor.domain.errors import InterpreterError
+from advisor.domain.import_path import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
-from advisor.nvml import Device
-from advisor.system import WITHOUT_CURRENT_DIRECTORY, without_current_directory
+from advisor.probing.cgroups import PROC, Cgroups
+from advisor.probing.nvml import Device
 
 #: Runs in the inspected interpreter with its standard library only. It reads torch's version file
 #: and does not import torch.

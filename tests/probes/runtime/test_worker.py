@@ -18,7 +18,7 @@ import workers
 from advisor.ask import rubric_files
 from probes import protocol
 
-FAKE_EAGER = pathlib.Path(__file__).parents[1] / "fakes/probes/workflows/pytorch_eager.py"
+FAKE_EAGER = pathlib.Path(__file__).parents[2] / "fakes/probes/workflows/pytorch_eager.py"
 ROOT = rubric_files.probes_directory().parent
 #: A workflow that reports one value.
 REPORTING = """
@@ -129,7 +129,7 @@ def test_the_folder_of_the_script_is_removed_from_the_path_by_any_name(
 ) -> None:
     link = tmp_path / "link"
     link.symlink_to(rubric_files.probes_directory())
-    environment = {**os.environ, "PYTHONPATH": str(link)}
+    environment = {**os.environ, "PYTHONPATH": str(link / "runtime")}
     assert evaluate(
         "sys.path", tmp_path, probes=link, interpreter=foreign_python, environment=environment
     ) == default_path(foreign_python)
@@ -155,9 +155,10 @@ def test_memory_that_a_call_frees_is_kept(tmp_path: pathlib.Path) -> None:
 
 def test_modules_of_the_same_names_on_the_path_are_not_imported(tmp_path: pathlib.Path) -> None:
     poisoned = tmp_path / "poisoned"
-    (poisoned / "probes" / "workflows").mkdir(parents=True)
+    for folder in ("runtime", "workflows"):
+        (poisoned / "probes" / folder).mkdir(parents=True)
     names = {name.rpartition(".")[2] for name in workers.CORE_MODULES}
-    for name in ("probes/__init__", "probes/worker", *names):
+    for name in ("probes/__init__", "probes/runtime/worker", *names):
         (poisoned / f"{name}.py").write_text(POISON)
     environment = {**os.environ, "PYTHONPATH": str(poisoned)}
     path = evaluate("sys.path", tmp_path, environment=environment)
@@ -188,7 +189,7 @@ def test_no_file_beside_the_worker_shadows_the_standard_library(
     }
     assert {"json", "pathlib", "statistics"} <= names
     for name in (*names, "queue", "warnings"):
-        (own_probes / f"{name}.py").write_text(POISON)
+        (own_probes / "runtime" / f"{name}.py").write_text(POISON)
     assert evaluate("'fine'", tmp_path, probes=own_probes) == "fine"
 
 

@@ -23,7 +23,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from advisor.system import ADVISOR_COMMAND, SKILL, without_current_directory
+from advisor.cli.output import SKILL
+from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
 
 #: Exit codes of commands that have printed a result: done, or a result that asks for attention.
 RESULTS = {0, 1, 4}

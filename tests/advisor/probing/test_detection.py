@@ -15,11 +15,11 @@ import pytest
 from fake_clock import FakeClock
 from nvml import UUID, FakeNvml, NVMLError
 
-from advisor.ask import detection
 from advisor.domain.errors import InterpreterError
 from advisor.domain.machine import Gpu, MachineActivity
 from advisor.execute.quiet import CpuSeconds, read_activity, read_cpu_seconds
-from advisor.nvml import Device
+from advisor.probing import detection
+from advisor.probing.nvml import Device
 
 
 @pytest.fixture

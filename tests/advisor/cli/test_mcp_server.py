@@ -39,7 +39,7 @@ QUICK = {
 #: Serves commands that have simulated workflows.
 SIMULATED = """
 import sys
-from advisor import mcp_server
+from advisor.cli import mcp_server
 
 simulate = (
     "import pathlib; from advisor.ask import rubric_files\\n"

@@ -14,8 +14,8 @@ import pytest
 from generate import schema_file
 from kept.runs import EVIDENCE, NAMES
 
-from advisor import schemas
 from advisor.ask import rubric_files
+from advisor.cli import schemas
 from advisor.domain.answer import encode
 from advisor.report.answer_files import decide
 from advisor.store.runs import Run

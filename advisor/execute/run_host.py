@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from advisor.context import Context
+from advisor.ask.context import Context
 from advisor.domain.plan import arm_directory_name
 from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported, WorkerSpawned
 from advisor.execute.execution import execute

@@ -21,11 +21,12 @@ import pathlib  # noqa: E402
 
 
 def register_package() -> None:
+    folder = pathlib.Path(HERE).parent
     spec = importlib.util.spec_from_file_location(
-        "probes", pathlib.Path(HERE, "__init__.py"), submodule_search_locations=[HERE]
+        "probes", folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
     if spec is None or spec.loader is None:
-        raise ImportError(f"cannot load the worker's own code from {HERE}")
+        raise ImportError(f"cannot load the worker's own code from {folder}")
     package = importlib.util.module_from_spec(spec)
     sys.modules["probes"] = package
     spec.loader.exec_module(package)
