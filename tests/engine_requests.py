@@ -13,10 +13,10 @@ import workers
 from top_tokens import keep_top_tokens, normalised
 
 from advisor.ask import rubric_files
-from probes import protocol
-from probes.checking import arrays, text_reference
-from probes.checking.text_reference import TokenLogprobs
+from probes import arrays, protocol
+from probes.checking import text_reference
 from probes.subjects import checkpoint
+from probes.token_logprobs import TokenLogprobs
 
 ENGINES = pathlib.Path(__file__).parent / "fakes" / "engines"
 WORKFLOWS = rubric_files.probes_directory() / "workflows"

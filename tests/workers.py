@@ -25,13 +25,13 @@ from probes.runtime.channel import Channel
 #: Modules that a worker imports before any stack.
 CORE_MODULES = (
     "adapter",
-    "checking.arrays",
+    "arrays",
     "checking.correctness",
     "checking.program_cell",
     "checking.text_correctness",
     "checking.stored_reference",
     "checking.text_reference",
-    "measuring.flexibility",
+    "runtime.flexibility",
     "measuring.device_work",
     "measuring.timing",
     "files",

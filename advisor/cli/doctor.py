@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-import statistics
-import time
 from collections.abc import Mapping
 from typing import Literal
 
@@ -22,12 +20,11 @@ from advisor.domain.machine import Gpu, Machine
 from advisor.domain.text_format import GIBIBYTE, format_share
 from advisor.domain.version import how_to_install
 from advisor.probing import detection, env_creation, env_registry
-from probes.measuring.host import time_host
+from advisor.probing.conditions import HOST_READINGS, host_speed_spread
 
 #: Share of the processors from which other work disturbs the timing.
 MAX_BUSY_SHARE = 0.5
 #: Readings of the host's speed, the pause between them, and the spread that is worth a warning.
-HOST_READINGS, HOST_PAUSE_SECONDS = 60, 0.01
 MAX_HOST_SPREAD = 0.2
 
 
@@ -129,12 +126,7 @@ def check_processors() -> Finding:
 
 def check_host_speed() -> Finding:
     """Report how much the speed of this processor changes within about a second."""
-    seconds = []
-    for _ in range(HOST_READINGS):
-        seconds.append(time_host())
-        time.sleep(HOST_PAUSE_SECONDS)
-    ordered, outer = sorted(seconds), HOST_READINGS // 20
-    spread = (ordered[-1 - outer] - ordered[outer]) / statistics.median(seconds)
+    spread = host_speed_spread()
     what = (
         f"the same work takes times within {format_share(spread)} of their median,"
         f" over {HOST_READINGS} readings"

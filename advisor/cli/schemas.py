@@ -19,11 +19,10 @@ from advisor.domain.run_state import Header
 from advisor.domain.serving import ServingRules
 from advisor.domain.snippet import Verification
 from advisor.domain.version import __version__
-from advisor.domain.wire import EVENTS_BY_TAG
+from advisor.domain.wire import EVENTS_BY_TAG, describe_event
 from advisor.domain.workflow import Workflow
 from advisor.report.comparison import Comparison
 from advisor.store.runs import HistoryEntry
-from probes.events import Event
 
 #: Schema name -> the type it describes.
 SHIPPED: dict[str, Any] = {
@@ -66,7 +65,7 @@ EXIT_CODES = {
 def generate(name: str) -> dict[str, Any]:
     reported = EVENTS_BY_TAG.values() if name == "event" else ()
     (schema, *_), definitions = msgspec.json.schema_components(
-        [SHIPPED[name], *reported], schema_hook=_describe_worker_event
+        [SHIPPED[name], *reported], schema_hook=describe_event
     )
     if name not in DOCUMENTS:
         for each in definitions.values():
@@ -78,14 +77,6 @@ def generate(name: str) -> dict[str, Any]:
         **schema,
         "$defs": definitions,
     }
-
-
-def _describe_worker_event(kind: type) -> dict[str, Any]:
-    """Return the schema of an event of a worker, which msgspec does not know."""
-    if kind is not Event:
-        # The answer of a hook for a type that it does not know.
-        raise NotImplementedError
-    return {"anyOf": [{"$ref": f"#/$defs/{each.__name__}"} for each in EVENTS_BY_TAG.values()]}
 
 
 def render(name: str) -> bytes:

@@ -53,6 +53,14 @@ def decode_event(kind: type, fields: object) -> Event:
     return msgspec.convert(fields, EVENTS_BY_TAG[tag], str_keys=True)
 
 
+def describe_event(kind: type) -> dict[str, object]:
+    """Return the JSON Schema of an event that is part of another value; a hook of msgspec."""
+    if kind is not Event:
+        # As above.
+        raise NotImplementedError
+    return {"anyOf": [{"$ref": f"#/$defs/{each.__name__}"} for each in EVENTS_BY_TAG.values()]}
+
+
 def check_bounds(value: object) -> None:
     """Raise `ValueError` if a number of a dataclass or a struct is outside its bounds."""
     for name, bounds in _bounds_by_field(type(value)):  # type: ignore[arg-type]

@@ -25,11 +25,13 @@ from advisor.probing.cgroups import PROC, Cgroups
 from advisor.probing.device_memory import increase, repeating
 from advisor.probing.nvml import MILLI, Device
 from probes.events import BlockTimed
+from probes.runtime.host import time_host
 
 NANOSECONDS = 1e-9
 PERIOD_SECONDS = 0.1
 #: Samples of ten minutes.
 MAX_SAMPLES = 6000
+HOST_READINGS, HOST_PAUSE_SECONDS = 60, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,3 +213,16 @@ def find_disturbance(
     if visit and visit.host_slowdown and visit.host_slowdown > limits.most_host_slowdown:
         return f"its processor became {visit.host_slowdown:.1f} times slower"
     return None
+
+
+def host_speed_spread() -> float:
+    """Return the range of the times of the same work within about a second, over their median.
+
+    Outliers, a tenth of the times, do not count.
+    """
+    seconds = []
+    for _ in range(HOST_READINGS):
+        seconds.append(time_host())
+        time.sleep(HOST_PAUSE_SECONDS)
+    ordered, outer = sorted(seconds), HOST_READINGS // 20
+    return (ordered[-1 - outer] - ordered[outer]) / statistics.median(seconds)

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from probes.adapter import Findings, ModelError
-from probes.checking.arrays import np
+from probes.arrays import np
 from probes.checking.deviation import (
     Deviation,
     find_masked,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from probes.checking.arrays import np
+from probes.arrays import np
 
 #: The number of elements that are compared. A larger output is sampled with a fixed stride.
 MAX_ELEMENTS = 1 << 20

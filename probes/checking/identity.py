@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from probes.checking.arrays import np
+from probes.arrays import np
 from probes.checking.deviation import stride_of, unmasked
 from probes.checking.rules import Rules
 from probes.checking.stored_reference import ExpectedOutput, Reference

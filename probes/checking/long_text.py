@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from probes.checking import arrays
-from probes.checking.arrays import np
-from probes.checking.text_reference import TokenLogprobs, measure_divergence, top_token_ids
+from probes import arrays
+from probes.arrays import np
+from probes.checking.text_reference import measure_divergence
 from probes.checks import TextScores
 from probes.protocol import Request
+from probes.token_logprobs import TokenLogprobs, top_token_ids
 
 #: Likeliest tokens of the reference that are kept at each position.
 KEPT_TOKENS = 256

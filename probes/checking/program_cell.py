@@ -12,10 +12,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from probes import checks, protocol
+from probes import arrays, checks, protocol
 from probes.adapter import Program, WorkflowModule
 from probes.checking import (
-    arrays,
     correctness,
     output_check,
     stored_reference,
@@ -24,6 +23,7 @@ from probes.checking import (
 )
 from probes.checking.rules import Rules
 from probes.shape import Shape
+from probes.token_logprobs import TokenLogprobs
 
 #: Seconds between two looks for a reference.
 POLL_SECONDS = 0.05
@@ -97,7 +97,7 @@ class ProgramCell:
         return self.judge(produced, scored)
 
     def judge(
-        self, produced: Iterable[list[Any]], scored: Iterable[text_reference.TokenLogprobs] = ()
+        self, produced: Iterable[list[Any]], scored: Iterable[TokenLogprobs] = ()
     ) -> tuple[checks.Checked, str | None]:
         if isinstance(self.reference, stored_reference.Reference):
             return correctness.check_outputs(self.reference, produced, self.rules, self.shape)

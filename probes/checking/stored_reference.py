@@ -12,8 +12,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from probes.checking import arrays
-from probes.checking.arrays import np
+from probes import arrays
+from probes.arrays import np
 from probes.checking.deviation import Deviation, measure, root_mean_square, sample, unmasked
 from probes.checking.rules import Rules, allowed_error, most_by_chance
 from probes.checks import Uncomparable

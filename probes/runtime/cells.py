@@ -17,10 +17,10 @@ from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.files import load_module
 from probes.measuring import device_work, timing
-from probes.measuring.host import torch_on_gpu
 from probes.outcome import Failure, Phase
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional
+from probes.runtime.host import torch_on_gpu
 from probes.runtime.process import KeptMemory, exclusive_calls
 from probes.shape import Shape
 

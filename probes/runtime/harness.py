@@ -13,10 +13,8 @@ from probes.adapter import UnsupportedError, WorkflowModule
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.files import count_bytes, load_module
-from probes.measuring import flexibility
-from probes.measuring.host import Host, find_launch
 from probes.outcome import Failure, Outcome
-from probes.runtime import process, reference, sandbox
+from probes.runtime import flexibility, process, reference, sandbox
 from probes.runtime.cells import (
     Job,
     build_cells,
@@ -27,6 +25,7 @@ from probes.runtime.cells import (
 )
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, classify, try_optional
+from probes.runtime.host import Host, find_launch
 from probes.runtime.tokens import BuiltWorker
 from probes.shape import Shape
 

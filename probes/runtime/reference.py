@@ -8,15 +8,14 @@ import json
 import sys
 from typing import Any
 
-from probes import events, protocol
+from probes import arrays, events, protocol
 from probes.adapter import ModelError
-from probes.checking import array_reference, arrays, program_cell, text_reference
+from probes.checking import array_reference, program_cell, text_reference
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
 from probes.files import replace_when_complete
-from probes.measuring import flexibility
-from probes.runtime import process
+from probes.runtime import flexibility, process
 from probes.runtime.cells import Job
 from probes.runtime.failures import try_optional
 from probes.shape import Shape
@@ -148,6 +147,6 @@ def answer_tokens(job: Job) -> list[str]:
 
 def measure_peaks(job: Job) -> None:
     if "torch" in sys.modules:
-        from probes.stacks import pytorch  # noqa: PLC0415 - imports torch, which not every worker has
+        from probes.measuring import device_peaks  # noqa: PLC0415 - imports torch, which not every worker has
 
-        job.channel.send(pytorch.measure_peaks(job.request.device, job.request.dtype))
+        job.channel.send(device_peaks.measure_peaks(job.request.device, job.request.dtype))

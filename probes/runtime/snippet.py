@@ -18,14 +18,14 @@ import types
 from typing import Any
 
 from probes import events
-from probes.checking.arrays import as_collected, np
+from probes.arrays import as_collected, np
 from probes.checking.deviation import error_and_scale
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.facts import EACH_CALL
 from probes.measuring import timing
-from probes.measuring.host import Host, find_launch, torch_on_gpu
 from probes.protocol import Request
 from probes.runtime.channel import Channel
+from probes.runtime.host import Host, find_launch, torch_on_gpu
 from probes.runtime.process import keep_freed_blocks, read_environment
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from probes import events, protocol
 from probes.checking.program_cell import ProgramCell
-from probes.measuring import device_work, flexibility, timing
-from probes.measuring.host import Host
+from probes.measuring import device_work, timing
 from probes.outcome import Failure
+from probes.runtime import flexibility
 from probes.runtime.cells import Job, calls_of, nondeterministic
 from probes.runtime.failures import FailureError, attempt, exception_summary
+from probes.runtime.host import Host
 from probes.shape import Shape
 
 #: How many times as long a block of calls lasts at most where other work slows most of them. It

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from probes.adapter import Request, Server, Subject, TextProgram, UnsupportedError, option_words
-from probes.checking.arrays import np
+from probes.arrays import np
 
 #: The model's name in requests to servers that have one.
 SERVED_NAME = "model"

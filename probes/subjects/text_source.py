@@ -12,8 +12,9 @@ import numpy as np
 import torch
 import transformers
 
+from probes import arrays
 from probes.adapter import ModelError
-from probes.checking import arrays, long_text
+from probes.checking import long_text
 from probes.protocol import FIRST_ORDINARY_TOKEN, Request
 from probes.subjects.causal_lm import CausalLm
 

@@ -13,8 +13,8 @@ import torch
 import transformers
 
 from probes.adapter import TextProgram, UnsupportedError
-from probes.checking.text_reference import KEPT_TOKENS, TokenLogprobs
 from probes.protocol import Request
+from probes.token_logprobs import KEPT_TOKENS, TokenLogprobs
 
 
 class ForcedTokens(transformers.LogitsProcessor):

@@ -15,7 +15,7 @@ import torch
 from iree import compiler, runtime
 
 from probes.adapter import Engagement, Request
-from probes.checking.arrays import as_collected
+from probes.arrays import as_collected
 from probes.files import replace_when_complete
 from probes.stacks import pytorch
 from probes.subjects import by_request

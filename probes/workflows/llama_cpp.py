@@ -14,11 +14,11 @@ import gguf
 import numpy as np
 
 from probes.adapter import Engagement, Request, Server, option_words, stored_weights_engagement
-from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.stacks import llama_cpp_server
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject, token_word
+from probes.token_logprobs import TokenLogprobs, logprobs_from_top_tokens
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

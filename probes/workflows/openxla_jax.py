@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from probes.adapter import Engagement, Request
-from probes.checking.arrays import as_collected
+from probes.arrays import as_collected
 from probes.stacks import pytorch
 from probes.subjects.by_request import TorchSubject, open_torch_subject
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from probes.adapter import Engagement, Request, Server
-from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject, require_architecture
+from probes.token_logprobs import TokenLogprobs, logprobs_from_top_tokens
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

@@ -13,10 +13,10 @@ from collections.abc import Collection
 from typing import Any
 
 from probes.adapter import Engagement, Request, Server, stored_weights_engagement
-from probes.checking.text_reference import TokenLogprobs, logprobs_from_top_tokens
 from probes.stacks import llm_compressor
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import GIBIBYTE, EngineProgram, EngineSubject, require_architecture
+from probes.token_logprobs import TokenLogprobs, logprobs_from_top_tokens
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

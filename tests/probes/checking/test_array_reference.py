@@ -14,7 +14,8 @@ import pytest
 import workers
 from workers import rules
 
-from probes.checking import array_reference, arrays, correctness, output_check, stored_reference
+from probes import arrays
+from probes.checking import array_reference, correctness, output_check, stored_reference
 from probes.checking.array_reference import create_reference
 from probes.checking.deviation import Deviation
 from probes.checking.output_check import repeat

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from top_tokens import normalised
 
-from probes.checking import arrays, long_text
-from probes.checking.text_reference import TokenLogprobs, top_token_ids
+from probes import arrays
+from probes.checking import long_text
+from probes.token_logprobs import TokenLogprobs, top_token_ids
 
 ROWS, PROMPT, NEW, VOCABULARY, SETS = 2, 3, 4, 40, 3
 

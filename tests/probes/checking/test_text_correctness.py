@@ -13,14 +13,13 @@ from workers import rules
 from probes.adapter import ModelError
 from probes.checking import text_correctness
 from probes.checking.text_reference import (
-    TokenLogprobs,
     TokenReference,
     load_reference,
-    logprobs_from_top_tokens,
     rows_with_logprobs,
     save_reference,
 )
 from probes.shape import Shape
+from probes.token_logprobs import TokenLogprobs, logprobs_from_top_tokens
 
 SETS, ROWS, POSITIONS, VOCABULARY = 2, 3, 6, 50
 #: Largest error that eager PyTorch has in the tests, in nats.

@@ -13,9 +13,9 @@ from workers import WorkerResult, rules
 
 from probes.adapter import UnsupportedError
 from probes.checking.program_cell import ProgramCell
-from probes.measuring.host import Host
 from probes.measuring.timing import Block
 from probes.runtime.cells import Job, warm_up_first_token
+from probes.runtime.host import Host
 from probes.runtime.tokens import BuiltWorker
 from probes.shape import Shape
 

@@ -12,7 +12,7 @@ from lazy import lazy
 from reference_cases import MODEL, Factories
 
 from probes.adapter import ModelError
-from probes.measuring import flexibility
+from probes.runtime import flexibility
 from probes.runtime import reference as runtime
 from probes.runtime.cells import Job
 from probes.shape import Shape

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 import pytest
 from fake_clock import FakeClock, replace_clocks
 
-from probes.measuring import host
-from probes.measuring.host import Host
+from probes.runtime import host
+from probes.runtime.host import Host
 
 FAST, SLOW = 1e-5, 2e-5
 

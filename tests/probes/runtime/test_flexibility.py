@@ -15,7 +15,7 @@ from workers import rules
 from probes.checking.array_reference import create_reference
 from probes.checking.program_cell import ProgramCell
 from probes.checking.stored_reference import Reference
-from probes.measuring import flexibility
+from probes.runtime import flexibility
 from probes.shape import Shape
 
 MATRIX = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
