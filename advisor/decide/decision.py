@@ -57,7 +57,7 @@ def evaluate(
             rubric=header.catalogue.rubric.name,
             finished=state.finished,
             resumable=resumable,
-            measured_on=state.measured_on,
+            times_measured_again=state.times_measured_again,
             imported=header.foreign,
             question=question,
             machine=header.machine,

@@ -73,7 +73,7 @@ def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
                 },
                 "resumed_at": event.at,
                 # A run that has finished keeps its answer, however far the next measurements come.
-                "measured_on": state.measured_on + state.finished,
+                "times_measured_again": state.times_measured_again + state.finished,
             }
         case RaceOpened():
             return _open_group(state, run_event)

@@ -121,7 +121,7 @@ def _keeps_builds(header: Header, state: RunState) -> bool:
 
 
 def keeps_builds(answer: Answer) -> bool:
-    """Return whether the run has finished without a clear answer, and could measure on."""
+    """Return whether the run has finished without a clear answer, and could measure more."""
     if not answer.finished or answer.question.serves:
         return False
     if answer.recommendation is None:

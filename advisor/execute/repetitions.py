@@ -251,7 +251,9 @@ def leaders_of(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
     advice = answer.recommendation
     if advice is None or answer.advised is None:
         viable = [each.arm for each in answer.scores if not each.failures]
-        chosen = {plan.baseline.id, *viable[:MOST_RIVALS]} if answer.measured_on else set[str]()
+        chosen = (
+            {plan.baseline.id, *viable[:MOST_RIVALS]} if answer.times_measured_again else set[str]()
+        )
         return tuple(each for each in plan.arms if each.id in chosen)
     advised = answer.advised.scored
     unproven = [each.arm for each in answer.scores if each.unproven and each.rank < advised.rank]

@@ -61,7 +61,9 @@ def resume(app: AdvisorApp, run: Run) -> None:
         plan = state.plan
         if state.finished:
             # A run without an answer has leaders once it is resumed.
-            resumed = msgspec.structs.replace(state, measured_on=state.measured_on + 1)
+            resumed = msgspec.structs.replace(
+                state, times_measured_again=state.times_measured_again + 1
+            )
             leaders = leaders_of(evaluate(header, resumed), plan)
             plan = msgspec.structs.replace(plan, arms=leaders)
         return DraftRun(header.catalogue, header.machine, header.question, plan)
