@@ -264,8 +264,8 @@ class WorkflowModule(Protocol):
     def engagement(self, program: Program, device_inputs: Any) -> Engagement:
         """Return the share of the work that runs on the compiled path, with its proof."""
 
-    def integration(self, request: Request) -> str:
-        """Return the lines that a user writes to adopt the workflow.
+    def integration(self, subject: Subject, request: Request) -> str:
+        """Return the lines that a user writes to adopt the workflow, once it is built.
 
         They use `model` and `inputs`, or `CHECKPOINT` and `prompts`, and assign `output` or
         `tokens`. A comment that starts with `# Each call` divides the lines that run once from

@@ -153,7 +153,7 @@ def recipe_facts(job: Job, cells: dict[Shape, ProgramCell]) -> events.RecipeFact
         serving_command=workflow.serving_command(request)
         if hasattr(workflow, "serving_command")
         else None,
-        integration=workflow.integration(request),
+        integration=workflow.integration(subject, request),
         inputs=subject.describe_inputs(),
         coupled_rows=flexibility.read_coupled_rows(request),
         starts=workflow.starts(subject, request) if hasattr(workflow, "starts") else {},

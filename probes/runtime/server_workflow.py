@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from probes import events, protocol
-from probes.adapter import Server, UnsupportedError
+from probes.adapter import Server, Subject, UnsupportedError
 from probes.checking import text_correctness
 from probes.checking.program_cell import ProgramCell
 from probes.events import Engagement
@@ -142,7 +142,7 @@ class ServedWorkflow:
     def read_memory(self) -> events.MemoryRead:
         return events.MemoryRead(process.peak_rss_bytes_of_tree(self._program.process.pid))
 
-    def integration(self, request: Request) -> str:
+    def integration(self, subject: Subject, request: Request) -> str:  # noqa: ARG002 - as below
         return f"{self.serving_command(request)}\n"
 
     def serving_command(self, request: Request) -> str:  # noqa: ARG002 - the server has its values

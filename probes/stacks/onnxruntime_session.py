@@ -169,7 +169,7 @@ output = [torch.from_dlpack(value) for value in session.run_with_ort_values(None
 """  # noqa: E501 - the lines are counted, so they are not wrapped
 
 
-def integration(request: Request, provider: str = CPU) -> str:
+def integration(subject: Model, request: Request, provider: str = CPU) -> str:  # noqa: ARG001
     device = "cpu" if provider == CPU else "cuda"
     bind = (
         "binding.bind_cpu_input(value.name, tensor.contiguous().numpy())"
@@ -214,12 +214,12 @@ def _writing_lines(request: Request) -> tuple[str, str]:
     return export + quantise, '"quantised.onnx"'
 
 
-def starts(subject: Model, request: Request, provider: str = CPU) -> dict[str, StartLines]:  # noqa: ARG001
+def starts(subject: Model, request: Request, provider: str = CPU) -> dict[str, StartLines]:
     """Return the way that ships the file; there is none where the model is a file."""
     export, _ = _writing_lines(request)
     if not export:
         return {}
-    start = integration(request, provider).replace(export, "", 1)
+    start = integration(subject, request, provider).replace(export, "", 1)
     return {"onnx-file": StartLines(start=start, write=IMPORTS + export)}
 
 

@@ -236,7 +236,7 @@ def engagement(program: EngineContext | CapturedProgram, device_inputs: Any) -> 
     return Engagement(1.0 if kernels else 0.0, proof)
 
 
-def integration(module: str, request: Request) -> str:
+def integration(module: str, subject: Model, request: Request) -> str:  # noqa: ARG001
     export, file = onnx_export.integration(request)
     types = ", ".join(f'"{kind}": torch.{name}' for kind, name in TORCH_TYPES.items())
     run = "# Each call:\ncontext.execute_async_v3(stream.cuda_stream)\nstream.synchronize()\n"

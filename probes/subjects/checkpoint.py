@@ -75,6 +75,10 @@ class EngineSubject(Subject):
         self.seed = request.seed % (1 << 31)
         #: The engine, once the first shape is built: one serves all shapes.
         self.engine: Any = None
+        #: The arguments that limit its length and memory, and its variables: those of the lines for
+        #: users, because the measured memory is that of an engine with them.
+        self.engine_limits: Mapping[str, Any] = {}
+        self.engine_variables: Mapping[str, str] = {}
 
     def engine_cache_bytes(self) -> int:
         """Return more bytes than a call with the largest batch needs at its end."""

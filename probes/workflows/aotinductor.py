@@ -72,7 +72,7 @@ import torch
     return write, load
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     write, load = _lines(request)
     return write + load.format("package")
 

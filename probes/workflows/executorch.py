@@ -80,7 +80,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     return Engagement(inside / (inside + outside), proof)
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     return f"""\
 import pathlib
 

@@ -205,7 +205,7 @@ def engagement(program: IreeProgram, device_inputs: Any) -> Engagement:
 BITS_AS_BFLOAT16 = "tensor.cpu().view(torch.int16).numpy().view(ml_dtypes.bfloat16) if tensor.dtype == torch.bfloat16 else tensor.cpu().numpy()"  # noqa: E501 - the lines are counted, so they are not wrapped
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     is_file = request.subject["kind"] == "onnx"
     file = "model" if is_file else '"model.onnx"'
     is_bfloat16 = request.dtype == "bfloat16"

@@ -83,7 +83,7 @@ def engagement(program: LiteRtProgram, device_inputs: Any) -> Engagement:
     return Engagement(inside / (inside + outside), proof)
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     return """\
 import litert_torch
 from ai_edge_litert.interpreter import Interpreter

@@ -175,7 +175,7 @@ def serving_command(request: Request) -> str:
     return f"llama-server --model model.gguf --parallel {slots} --ctx-size {context}"
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     slots = max(request.batch_sizes)
     context = slots * context_of(request)
     native, quantised = TYPES[request.dtype], request.options.get("weights")

@@ -98,7 +98,7 @@ def serving_command(request: Request) -> str:
     )
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     graphs = ", device_graph_capture=True" if request.device == "cuda" else ""
     device, batch_size = "gpu:0" if request.device == "cuda" else "cpu", max(request.batch_sizes)
     return f"""\

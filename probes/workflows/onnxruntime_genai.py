@@ -192,7 +192,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:
     return Engagement(placed[wanted] / nodes if nodes else 0.0, proof)
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     at_once = request.options["prompts_at_once"]
     return f"""\
 import subprocess

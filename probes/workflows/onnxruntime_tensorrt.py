@@ -56,6 +56,6 @@ def build(subject: Model, inputs: list[Any], request: Request) -> SessionProgram
     return onnxruntime_session.gpu_program(session, PROVIDER, request)
 
 
-def integration(request: Request) -> str:
-    lines = onnxruntime_session.integration(request, PROVIDER)
+def integration(subject: Any, request: Request) -> str:
+    lines = onnxruntime_session.integration(subject, request, PROVIDER)
     return f"{IMPORT_LINES}{lines.replace(IMPORTS, IMPORTS + WITHOUT_TF32, 1)}"

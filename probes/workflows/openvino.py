@@ -115,7 +115,7 @@ def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any
     return Engagement(1.0, proof)
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     hint = openvino_model.PRECISION_HINTS.get(request.dtype, "f32")
     if request.task == GENERATE:
         from probes.stacks import openvino_generation

@@ -150,7 +150,7 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
     return Engagement(1.0, proof)
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     exact = 'jax.config.update("jax_default_matmul_precision", "highest")\n'
     return f"""\
 import jax

@@ -40,7 +40,7 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     return Engagement(1.0, "eager PyTorch has no compiled path to fall back from")
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     if request.task == GENERATE:
         call = pytorch.each_call(pytorch.generate_call(request), result="tokens")
         return f"import torch\n\n{call}"

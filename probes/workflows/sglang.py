@@ -117,7 +117,7 @@ def serving_command(request: Request) -> str:
     )
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     return f"""\
 import sglang
 

@@ -97,7 +97,7 @@ def serving_command(request: Request) -> str:
     return f"trtllm-serve {name} --backend pytorch --max_batch_size {batch_size}"
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     return f"""\
 from tensorrt_llm import LLM, SamplingParams
 

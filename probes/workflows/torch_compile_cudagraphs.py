@@ -28,7 +28,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     return Engagement(engaged.share, proof, {"graph_breaks": dynamo.graph_breaks()})
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     call = pytorch.each_call("compiled(*inputs)  # the first call warms up, the second captures")
     return f"""\
 import torch

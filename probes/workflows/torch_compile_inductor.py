@@ -92,7 +92,7 @@ def starts(subject: Any, request: Request) -> dict[str, StartLines]:
     arguments = _arguments(request)
     generates = request.task == GENERATE
     return {
-        **dynamo.with_cache_artifacts(integration(request)),
+        **dynamo.with_cache_artifacts(integration(subject, request)),
         **({} if generates else dynamo.with_compiled_function(settings, arguments)),
         **dynamo.with_compiled_blocks(
             subject.model if generates else subject.module,
@@ -117,7 +117,7 @@ def _arguments(request: Request) -> str:
     ).replace("'", '"')
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     arguments = _arguments(request)
     if request.task == GENERATE:
         compile_lines = f"model.compile({arguments.removeprefix(', ')})\n"

@@ -48,7 +48,7 @@ def engagement(program: TextProgram, device_inputs: Any) -> Engagement:
     return Engagement(steps / passes, proof, {"graph_breaks": dynamo.graph_breaks()})
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     if request.options.get("loop"):
         return decode_step.integration(request)
     return decode_step.fixed_cache_lines(request, is_kept=request.options.get("cache") == "kept")
@@ -57,4 +57,4 @@ def integration(request: Request) -> str:
 def starts(subject: CausalLm, request: Request) -> dict[str, StartLines]:
     if request.options.get("loop") == "cuda-graph":
         return {}
-    return dynamo.with_cache_artifacts(integration(request))
+    return dynamo.with_cache_artifacts(integration(subject, request))

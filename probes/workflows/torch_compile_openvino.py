@@ -88,7 +88,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     return Engagement(share, proof)
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     hint = openvino_model.PRECISION_HINTS.get(request.dtype, "f32")
     return f"""\
 import openvino.torch

@@ -75,7 +75,7 @@ def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
     return Engagement(share, proof)
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     return """\
 import torch
 import torch_xla

@@ -78,7 +78,7 @@ def engagement(program: Any, device_inputs: Any) -> Engagement:
     )
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     known = torch_tensorrt_engines.printed_options(request)
     options = {**known, "pass_through_build_failures": True}
     imports = "import torch\nimport torch_tensorrt\n"

@@ -83,7 +83,7 @@ def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
     return cuda_graphs.with_graphs(engaged, launches, "Torch-TensorRT captured no CUDA graph")
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     options = torch_tensorrt_engines.printed_options(request).items()
     given = ", ".join(f"{name}={value}" for name, value in options)
     captured = request.options.get("cuda_graph")

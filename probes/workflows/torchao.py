@@ -142,7 +142,7 @@ def weights_engagement(module: Any, compiled_share: float, compiled: str) -> Eng
     return dataclasses.replace(found, share=min(share, compiled_share))
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     names = ", ".join(imported_names(request))
     imports = f"from torchao.quantization import {names}"
     quantise = f"quantize_(model, {expression(request)})"
@@ -160,4 +160,4 @@ compiled = torch.compile(model)
 
 
 def starts(subject: Any, request: Request) -> dict[str, StartLines]:
-    return dynamo.with_cache_artifacts(integration(request))
+    return dynamo.with_cache_artifacts(integration(subject, request))

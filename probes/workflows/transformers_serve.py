@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from importlib import metadata
+from typing import Any
 
 from probes.adapter import Request, Server, option_words
 from probes.subjects.checkpoint import EngineSubject
@@ -42,7 +43,7 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
     )
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     device = "cuda:0" if request.device == "cuda" else "cpu"
     return f"""\
 import subprocess

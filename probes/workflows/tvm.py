@@ -74,7 +74,7 @@ def engagement(program: TvmProgram, device_inputs: Any) -> Engagement:
     return pytorch.whole_graph_engagement(program, device_inputs, proof)
 
 
-def integration(request: Request) -> str:
+def integration(subject: Any, request: Request) -> str:
     return """\
 import torch
 import tvm

@@ -76,10 +76,8 @@ def settings(request: Request) -> dict[str, str]:
     return {"threads": str(request.threads), **engine}
 
 
-#: The arguments that limit the engine's length and memory, and those of the engine that this
-#: worker has started, with its variables: the measured memory is that of an engine with them.
+#: The arguments that limit the engine's length and memory.
 LIMITS = ("max_model_len", "gpu_memory_utilization", "kv_cache_memory_bytes")
-_started: dict[str, dict[str, Any]] = {"arguments": {}, "variables": {}}
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:
@@ -93,10 +91,10 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Engine
             if request.options.get("scheme")
             else subject.folder
         )
-        variables, arguments = engine_variables(subject), engine_arguments(subject)
-        limits = {name: arguments[name] for name in LIMITS if name in arguments}
-        _started.update(arguments=limits, variables=variables)
-        os.environ.update(variables)
+        arguments = engine_arguments(subject)
+        subject.engine_limits = {name: arguments[name] for name in LIMITS if name in arguments}
+        subject.engine_variables = engine_variables(subject)
+        os.environ.update(subject.engine_variables)
         subject.engine = vllm.LLM(model=str(folder), **arguments)
     return EngineGeneration(subject, request)
 
@@ -284,15 +282,15 @@ def serving_command(request: Request) -> str:
     return f"vllm serve {name} {limits}{quantised}{split}"
 
 
-def integration(request: Request) -> str:
+def integration(subject: EngineSubject, request: Request) -> str:
     quantization, scheme = request.options.get("quantization"), request.options.get("scheme")
     quantised = f'quantization="{quantization}", ' if quantization else ""
     write = llm_compressor.integration_lines(scheme) if scheme else ""
     checkpoint = '"quantised"' if scheme else "CHECKPOINT"
-    limits = "".join(f", {name}={value}" for name, value in _started["arguments"].items())
+    limits = "".join(f", {name}={value}" for name, value in subject.engine_limits.items())
     note = "  # length and memory are limited as measured: raise both for longer texts"
     variables = "".join(
-        f'os.environ["{name}"] = "{value}"\n' for name, value in _started["variables"].items()
+        f'os.environ["{name}"] = "{value}"\n' for name, value in subject.engine_variables.items()
     )
     imports = "import os\n" if variables else ""
     return f"""\

@@ -137,7 +137,7 @@ def integration_of(
         task="generate" if task == SERVE else task,
         **{**fields, **asked},
     )
-    return str(module.integration(request))
+    return str(module.integration(mock.MagicMock(), request))
 
 
 def load_workflows() -> list[tuple[Any, pathlib.Path]]:

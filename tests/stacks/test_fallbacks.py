@@ -265,7 +265,7 @@ def generate(options):
         "model": transformers.LlamaForCausalLM(config).eval(),
         "prompts": torch.ones(2, 4, dtype=torch.int64),
     }
-    exec(workflow.integration(dataclasses.replace(request, options=options)), names)
+    exec(workflow.integration(None, dataclasses.replace(request, options=options)), names)
     return [*compiled, list(names["tokens"].shape)]
 
 

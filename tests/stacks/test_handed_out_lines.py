@@ -128,7 +128,7 @@ def test_a_timed_call_does_what_the_handed_out_lines_do(
         in_a_timed_call = dict(counts)
     counts.clear()
     names: dict[str, Any] = {"model": subject.module, "inputs": subject.tensors(arguments)}
-    exec(workflow.integration(request), names)
+    exec(workflow.integration(None, request), names)
     output = names["output"]
     is_array = isinstance(output, list) and isinstance(output[0], np.ndarray)
     handed_out = output if is_array else outputs.collect(output)
@@ -171,7 +171,7 @@ def test_channels_are_last_as_in_the_handed_out_lines(module: str, tmp_path: pat
         program = workflow.build(subject, arrays, request)
         timed = program.collect(program(program.feed(arrays)))
     names: dict[str, Any] = {"model": subject.module, "inputs": subject.tensors(arrays)}
-    exec(workflow.integration(request), names)
+    exec(workflow.integration(None, request), names)
     assert layouts[0] is False
     assert set(layouts[1:]) == {True}
     for output in (timed, outputs.collect(names["output"])):
@@ -213,7 +213,7 @@ def test_the_handed_out_lines_feed_bfloat16_which_numpy_lacks(
     inputs = (torch.randn(2, 3, 4, dtype=torch.bfloat16),)
     # ONNX Runtime computes nothing in bfloat16 on CPUs, but it reshapes.
     names: dict[str, Any] = {"model": torch.nn.Flatten(), "inputs": inputs}
-    exec(onnxruntime_session.integration(request, "CPUExecutionProvider"), names)
+    exec(onnxruntime_session.integration(None, request, "CPUExecutionProvider"), names)
     (output,) = names["output"]
     assert output.dtype == torch.bfloat16
     assert torch.equal(output, inputs[0].flatten(1))

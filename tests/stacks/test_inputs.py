@@ -97,7 +97,7 @@ for name, options in (("default", {}), ("static", {"dynamic": False})):
             workflow.build(opened, opened.inputs(size, 0), asked)
     results[name] = counters["stats"]["unique_graphs"]
     results[f"{name} line"] = [
-        line for line in workflow.integration(asked).splitlines() if "torch.compile" in line
+        line for line in workflow.integration(None, asked).splitlines() if "torch.compile" in line
     ]
 """
 #: Torch-TensorRT with a range of batch sizes, exported by the real `torch.export`.
@@ -133,7 +133,7 @@ for sizes in ([1], [4], [1, 4]):
         workflow.compile_module(
             subject, subject.tensors(subject.inputs(sizes[0], 0)), asked, dynamic=True
         )
-    lines = workflow.integration(asked)
+    lines = workflow.integration(None, asked)
     results[f"lines for {sizes}"] = [
         line.strip() for line in lines.splitlines() if "_shape=" in line or "Dim" in line
     ]

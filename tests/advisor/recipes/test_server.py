@@ -75,7 +75,7 @@ def printed(
 ) -> str:
     module = importlib.import_module(f"probes.workflows.{workflow}")
     request = workers.make_request(pathlib.Path("unused.py"), pathlib.Path(), options=options)
-    snippet = compose_snippet(asked, size, module.integration(request), inputs)
+    snippet = compose_snippet(asked, size, module.integration(None, request), inputs)
     return compose_server(snippet, size, inputs, joins_requests=joins_requests)
 
 

@@ -415,7 +415,8 @@ def reported_inputs(subject: Any) -> tuple[InputFacts, ...]:
 
 
 def integration_of(workflow: Any, subject: dict[str, Any], **options: Any) -> str:
-    return str(workflow.integration(workers.subject_request(subject, options=options)))
+    request = workers.subject_request(subject, options=options)
+    return str(workflow.integration(mock.MagicMock(), request))
 
 
 def run_snippet(text: str, module_name: str = "snippet") -> dict[str, Any]:

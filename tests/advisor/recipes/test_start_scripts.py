@@ -90,7 +90,7 @@ def test_the_ways_of_a_workflow_are_in_the_rubric_and_have_scripts(
     starts = module.starts(types.SimpleNamespace(module=blocks), request)
     assert set(starts) == ways
     assert ways <= set(builders.shipped_catalogue().starts)
-    found = compose_starts(builders.question(), module.integration(request), starts, None)
+    found = compose_starts(builders.question(), module.integration(None, request), starts, None)
     for each in found[2:]:
         assert (each.lines > 0) == (each.way != "onnx-file"), "its lines are in two scripts"
         compile(each.start + each.write, name, "exec")

@@ -63,14 +63,14 @@ def test_the_handed_out_lines_have_the_limits_of_the_measured_engine(
     engine.ModelRegistry.get_supported_archs.return_value = ["Llama"]
     monkeypatch.setitem(sys.modules, "vllm", engine)
     monkeypatch.setattr(vllm, "memory_share", lambda _subject: 0.5)
-    monkeypatch.setattr(vllm, "_started", {"arguments": {}, "variables": {}})
     request, environment = make_request(tmp_path, device, 1), dict[str, str]()
     monkeypatch.setattr(os, "environ", environment)
-    assert "max_model_len" not in vllm.integration(request), "of no engine"
-    vllm.build(EngineSubject(request), [], request)
+    subject = EngineSubject(request)
+    assert "max_model_len" not in vllm.integration(subject, request), "of no engine"
+    vllm.build(subject, [], request)
     measured, variables = engine.LLM.call_args.kwargs, dict(environment)
     environment.clear()
-    lines = vllm.integration(request).partition("# Each call")[0]
+    lines = vllm.integration(subject, request).partition("# Each call")[0]
     exec(lines, {"CHECKPOINT": "a checkpoint"})
     handed_out = engine.LLM.call_args.kwargs
     assert [handed_out.get(name) for name in vllm.LIMITS] == [*map(measured.get, vllm.LIMITS)]

@@ -90,5 +90,5 @@ def engagement(program, device_inputs):
     return Engagement(1.0, "a fake baseline", {})
 
 
-def integration(request):
+def integration(subject, request):
     return "# Each call:\noutput = model(*inputs)\n"

@@ -92,5 +92,5 @@ def engagement(program, device_inputs):
     return Engagement(1.0, "a fake baseline", json.loads(os.environ.get("FACTS", "{}")))
 
 
-def integration(request):
+def integration(subject, request):
     return "tokens = model.generate(prompts)\n"
