@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from probes.arrays import np
 from probes.events import Engagement, Unit, Workload
 from probes.facts import InputFacts, StartLines
 from probes.protocol import GENERATE, Request
@@ -192,6 +193,39 @@ class TextProgram:
 
 
 @dataclasses.dataclass(frozen=True)
+class TokenLogprobs:
+    """Natural logarithms of the next token's probability, at each position of each row.
+
+    `logprobs` is `(rows, positions, tokens)` in a floating-point dtype. `ids` has the tokens of its
+    last axis, `(rows, positions, tokens) int64`; None if that axis is the whole vocabulary.
+    """
+
+    logprobs: Any
+    ids: Any = None
+    method: str = "teacher-forced"
+
+    @classmethod
+    def of_top_tokens(
+        cls, tops: Sequence[Sequence[Mapping[int, float]]], count: int
+    ) -> TokenLogprobs:
+        """Take log probabilities by token id, `count` or more, for each row and position."""
+        chosen = [
+            [sorted(position.items(), key=lambda entry: -entry[1])[:count] for position in row]
+            for row in tops
+        ]
+        # `(rows, positions, count, 2)`: float64 holds every token id.
+        ids, logprobs = np.moveaxis(np.array(chosen, dtype="float64"), -1, 0)
+        method = f"teacher-forced through the prompt, {count} likeliest tokens"
+        return cls(logprobs.astype("float32"), ids.astype("int64"), method)
+
+
+def log_softmax(logits: Any) -> Any:
+    """Along the last axis of `(..., vocabulary)`, in the dtype of `logits`."""
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+@dataclasses.dataclass(frozen=True)
 class Server:
     """How a workflow serves the checkpoint over OpenAI's completions."""
 
@@ -218,10 +252,6 @@ def stored_weights_engagement(
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in elements.most_common())
     proof = f"{share * 100:.0f} % of {described}; elements by type: {kinds or 'there are none'}"
     return Engagement(share, proof + note, {"weights": dict(elements)}, weight_bytes)
-
-
-def option_words(options: Mapping[str, object]) -> list[str]:
-    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
 
 
 class WorkflowModule(Protocol):

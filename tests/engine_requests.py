@@ -14,9 +14,9 @@ from top_tokens import keep_top_tokens, normalised
 
 from advisor.ask import rubric_files
 from probes import arrays, protocol
+from probes.adapter import TokenLogprobs
 from probes.checking import text_reference
 from probes.subjects import checkpoint
-from probes.token_logprobs import TokenLogprobs
 
 ENGINES = pathlib.Path(__file__).parent / "fakes" / "engines"
 WORKFLOWS = rubric_files.probes_directory() / "workflows"

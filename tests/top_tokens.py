@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from probes.checking.text_reference import ReferenceRun
-from probes.token_logprobs import KEPT_TOKENS, TokenLogprobs, top_token_ids
+from probes.adapter import TokenLogprobs
+from probes.checking.text_reference import KEPT_TOKENS, ReferenceRun, top_token_ids
 
 
 def normalised(values: Any) -> Any:

@@ -12,7 +12,7 @@ from advisor.domain.machine import Gpu, Machine, describe_gpus
 from advisor.domain.model import OnnxModel, SyntheticModel, TransformersModel
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Question
-from advisor.domain.text_format import GIBIBYTE
+from advisor.domain.text import GIBIBYTE
 from advisor.domain.workflow import Workflow
 
 BYTES_PER_PARAMETER = {"float32": 4, "float16": 2, "bfloat16": 2}

@@ -19,7 +19,7 @@ from advisor.ask.run_options import RunOptions
 from advisor.cli.options import AsJson, GroupedCommand, takes_run_options
 from advisor.cli.output import SKILL, make_context, print_rows, print_status, print_text
 from advisor.domain.errors import MissingExtraError
-from advisor.domain.text_format import MEBIBYTE
+from advisor.domain.text import MEBIBYTE
 from advisor.domain.version import how_to_install
 
 if TYPE_CHECKING:

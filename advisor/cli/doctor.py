@@ -17,7 +17,7 @@ from advisor.ask.rubric_files import load, rubric_directory
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import MigEnabledError
 from advisor.domain.machine import Gpu, Machine
-from advisor.domain.text_format import GIBIBYTE, format_share
+from advisor.domain.text import GIBIBYTE, format_share
 from advisor.domain.version import how_to_install
 from advisor.probing import detection, env_creation, env_registry
 from advisor.probing.conditions import HOST_READINGS, host_speed_spread

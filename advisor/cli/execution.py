@@ -31,8 +31,8 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     """
     from advisor.execute.execution import drop_refused
     from advisor.execute.printed_code import name_untried
-    from advisor.report.answer import stop_notice
     from advisor.report.answer_files import decide
+    from advisor.report.answer_lines import stop_notice
 
     interruption: InterruptedRunError | None = None
     try:

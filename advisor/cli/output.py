@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from advisor.domain.errors import FormatError, OutputFileError, choose_among
-from advisor.domain.text_format import escape_control_chars
+from advisor.domain.text import escape_control_chars
 
 if TYPE_CHECKING:
     from advisor.ask.context import Context

@@ -27,7 +27,7 @@ from advisor.cli.output import (
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.errors import ExportFileError
-from advisor.domain.text_format import write_count
+from advisor.domain.text import write_count
 from advisor.store.runs import HistoryEntry
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from advisor.domain.measurement import BuildSeconds, GenerationMetrics, Interval
 from advisor.domain.plan import BASELINE, Arm
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.text_format import MEBIBYTE
+from advisor.domain.text import MEBIBYTE
 from probes.events import BlockTimed, MemoryRead, NewShapeResult, Peaks, Workload
 from probes.shape import Shape
 

@@ -57,7 +57,7 @@ def evaluate(
             rubric=header.catalogue.rubric.name,
             finished=state.finished,
             resumable=resumable,
-            times_measured_again=state.times_measured_again,
+            times_remeasured=state.times_remeasured,
             imported=header.foreign,
             question=question,
             machine=header.machine,

@@ -14,7 +14,7 @@ from advisor.domain.measurement import COLD, Variant
 from advisor.domain.model import TransformersModel, has_random_weights
 from advisor.domain.results import ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm
-from advisor.domain.text_format import (
+from advisor.domain.text import (
     describe_spread,
     format_count,
     format_interval,

@@ -41,13 +41,7 @@ from advisor.domain.model import OnnxModel, short_name
 from advisor.domain.plan import PLAIN_COMPILE
 from advisor.domain.recommendation import ChosenFor
 from advisor.domain.results import ScoredArm
-from advisor.domain.text_format import (
-    format_apart,
-    format_share,
-    join_names,
-    write_count,
-    write_speedup,
-)
+from advisor.domain.text import format_apart, format_share, join_names, write_count, write_speedup
 
 #: Which of two arms with close scores is advised.
 CHOSEN_FOR: dict[ChosenFor, str] = {

@@ -13,7 +13,7 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.model import OnnxModel, name_own_shapes
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
-from advisor.domain.text_format import join_names, write_count, write_speedup
+from advisor.domain.text import join_names, write_count, write_speedup
 
 #: An arm that is this many times as fast as the advised one is named.
 CLEARLY_FASTER = 1.1

@@ -21,7 +21,7 @@ from advisor.domain.recommendation import (
 )
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.rubric import Guideline
-from advisor.domain.text_format import join_names
+from advisor.domain.text import join_names
 from advisor.domain.workflow import Workflow
 from probes.shape import Shape
 

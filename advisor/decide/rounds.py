@@ -12,7 +12,7 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Question
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.text_format import write_duration
+from advisor.domain.text import write_duration
 from probes.events import BlockTimed
 from probes.outcome import Failure
 from probes.shape import Shape

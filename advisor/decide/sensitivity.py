@@ -12,7 +12,7 @@ from fractions import Fraction
 from advisor.domain.constraints import FURTHER_CRITERIA, PILLARS, Constraint, Priorities
 from advisor.domain.recommendation import ConstraintEffect, Flip, Recommendation, Side
 from advisor.domain.results import ScoredArm
-from advisor.domain.text_format import format_weights
+from advisor.domain.text import format_weights
 
 #: A point of the weight simplex: the shares of performance and productivity; portability has the
 #: rest.

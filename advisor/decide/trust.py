@@ -16,7 +16,7 @@ from advisor.decide.intervals import MIN_PROCESSES
 from advisor.domain.accuracy import why_unchecked
 from advisor.domain.recommendation import DecisionWord, Trust
 from advisor.domain.results import Results
-from advisor.domain.text_format import format_share, format_share_of_draws, write_count
+from advisor.domain.text import format_share, format_share_of_draws, write_count
 from probes.shape import Shape
 
 #: Difference between two equal workers above which the machine does not count as steady, and above

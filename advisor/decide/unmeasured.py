@@ -28,13 +28,7 @@ from advisor.domain.question import Budget
 from advisor.domain.results import Results, ScoredArm
 from advisor.domain.run_state import Header, RunState
 from advisor.domain.serving import ServedArm
-from advisor.domain.text_format import (
-    describe_spread,
-    format_share,
-    is_unknown,
-    join_names,
-    write_speedup,
-)
+from advisor.domain.text import describe_spread, format_share, is_unknown, join_names, write_speedup
 from advisor.domain.workflow import KnownFault, Workflow
 from probes.outcome import Failure, SkipCause
 

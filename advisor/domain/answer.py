@@ -127,7 +127,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     #: Null for a finished run that has them.
     resumable: bool | None = None
     #: How often its leaders were measured again after it had finished.
-    times_measured_again: int = 0
+    times_remeasured: int = 0
     #: True for a run that was imported from a file, or whose directory is outside the store.
     imported: bool = False
     question: Question

@@ -73,7 +73,7 @@ def _run_changes(state: RunState, event: LoggedEvent) -> dict[str, Any]:
                 },
                 "resumed_at": event.at,
                 # A run that has finished keeps its answer, however far the next measurements come.
-                "times_measured_again": state.times_measured_again + state.finished,
+                "times_remeasured": state.times_remeasured + state.finished,
             }
         case RaceOpened():
             return _open_group(state, run_event)

@@ -145,7 +145,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     #: When the run was resumed last.
     resumed_at: float = 0.0
     #: How often it was resumed after it had finished.
-    times_measured_again: int = 0
+    times_remeasured: int = 0
     #: Number and time of the last event.
     seq: int = 0
     at: float = 0.0

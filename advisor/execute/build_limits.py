@@ -17,7 +17,7 @@ from advisor.domain.errors import OptionValueError, RunFileError
 from advisor.domain.plan import Arm, ArmName
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
-from advisor.domain.text_format import format_number, write_count, write_duration
+from advisor.domain.text import format_number, write_count, write_duration
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
 from advisor.store.store import Store

@@ -28,7 +28,7 @@ from advisor.domain.recommendation import Trust
 from advisor.domain.results import Platform
 from advisor.domain.run_events import LoggedEvent, OtherPlatformFound, Planned, RunEvent
 from advisor.domain.run_state import SCHEMA, Header, RunState
-from advisor.domain.text_format import write_count
+from advisor.domain.text import write_count
 from advisor.domain.version import __version__
 from advisor.execute import build_limits, servers
 from advisor.execute.execution import refuse_imported

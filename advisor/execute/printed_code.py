@@ -34,7 +34,7 @@ from advisor.domain.snippet import (
     bounds,
     shows_nothing,
 )
-from advisor.domain.text_format import join_names
+from advisor.domain.text import join_names
 from advisor.execute.execution import refuse_imported, run_config_of
 from advisor.execute.quiet import activity_reader, check_now
 from advisor.execute.run_in_progress import Recorder

@@ -252,7 +252,7 @@ def leaders_of(answer: Answer, plan: Plan) -> tuple[Arm, ...]:
     if advice is None or answer.advised is None:
         viable = [each.arm for each in answer.scores if not each.failures]
         chosen = (
-            {plan.baseline.id, *viable[:MOST_RIVALS]} if answer.times_measured_again else set[str]()
+            {plan.baseline.id, *viable[:MOST_RIVALS]} if answer.times_remeasured else set[str]()
         )
         return tuple(each for each in plan.arms if each.id in chosen)
     advised = answer.advised.scored

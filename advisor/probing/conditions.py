@@ -22,8 +22,8 @@ from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.machine import THROTTLE_BITS
 from advisor.domain.run_events import Conditions
 from advisor.probing.cgroups import PROC, Cgroups
-from advisor.probing.device_memory import increase, repeating
-from advisor.probing.nvml import MILLI, Device
+from advisor.probing.device_memory import increase
+from advisor.probing.nvml import MILLI, Device, repeating
 from probes.events import BlockTimed
 from probes.runtime.host import time_host
 

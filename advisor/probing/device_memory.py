@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -14,7 +13,7 @@ import psutil
 
 from advisor.domain.run_events import DeviceMemory, RunEvent, WorkerReported
 from advisor.probing.cgroups import PROC, Cgroups
-from advisor.probing.nvml import Device
+from advisor.probing.nvml import Device, repeating
 from probes.events import MemoryRead
 
 PERIOD_SECONDS = 0.02
@@ -23,24 +22,6 @@ PERIOD_SECONDS = 0.02
 RELEASE_SECONDS = 2.0
 
 Number = TypeVar("Number", int, float)
-
-
-@contextlib.contextmanager
-def repeating(work: Callable[[], None], seconds: float, name: str) -> Iterator[None]:
-    """Do the work in a thread of this name, every so many seconds, while the block runs."""
-    stop = threading.Event()
-
-    def repeat() -> None:
-        while not stop.wait(seconds):
-            work()
-
-    thread = threading.Thread(target=repeat, name=name, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 class DeviceMemoryMonitor:

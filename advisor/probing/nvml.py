@@ -1,10 +1,12 @@
-"""Read GPUs through NVIDIA's management library (NVML)."""
+"""Read GPUs through NVIDIA's management library (NVML), once or again and again."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
@@ -78,3 +80,21 @@ def _process_name(pid: int) -> str | None:
         return str(psutil.Process(pid).name())
     except psutil.Error:
         return None
+
+
+@contextlib.contextmanager
+def repeating(work: Callable[[], None], seconds: float, name: str) -> Iterator[None]:
+    """Do the work in a thread of this name, every so many seconds, while the block runs."""
+    stop = threading.Event()
+
+    def repeat() -> None:
+        while not stop.wait(seconds):
+            work()
+
+    thread = threading.Thread(target=repeat, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import Answer
 from advisor.domain.errors import NoRecipeError
-from advisor.domain.text_format import NO_BREAK_SPACE
+from advisor.domain.text import NO_BREAK_SPACE
 from advisor.recipes.calls import fill_template, model_name
 from advisor.recipes.snippet import indent, parse
 from probes.facts import EACH_CALL, InputFacts

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from advisor.domain.measurement import Interval
 from advisor.domain.plan import BASELINE
-from advisor.domain.text_format import (
+from advisor.domain.text import (
     format_interval,
     format_mebibytes,
     format_milliseconds,

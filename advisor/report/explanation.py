@@ -15,7 +15,7 @@ from advisor.domain.measurement import Interval
 from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
 from advisor.domain.rubric import Basis, name_fact
-from advisor.domain.text_format import (
+from advisor.domain.text import (
     format_fact,
     format_mebibytes,
     format_milliseconds,
@@ -25,7 +25,7 @@ from advisor.domain.text_format import (
 )
 from advisor.domain.workflow import Workflow
 from advisor.report import shortcomings
-from advisor.report.answer import cost_line
+from advisor.report.answer_lines import cost_line
 from advisor.report.formatting import accuracy_line
 from advisor.report.ranking import is_range, ranking_columns, write_fact
 from advisor.report.setup_facts import describe_shapes

@@ -9,7 +9,7 @@ import tabulate
 
 from advisor.domain.accuracy import is_of_likeliest, worst_check, worst_error
 from advisor.domain.machine import MachineActivity, QuietCheck, QuietProblem
-from advisor.domain.text_format import MISSING, format_number, format_share
+from advisor.domain.text import MISSING, format_number, format_share
 from probes.checks import AccuracyClass, Checked
 
 #: What follows an error in tables, by class; nothing follows that of exact outputs.

@@ -10,7 +10,7 @@ from advisor.domain.accuracy import is_of_likeliest
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Cell, GenerationMetrics, Measurement
 from advisor.domain.serving import AskedRate, RateLevel, ServedArm
-from advisor.domain.text_format import (
+from advisor.domain.text import (
     MISSING,
     format_count,
     format_interval,

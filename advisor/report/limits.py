@@ -9,7 +9,7 @@ from advisor.decide.diagnosis import find_bound
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
 from advisor.domain.measurement import Bound, CallDiagnosis, Interval
-from advisor.domain.text_format import write_speedup
+from advisor.domain.text import write_speedup
 from probes.shape import Shape
 
 

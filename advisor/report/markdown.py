@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from advisor.domain.answer import Answer
 from advisor.report import parts
-from advisor.report.answer import answer_lines, code_lines
+from advisor.report.answer_lines import answer_lines, code_lines
 from advisor.report.formatting import ReportTable, Section, markdown_table
 from advisor.report.ranking import ranking_rows
 from advisor.report.setup_facts import setup_facts

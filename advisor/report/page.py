@@ -17,7 +17,7 @@ import jinja2
 from markupsafe import Markup
 
 from advisor.decide.trust import is_unfit
-from advisor.domain import text_format
+from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import (
     CRITERIA,
@@ -27,7 +27,7 @@ from advisor.domain.constraints import (
     PILLARS,
 )
 from advisor.report import parts, pictures, shortcomings
-from advisor.report.answer import answer_lines, code_lines
+from advisor.report.answer_lines import answer_lines, code_lines
 from advisor.report.formatting import ERROR_LEGEND, ReportTable, accuracy_cell, accuracy_line
 from advisor.report.limits import describe_limits
 from advisor.report.pictures import Pictures
@@ -144,17 +144,17 @@ def _template() -> jinja2.Template:
     environment.filters |= {
         "accuracy": accuracy_cell,
         "accuracy_line": accuracy_line,
-        "call_milliseconds": text_format.format_call_milliseconds,
-        "speed": text_format.write_speedup,
+        "call_milliseconds": text.format_call_milliseconds,
+        "speed": text.write_speedup,
         "fact": write_fact,
-        "mebibytes": text_format.format_mebibytes,
+        "mebibytes": text.format_mebibytes,
         "new_shape": shortcomings.describe_new_shape,
-        "number": text_format.format_number,
-        "seconds": text_format.format_seconds,
-        "share": text_format.format_share,
-        "unbroken": text_format.keep_units,
+        "number": text.format_number,
+        "seconds": text.format_seconds,
+        "share": text.format_share,
+        "unbroken": text.keep_units,
     }
-    environment.globals["MISSING"] = text_format.MISSING
+    environment.globals["MISSING"] = text.MISSING
     environment.globals["error_legend"] = ERROR_LEGEND
     return environment.from_string(package_file("report.html.jinja"))
 

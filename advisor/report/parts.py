@@ -15,7 +15,7 @@ from advisor.domain.constraints import LETTERS
 from advisor.domain.measurement import Measurement, Start
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.rubric import name_fact
-from advisor.domain.text_format import (
+from advisor.domain.text import (
     MISSING,
     format_mebibytes,
     format_milliseconds,
@@ -25,7 +25,7 @@ from advisor.domain.text_format import (
     write_speedup,
 )
 from advisor.report import generation
-from advisor.report.answer import flip_lines
+from advisor.report.answer_lines import flip_lines
 from advisor.report.formatting import Column, ReportTable, Section, format_error, table_rows
 from advisor.report.ranking import write_fact
 from advisor.report.shortcomings import new_shape_lines, partly_used, unranked

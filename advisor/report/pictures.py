@@ -14,7 +14,7 @@ from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import PILLARS, Priorities
 from advisor.domain.results import ApplicationPortability
-from advisor.domain.text_format import format_interval, format_number, format_seconds, format_share
+from advisor.domain.text import format_interval, format_number, format_seconds, format_share
 from advisor.report.formatting import format_error
 from advisor.report.plots import Axis, Guide, Point, Series, plot
 from advisor.report.speedup_pictures import speedup_curves, speedup_rows

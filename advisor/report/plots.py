@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from advisor.domain.text_format import format_number
+from advisor.domain.text import format_number
 from advisor.report.svg import Mark, Picture, Place, line, marker, path, picture, text
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 640, 66, 616, 26, 290

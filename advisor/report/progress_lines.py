@@ -29,7 +29,7 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerReported,
 )
-from advisor.domain.text_format import MISSING, escape_control_chars, write_count, write_speedup
+from advisor.domain.text import MISSING, escape_control_chars, write_count, write_speedup
 from advisor.report.formatting import describe_check
 from probes.events import PhaseStarted
 from probes.outcome import Failure, Outcome

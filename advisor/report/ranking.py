@@ -19,7 +19,7 @@ from advisor.domain.constraints import (
     ArmFigure,
 )
 from advisor.domain.results import Rating
-from advisor.domain.text_format import (
+from advisor.domain.text import (
     MISSING,
     format_fact,
     format_mebibytes,

@@ -17,11 +17,11 @@ from advisor.domain.errors import NoRecipeError
 from advisor.domain.measurement import Cell
 from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
 from advisor.domain.question import Question
-from advisor.domain.text_format import format_interval, format_seconds, write_speedup
+from advisor.domain.text import format_interval, format_seconds, write_speedup
 from advisor.recipes import server
 from advisor.recipes.calls import file_name
 from advisor.recipes.snippet import StartScripts, compose_snippet, compose_starts, lines_for
-from advisor.report.answer import caveats, is_fixed, unfit_notice
+from advisor.report.answer_lines import caveats, is_fixed, unfit_notice
 from advisor.report.formatting import format_error
 from advisor.report.found_recipe import FoundRecipe, choose
 from advisor.report.setup_facts import describe_shapes

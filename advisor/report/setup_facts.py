@@ -14,7 +14,7 @@ from advisor.domain.model import (
     name_own_shapes,
 )
 from advisor.domain.question import LoadQuestion
-from advisor.domain.text_format import format_mebibytes, join_names
+from advisor.domain.text import format_mebibytes, join_names
 from advisor.report.formatting import describe_problem
 from probes.facts import InputFacts
 from probes.shape import Shape

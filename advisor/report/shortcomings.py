@@ -6,12 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.plan import ArmName
-from advisor.domain.text_format import (
-    format_milliseconds,
-    format_seconds,
-    format_share,
-    shorten_text,
-)
+from advisor.domain.text import format_milliseconds, format_seconds, format_share, shorten_text
 from advisor.report.formatting import Section
 from probes.events import NewShapeResult
 

@@ -16,7 +16,7 @@ from advisor.domain.errors import VerificationError
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Arm
 from advisor.domain.snippet import Result, Snippet, SnippetPair, Tried, Verification, shows_nothing
-from advisor.domain.text_format import format_interval, format_milliseconds, write_speedup
+from advisor.domain.text import format_interval, format_milliseconds, write_speedup
 from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.formatting import describe_problem
 from advisor.report.found_recipe import FoundRecipe, choose

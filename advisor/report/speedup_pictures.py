@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from advisor.domain.answer import RankedArm
 from advisor.domain.measurement import Cell, Interval
-from advisor.domain.text_format import format_interval, format_share, format_speedup, write_speedup
+from advisor.domain.text import format_interval, format_share, format_speedup, write_speedup
 from advisor.report.plots import (
     CAPTION_HEIGHT,
     WIDTH,

@@ -12,10 +12,10 @@ from advisor.decide.other_arms import flip_in_certainty
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
-from advisor.domain.text_format import NO_BREAK_SPACE, keep_units, shorten_text
+from advisor.domain.text import NO_BREAK_SPACE, keep_units, shorten_text
 from advisor.recipes.snippet import CHECKPOINT
 from advisor.report import parts
-from advisor.report.answer import (
+from advisor.report.answer_lines import (
     MOST_CODE_LINES,
     MOST_REASON_CHARACTERS,
     answer_lines,

@@ -19,7 +19,7 @@ from advisor.domain.answer import Answer
 from advisor.domain.errors import UserError
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header
-from advisor.domain.text_format import escape_control_chars
+from advisor.domain.text import escape_control_chars
 from advisor.execute import quiet
 from advisor.execute.drafts import DraftRun, create, propose_again, propose_or_answer
 from advisor.execute.repetitions import leaders_of
@@ -27,7 +27,7 @@ from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers
 from advisor.store.runs import Run
 from advisor.tui import text
-from advisor.tui.answer import ShownAnswer
+from advisor.tui.answer_panes import ShownAnswer
 from advisor.tui.dialogs import LineDialog, start_dialog, with_warning
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ def resume(app: AdvisorApp, run: Run) -> None:
         plan = state.plan
         if state.finished:
             # A run without an answer has leaders once it is resumed.
-            resumed = msgspec.structs.replace(
-                state, times_measured_again=state.times_measured_again + 1
-            )
+            resumed = msgspec.structs.replace(state, times_remeasured=state.times_remeasured + 1)
             leaders = leaders_of(evaluate(header, resumed), plan)
             plan = msgspec.structs.replace(plan, arms=leaders)
         return DraftRun(header.catalogue, header.machine, header.question, plan)

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from advisor.ask.rubric_files import rubric_directory
 from advisor.domain.answer import Answer
 from advisor.domain.machine import Machine
-from advisor.domain.text_format import GIBIBYTE
+from advisor.domain.text import GIBIBYTE
 from advisor.store.runs import GOING_ON
 from advisor.store.store import Store
 from advisor.tui import text

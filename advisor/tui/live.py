@@ -19,16 +19,11 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
-from advisor.domain.text_format import (
-    format_milliseconds,
-    format_number,
-    format_share,
-    write_speedup,
-)
-from advisor.report.answer import headline
+from advisor.domain.text import format_milliseconds, format_number, format_share, write_speedup
+from advisor.report.answer_lines import headline
 from advisor.tui import text
 from advisor.tui.advisor_screen import AdvisorScreen
-from advisor.tui.answer import describe_question
+from advisor.tui.answer_panes import describe_question
 from advisor.tui.dialogs import yes_or_no
 from advisor.tui.progress import (
     STYLES,

@@ -13,7 +13,7 @@ from textual.widgets import DataTable, Static
 from advisor.ask.devices import CPU
 from advisor.domain.answer import Answer
 from advisor.domain.plan import ExclusionStatus
-from advisor.domain.text_format import write_count
+from advisor.domain.text import write_count
 from advisor.domain.workflow import Environment, Workflow
 from advisor.execute.drafts import DraftRun
 from advisor.tui import actions, text

@@ -13,7 +13,7 @@ from advisor.domain.measurement import Cell
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.text_format import format_milliseconds, format_number, format_speedup
+from advisor.domain.text import format_milliseconds, format_number, format_speedup
 from advisor.tui import text
 from advisor.tui.table import Column, Row
 from probes.outcome import Phase

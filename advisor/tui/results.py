@@ -14,15 +14,15 @@ from advisor.decide.trust import is_unfit
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.errors import NoRecipeError
-from advisor.domain.text_format import write_speedup
+from advisor.domain.text import write_speedup
 from advisor.execute.execution import keeps_builds
 from advisor.report import explanation, found_recipe, recipe_text
-from advisor.report.answer import cost_line
+from advisor.report.answer_lines import cost_line
 from advisor.store.files import read_tail
 from advisor.store.runs import Run
 from advisor.tui import actions, text
 from advisor.tui.advisor_screen import AdvisorScreen
-from advisor.tui.answer import (
+from advisor.tui.answer_panes import (
     PANES,
     AnswerPanel,
     ResultsPanes,

@@ -10,11 +10,11 @@ from advisor.decide.decision import evaluate
 from advisor.domain.answer import Answer
 from advisor.domain.errors import UserError
 from advisor.execute import execution
-from advisor.report.answer import headline
 from advisor.report.answer_files import decide, is_file, open_answer
+from advisor.report.answer_lines import headline
 from advisor.store.runs import Run
 from advisor.tui import actions, text
-from advisor.tui.answer import ShownAnswer
+from advisor.tui.answer_panes import ShownAnswer
 from advisor.tui.dialogs import quit_dialog, yes_or_no
 from advisor.tui.live import LiveScreen
 from advisor.tui.results import ResultsScreen

@@ -10,7 +10,7 @@ import msgspec
 from textual.binding import BindingType
 
 from advisor.domain.answer import AnswerSummary
-from advisor.domain.text_format import MISSING, format_speedup
+from advisor.domain.text import MISSING, format_speedup
 from advisor.store.runs import HistoryEntry, RunStatus
 from advisor.store.store import Store
 from advisor.tui import text

@@ -42,7 +42,7 @@ from advisor.domain.errors import (
 )
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype, Task
-from advisor.domain.text_format import GIBIBYTE
+from advisor.domain.text import GIBIBYTE
 from advisor.tui import text
 from advisor.tui.form import AnswerInput, Choice, Field, Step
 from advisor.tui.model_step import OF_MODEL

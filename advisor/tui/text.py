@@ -7,7 +7,7 @@ import re
 
 from rich.text import Text
 
-from advisor.domain.text_format import escape_char
+from advisor.domain.text import escape_char
 from advisor.store.files import open_regular
 
 MAX_CHARACTERS = 4000

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from probes import arrays
+from probes.adapter import TokenLogprobs
 from probes.arrays import np
-from probes.checking.text_reference import measure_divergence
+from probes.checking.text_reference import measure_divergence, top_token_ids
 from probes.checks import TextScores
 from probes.protocol import Request
-from probes.token_logprobs import TokenLogprobs, top_token_ids
 
 #: Likeliest tokens of the reference that are kept at each position.
 KEPT_TOKENS = 256

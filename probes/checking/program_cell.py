@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from probes import arrays, checks, protocol
-from probes.adapter import Program, WorkflowModule
+from probes.adapter import Program, TokenLogprobs, WorkflowModule
 from probes.checking import (
     correctness,
     output_check,
@@ -23,7 +23,6 @@ from probes.checking import (
 )
 from probes.checking.rules import Rules
 from probes.shape import Shape
-from probes.token_logprobs import TokenLogprobs
 
 #: Seconds between two looks for a reference.
 POLL_SECONDS = 0.05

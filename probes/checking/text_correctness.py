@@ -22,11 +22,17 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from probes.adapter import TokenLogprobs
 from probes.checking.rules import Rules
-from probes.checking.text_reference import FidelityMetrics, TokenReference, measure_fidelity, merge
+from probes.checking.text_reference import (
+    FidelityMetrics,
+    TokenReference,
+    keep_top_tokens,
+    measure_fidelity,
+    merge,
+)
 from probes.checks import Accuracy, AccuracyClass, Agreement, Checked, Fault
 from probes.shape import Shape
-from probes.token_logprobs import TokenLogprobs, keep_top_tokens
 
 #: Divergence in nats a token below which a figure is rounding: log probabilities are stored in
 #: float32, and their mean divergence can even be slightly negative.

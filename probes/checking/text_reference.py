@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from probes import arrays
-from probes.adapter import ModelError
+from probes.adapter import ModelError, TokenLogprobs
 from probes.arrays import np
-from probes.token_logprobs import TokenLogprobs, keep_top_tokens, top_token_ids
 
 #: Log probabilities that are kept for one shape. Beyond that, only the first rows have them.
 MAX_LOGPROBS = 1 << 26
@@ -95,6 +94,10 @@ def load_reference(file: pathlib.Path) -> TokenReference:
     return dataclasses.replace(found, file=file)
 
 
+TOP_TOKENS = 5
+#: The most likely tokens whose log probabilities a reference keeps for every row. Near ties are
+#: among them.
+KEPT_TOKENS = 64
 #: Least probability of all tokens that are left out.
 LEAST_REST = 1e-9
 
@@ -158,6 +161,21 @@ def measure_divergence(target: Any, own: Any, known: Any = True) -> Any:  # noqa
     ]
     total = (probability * np.where(known, target - own, 0.0)).sum(-1)
     return total + np.exp(rest[0]) * (rest[0] - rest[1])
+
+
+def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
+    """Return `(..., count) int64` indices on the last axis, that of the largest value first."""
+    count = min(count, logprobs.shape[-1])
+    unordered = np.argpartition(logprobs, -count, axis=-1)[..., -count:]
+    order = np.argsort(-np.take_along_axis(logprobs, unordered, -1), axis=-1)
+    return np.take_along_axis(unordered, order, -1)
+
+
+def keep_top_tokens(scores: TokenLogprobs, count: int = KEPT_TOKENS) -> TokenLogprobs:
+    columns = top_token_ids(scores.logprobs, count)
+    values = np.take_along_axis(scores.logprobs, columns, -1)
+    ids = columns if scores.ids is None else np.take_along_axis(scores.ids, columns, -1)
+    return TokenLogprobs(values, ids, scores.method)
 
 
 def merge(metrics: Sequence[FidelityMetrics]) -> FidelityMetrics:

@@ -1,4 +1,4 @@
-"""What a device does for a call: its kernels, and what is left to do when the call has returned.
+"""What a device does: kernels of a call, work that is left when it has returned, peak rates.
 
 Calls look faster than they are if work is left when the workflow's `synchronise` returns. It takes
 callables and imports no stack.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter, sleep
 from typing import Any
 
-from probes.events import Diagnosed
+from probes.events import Diagnosed, Peaks
 from probes.measuring.timing import LONG_CALL_SECONDS, NANOSECONDS, Calls
 from probes.shape import Shape
 
@@ -157,3 +157,44 @@ def busy_seconds(spans: Sequence[tuple[float, float]]) -> float:
         covered += max(0.0, stop - max(start, end))
         end = max(end, stop)
     return covered * 1e-6
+
+
+#: Size of the copy: far larger than any cache on a GPU, smaller on a CPU to save memory and time.
+COPY_BYTES = {"cuda": 2 << 30, "cpu": 256 << 20}
+MATRIX_SIZE = {"cuda": 8192, "cpu": 1024}
+SECONDS_PER_PEAK, MIN_RUNS = 0.3, 3
+MATRIX_TYPES = {"float32", "float16", "bfloat16"}
+
+
+def measure_peaks(device: str, dtype: str) -> Peaks | None:
+    """Return the bytes that a copy moves and the operations that a square matrix product does.
+
+    None if PyTorch is not loaded. Products are measured in `dtype` only, because a CPU without
+    instructions for another precision takes seconds for each product. `own` has no peak: the
+    model's precision is not known here.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    synchronise = torch.cuda.synchronize if device == "cuda" else lambda: None
+    source = torch.ones(COPY_BYTES[device], dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    moved = 2 * source.numel()  # a copy reads every byte and writes it
+    bytes_per_second = moved / median_of_faster_half(lambda: target.copy_(source), synchronise)
+    if dtype not in MATRIX_TYPES:
+        return Peaks(bytes_per_second, {})
+    size, kind = MATRIX_SIZE[device], getattr(torch, dtype)
+    # Random values: zeros draw less power, so the device would clock higher.
+    one, two = (torch.randn(size, size, device=device).to(kind) for _ in range(2))
+    operations = 2 * size**3 / median_of_faster_half(lambda: one @ two, synchronise)
+    return Peaks(bytes_per_second, {dtype: operations})
+
+
+def median_of_faster_half(work: Callable[[], object], synchronise: Callable[[], None]) -> float:
+    calls = Calls(lambda _: work(), [None], synchronise)
+    calls.time(None)
+    times: list[float] = []
+    end = perf_counter() + SECONDS_PER_PEAK
+    while len(times) < MIN_RUNS or perf_counter() < end:
+        times.append(calls.time(None))
+    return statistics.median(sorted(times)[: max(len(times) // 2, 1)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import sys
 from typing import Any
 
 from probes import arrays, events, protocol
@@ -15,6 +14,7 @@ from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.checking.stored_reference import Reference
 from probes.files import replace_when_complete
+from probes.measuring import device_work
 from probes.runtime import flexibility, process
 from probes.runtime.cells import Job
 from probes.runtime.failures import try_optional
@@ -146,7 +146,5 @@ def answer_tokens(job: Job) -> list[str]:
 
 
 def measure_peaks(job: Job) -> None:
-    if "torch" in sys.modules:
-        from probes.measuring import device_peaks  # noqa: PLC0415 - imports torch, which not every worker has
-
-        job.channel.send(device_peaks.measure_peaks(job.request.device, job.request.dtype))
+    if peaks := device_work.measure_peaks(job.request.device, job.request.dtype):
+        job.channel.send(peaks)

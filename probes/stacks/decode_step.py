@@ -14,10 +14,9 @@ import numpy as np
 import torch
 import transformers
 
-from probes.adapter import Request, TextProgram
+from probes.adapter import Request, TextProgram, TokenLogprobs
 from probes.stacks import cuda_graphs, pytorch
 from probes.subjects.transformers_generate import cache_keyword, installed_keyword
-from probes.token_logprobs import TokenLogprobs
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,10 @@ import openvino
 import torch
 import transformers
 
-from probes.adapter import Request, TextProgram, UnsupportedError
+from probes.adapter import Request, TextProgram, TokenLogprobs, UnsupportedError, log_softmax
 from probes.stacks import openvino_model
 from probes.subjects.causal_lm import CausalLm
 from probes.subjects.transformers_generate import cache_keyword, installed_keyword
-from probes.token_logprobs import TokenLogprobs, log_softmax
 
 #: Tokens that the decode step is traced with: any number but 0 and 1, which an export specialises.
 TRACED_TOKENS = 5

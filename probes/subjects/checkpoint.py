@@ -15,7 +15,7 @@ import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from probes.adapter import Request, Server, Subject, TextProgram, UnsupportedError, option_words
+from probes.adapter import Request, Server, Subject, TextProgram, UnsupportedError
 from probes.arrays import np
 
 #: The model's name in requests to servers that have one.
@@ -112,6 +112,10 @@ def continued(prompts: Sequence[list[int]], tokens: Any, rows: int) -> list[list
     """Return the first `rows` prompts, each with its row of `tokens`."""
     pairs = zip(prompts[:rows], tokens[:rows].tolist(), strict=True)
     return [[*prompt, *row] for prompt, row in pairs]
+
+
+def option_words(options: Mapping[str, object]) -> list[str]:
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
 
 
 def batching_server(

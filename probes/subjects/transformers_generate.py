@@ -12,9 +12,9 @@ import numpy as np
 import torch
 import transformers
 
-from probes.adapter import TextProgram, UnsupportedError
+from probes.adapter import TextProgram, TokenLogprobs, UnsupportedError
+from probes.checking.text_reference import KEPT_TOKENS
 from probes.protocol import Request
-from probes.token_logprobs import KEPT_TOKENS, TokenLogprobs
 
 
 class ForcedTokens(transformers.LogitsProcessor):

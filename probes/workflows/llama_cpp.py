@@ -13,12 +13,11 @@ from typing import Any
 import gguf
 import numpy as np
 
-from probes.adapter import Engagement, Request, Server, option_words, stored_weights_engagement
+from probes.adapter import Engagement, Request, Server, TokenLogprobs, stored_weights_engagement
 from probes.stacks import llama_cpp_server
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject, token_word
-from probes.token_logprobs import TokenLogprobs, logprobs_from_top_tokens
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise
@@ -102,7 +101,7 @@ class EngineGeneration(EngineProgram):
             for row, choice in zip(tops, choices, strict=True):
                 (step,) = choice["logprobs"]["content"]
                 row.append({top["id"]: top["logprob"] for top in step["top_logprobs"]})
-        return logprobs_from_top_tokens(tops, TOP_LOGPROBS)
+        return TokenLogprobs.of_top_tokens(tops, TOP_LOGPROBS)
 
     def collect(self, output: Any) -> list[Any]:
         """Return the tokens, of which the text has one word each."""
@@ -166,7 +165,7 @@ def user_command(options: dict[str, Any]) -> str:
         "cache-type-k": cache,
         "cache-type-v": cache,
     }
-    return " ".join(["llama-server", *option_words(words), *flash_attention])
+    return " ".join(["llama-server", *checkpoint.option_words(words), *flash_attention])
 
 
 def serving_command(request: Request) -> str:

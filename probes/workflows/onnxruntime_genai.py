@@ -13,11 +13,10 @@ import numpy as np
 import onnxruntime as ort
 import onnxruntime_genai as og
 
-from probes.adapter import Engagement, Request, UnsupportedError
+from probes.adapter import Engagement, Request, TokenLogprobs, UnsupportedError, log_softmax
 from probes.stacks import onnxruntime_quantisation
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject
-from probes.token_logprobs import TokenLogprobs, log_softmax
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise

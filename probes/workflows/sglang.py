@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from probes.adapter import Engagement, Request, Server
+from probes.adapter import Engagement, Request, Server, TokenLogprobs
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import EngineProgram, EngineSubject, require_architecture
-from probes.token_logprobs import TokenLogprobs, logprobs_from_top_tokens
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise
@@ -80,7 +79,7 @@ class EngineGeneration(EngineProgram):
             [{entry[1]: entry[0] for entry in position} for position in row[-tokens.shape[1] :]]
             for row in (output["meta_info"]["input_top_logprobs"] for output in outputs)
         ]
-        return logprobs_from_top_tokens(tops, TOP_LOGPROBS)
+        return TokenLogprobs.of_top_tokens(tops, TOP_LOGPROBS)
 
     def collect(self, output: Any) -> list[Any]:
         return [np.array([one["output_ids"] for one in output], dtype=np.int64)]

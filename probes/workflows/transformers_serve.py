@@ -7,8 +7,8 @@ import sys
 from importlib import metadata
 from typing import Any
 
-from probes.adapter import Request, Server, option_words
-from probes.subjects.checkpoint import EngineSubject
+from probes.adapter import Request, Server
+from probes.subjects.checkpoint import EngineSubject, option_words
 
 open_subject = EngineSubject
 

@@ -12,11 +12,10 @@ import subprocess
 from collections.abc import Collection
 from typing import Any
 
-from probes.adapter import Engagement, Request, Server, stored_weights_engagement
+from probes.adapter import Engagement, Request, Server, TokenLogprobs, stored_weights_engagement
 from probes.stacks import llm_compressor
 from probes.subjects import checkpoint
 from probes.subjects.checkpoint import GIBIBYTE, EngineProgram, EngineSubject, require_architecture
-from probes.token_logprobs import TokenLogprobs, logprobs_from_top_tokens
 
 open_subject = EngineSubject
 synchronise = checkpoint.synchronise
@@ -156,7 +155,7 @@ class EngineGeneration(EngineProgram):
             [{token: entry.logprob for token, entry in position.items()} for position in row]
             for row in (output.prompt_logprobs[-tokens.shape[1] :] for output in outputs)
         ]
-        return logprobs_from_top_tokens(tops, TOP_LOGPROBS)
+        return TokenLogprobs.of_top_tokens(tops, TOP_LOGPROBS)
 
     def generate(self, device_inputs: list[Any], new_tokens: int) -> Any:
         sampling = greedy_sampling(max_tokens=new_tokens)

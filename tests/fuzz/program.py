@@ -11,7 +11,7 @@ from unittest import mock
 
 from advisor import cli
 from advisor.cli import execution
-from advisor.domain.text_format import SUSPICIOUS, escape_char
+from advisor.domain.text import SUSPICIOUS, escape_char
 
 EXIT_CODES = {0, 1, 2, 3, 4}
 #: Commands that only read runs.

@@ -29,7 +29,7 @@ from advisor.ask.run_options import LaunchOptions
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
-from advisor.domain.text_format import MISSING
+from advisor.domain.text import MISSING
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui.app import AdvisorApp

@@ -37,7 +37,7 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedRequest
-from advisor.domain.text_format import MISSING
+from advisor.domain.text import MISSING
 from advisor.execute import run_host as hosting
 from advisor.execute.run_host import Gate
 from advisor.store.runs import Run

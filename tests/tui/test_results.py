@@ -34,13 +34,13 @@ from advisor.domain.answer import Problem
 from advisor.domain.errors import NothingViableError
 from advisor.domain.measurement import Interval
 from advisor.report import found_recipe, recipe_text
-from advisor.report.answer import short_answer_lines
 from advisor.report.answer_files import decide, read_answer
+from advisor.report.answer_lines import short_answer_lines
 from advisor.report.text_report import summarise
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import app as terminal_app
-from advisor.tui.answer import (
+from advisor.tui.answer_panes import (
     PANE_SECTIONS,
     PANES,
     AnswerPanel,

@@ -38,7 +38,7 @@ from advisor.report.answer_files import decide
 from advisor.store.store import Store
 from advisor.tui import live, run_controller
 from advisor.tui.actions import render_answer
-from advisor.tui.answer import ShownAnswer
+from advisor.tui.answer_panes import ShownAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs import ChoiceDialog
 from advisor.tui.home import HomeScreen

@@ -41,7 +41,7 @@ from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import launch, text
-from advisor.tui.answer import (
+from advisor.tui.answer_panes import (
     DECISION_COLOURS,
     AnswerPanel,
     ShownAnswer,

@@ -28,7 +28,7 @@ from advisor.domain.question import choose_next_budget
 from advisor.domain.recommendation import SpeedRegret
 from advisor.domain.results import MeasuredInputs
 from advisor.domain.serving import RateLevel
-from advisor.domain.text_format import format_apart, format_share_of_draws, join_names
+from advisor.domain.text import format_apart, format_share_of_draws, join_names
 from advisor.domain.workflow import Workflow
 from probes.checks import Accuracy, AccuracyClass
 

@@ -25,7 +25,7 @@ from advisor.domain.run_events import Finished, Resumed
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.serving import ServingResults
 from advisor.domain.workflow import Environment, KnownFault, Workflow
-from advisor.report.answer import how_to_measure_again
+from advisor.report.answer_lines import how_to_remeasure
 from probes.outcome import Failure, Outcome, SkipCause
 
 CRASH = Failure("crashed", phase="build", reason="r")
@@ -262,18 +262,15 @@ def test_a_workflow_without_time_is_named_even_if_it_could_not_lead(
 
 def test_a_resume_is_named_until_it_fails_or_has_settled_nothing_twice() -> None:
     late = answer(unmeasured(LATE, "skipped", skip_cause="out-of-time"))
-    assert not how_to_measure_again(built_answers.with_results(late, noise_floor=0.6))
+    assert not how_to_remeasure(built_answers.with_results(late, noise_floor=0.6))
     found = answer(unmeasured(LATE, "crashed"))
     unfit = built_answers.with_results(found, noise_floor=0.6)
-    for changes, is_named in (
-        ({"times_measured_again": 1}, True),
-        ({"times_measured_again": 2}, False),
-    ):
-        assert bool(how_to_measure_again(msgspec.structs.replace(unfit, **changes))) == is_named
-    assert not how_to_measure_again(msgspec.structs.replace(unfit, resumable=False))
+    for changes, is_named in (({"times_remeasured": 1}, True), ({"times_remeasured": 2}, False)):
+        assert bool(how_to_remeasure(msgspec.structs.replace(unfit, **changes))) == is_named
+    assert not how_to_remeasure(msgspec.structs.replace(unfit, resumable=False))
     stopped, further = Resumed(), (Finished(), Resumed())
     state = fold(builders.events(stopped, stopped, *further, stopped, *further))
-    assert state.times_measured_again == 3
+    assert state.times_remeasured == 3
 
 
 @pytest.mark.parametrize(("lead", "counts"), [(0.5, False), (1.0, True), (None, True)])

@@ -31,8 +31,8 @@ from advisor.domain.snippet import Snippet, SnippetPair, Tried, bounds
 from advisor.execute import printed_code
 from advisor.probing.snippets import PairedCalls
 from advisor.report import text_report
-from advisor.report.answer import short_answer_lines
 from advisor.report.answer_files import decide
+from advisor.report.answer_lines import short_answer_lines
 from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
 from advisor.store.store import Store
 from probes.events import Opened

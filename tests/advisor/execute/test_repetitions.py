@@ -171,7 +171,7 @@ def test_a_run_without_an_answer_has_leaders_once_it_is_resumed() -> None:
     )
     plan = Plan(arms=tuple(map(builders.arm, names)), excluded=())
     assert leaders_of(answer, plan) == ()
-    resumed = msgspec.structs.replace(answer, times_measured_again=1)
+    resumed = msgspec.structs.replace(answer, times_remeasured=1)
     assert [each.id for each in leaders_of(resumed, plan)] == [*names[:3]]
 
 

@@ -29,8 +29,8 @@ from advisor.domain.question import RequestLengths
 from advisor.domain.recommendation import BreakEven
 from advisor.recipes.server import REQUEST, user_words
 from advisor.report import found_recipe, generation, recipe_text
-from advisor.report.answer import EAGER_COST, code_lines, cost_line
 from advisor.report.answer_files import decide
+from advisor.report.answer_lines import EAGER_COST, code_lines, cost_line
 from advisor.store.store import Store
 from probes.events import Imported, Serving
 from probes.shape import Shape

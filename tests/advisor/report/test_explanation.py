@@ -37,7 +37,7 @@ from advisor.report.answer_files import decide, read_answer
 from advisor.report.setup_facts import describe_lengths, describe_shapes, input_facts, setup_facts
 from advisor.report.text_report import measured_line
 from advisor.store.store import Store
-from advisor.tui.answer import render_pane
+from advisor.tui.answer_panes import render_pane
 from probes.events import NewShapeResult
 from probes.facts import InputFacts
 from probes.shape import Shape

@@ -27,8 +27,8 @@ from advisor.domain.plan import BASELINE, PLAIN_COMPILE
 from advisor.domain.run_events import Finished, Planned, Resumed
 from advisor.recipes.server import REQUEST
 from advisor.report import answer_files, figures, found_recipe, markdown, recipe_text, text_report
-from advisor.report.answer import code_lines
 from advisor.report.answer_files import open_answer, read_answer
+from advisor.report.answer_lines import code_lines
 from advisor.store.store import Store
 from probes.facts import EACH_CALL
 

@@ -14,14 +14,13 @@ from built_answers import advice_of, with_advice, with_measurement, with_results
 from built_measurements import platform
 
 from advisor.decide import performance_portability
-from advisor.domain import text_format
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.recommendation import ShapeAdvice
-from advisor.domain.text_format import MISSING
+from advisor.domain.text import MISSING, NO_BREAK_SPACE
 from advisor.domain.workflow import Integration
 from advisor.report import markdown, page, parts
-from advisor.report.answer import answer_lines
+from advisor.report.answer_lines import answer_lines
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"
@@ -131,7 +130,7 @@ def test_the_page_begins_with_the_lines_of_the_answer() -> None:
     answer = built_answers.answer()
     (header,) = elements(parse(page.render(answer)), "header")
     lines = ["".join(each.itertext()) for each in header if each.tag.endswith(("h1", "p"))]
-    shown = [line.replace(text_format.NO_BREAK_SPACE, " ") for line in lines]
+    shown = [line.replace(NO_BREAK_SPACE, " ") for line in lines]
     assert shown[:-1] == answer_lines(answer)
 
 

@@ -22,9 +22,9 @@ from advisor.domain.answer import Answer, Problem
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
 from advisor.domain.plan import Plan
-from advisor.domain.text_format import format_interval, write_speedup
+from advisor.domain.text import format_interval, write_speedup
 from advisor.report import found_recipe, recipe_text
-from advisor.report.answer import caveats
+from advisor.report.answer_lines import caveats
 from advisor.report.found_recipe import FoundRecipe, pin
 from advisor.report.recipe_text import render_dockerfile, render_server
 from probes.events import Imported

@@ -26,12 +26,12 @@ from advisor.domain.measurement import Measurement
 from advisor.domain.question import WeightFormat
 from advisor.domain.recommendation import GuidelineOpinion, RunningCost
 from advisor.domain.results import ScoredArm
-from advisor.domain.text_format import MISSING
+from advisor.domain.text import MISSING
 from advisor.report import answer_files, explanation, figures, markdown, page, parts, text_report
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
 from advisor.report.notebook import render_summary
 from advisor.report.ranking import ranking_columns, ranking_rows
-from advisor.tui.answer import ranking_table
+from advisor.tui.answer_panes import ranking_table
 from probes.checks import Accuracy
 from probes.shape import Shape
 

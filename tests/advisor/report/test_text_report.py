@@ -30,9 +30,9 @@ from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
 from advisor.domain.recommendation import Flip, Side
 from advisor.domain.results import MeasuredInputs
-from advisor.domain.text_format import MISSING, NO_BREAK_SPACE
+from advisor.domain.text import MISSING, NO_BREAK_SPACE
 from advisor.report import explanation, markdown, page, text_report
-from advisor.report.answer import (
+from advisor.report.answer_lines import (
     UNFIT_NOTICE,
     code_lines,
     confidence,

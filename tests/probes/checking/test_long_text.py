@@ -12,8 +12,9 @@ import pytest
 from top_tokens import normalised
 
 from probes import arrays
+from probes.adapter import TokenLogprobs
 from probes.checking import long_text
-from probes.token_logprobs import TokenLogprobs, top_token_ids
+from probes.checking.text_reference import top_token_ids
 
 ROWS, PROMPT, NEW, VOCABULARY, SETS = 2, 3, 4, 40, 3
 

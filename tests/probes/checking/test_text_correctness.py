@@ -10,7 +10,7 @@ import pytest
 from top_tokens import keep_top_tokens, normalised, run_of
 from workers import rules
 
-from probes.adapter import ModelError
+from probes.adapter import ModelError, TokenLogprobs
 from probes.checking import text_correctness
 from probes.checking.text_reference import (
     TokenReference,
@@ -19,7 +19,6 @@ from probes.checking.text_reference import (
     save_reference,
 )
 from probes.shape import Shape
-from probes.token_logprobs import TokenLogprobs, logprobs_from_top_tokens
 
 SETS, ROWS, POSITIONS, VOCABULARY = 2, 3, 6, 50
 #: Largest error that eager PyTorch has in the tests, in nats.
@@ -148,7 +147,7 @@ def test_a_divergence_is_found_from_the_most_likely_tokens_alone(reference: Toke
         ]
 
     def check_top(lost: float) -> tuple[str, str, Any]:
-        top = [logprobs_from_top_tokens(top_tokens(number, lost), 5) for number in range(SETS)]
+        top = [TokenLogprobs.of_top_tokens(top_tokens(number, lost), 5) for number in range(SETS)]
         return check(reference, reference.tokens, top)
 
     verdict, _, agreement = check_top(lost=0)

@@ -6,10 +6,10 @@ import os
 import numpy as np
 
 from probes import adapter
+from probes.adapter import TokenLogprobs
 from probes.checking.text_reference import ReferenceRun
 from probes.events import Engagement
 from probes.subjects import checkpoint
-from probes.token_logprobs import TokenLogprobs
 
 VOCABULARY = 64
 

@@ -23,7 +23,7 @@ from advisor.domain.constraints import CRITERION_HEADS, Priorities
 from advisor.domain.errors import NothingViableError
 from advisor.domain.question import Question
 from advisor.report import markdown, parts, ranking
-from advisor.report.answer import (
+from advisor.report.answer_lines import (
     code_lines,
     flip_lines,
     headline,

@@ -13,7 +13,7 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Adoption
-from advisor.domain.text_format import (
+from advisor.domain.text import (
     format_mebibytes,
     format_number,
     format_seconds,
@@ -172,7 +172,7 @@ def confidence(answer: Answer) -> list[str]:
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     if advice is None:
         next_step = [f"Next: {answer.problem.next_step}"] if answer.problem else []
-        return [*origin, *next_step, *unfit_notice(answer), *how_to_measure_again(answer)]
+        return [*origin, *next_step, *unfit_notice(answer), *how_to_remeasure(answer)]
     lead = (
         f"lead {advice.margin:+.2f} over {answer.titles.get(advice.runner_up, advice.runner_up)}"
         if advice.runner_up and advice.margin is not None
@@ -186,21 +186,14 @@ def confidence(answer: Answer) -> list[str]:
     evidence = f"Trust: {trust}{floor_line} Score: {lead}."
     further = [line.text for line in answer.headline[1:]]
     cost = [f"Cost: {cost_line(answer, answer.advised)}."] if answer.advised else []
-    return [
-        *further,
-        *cost,
-        *origin,
-        evidence,
-        *unfit_notice(answer),
-        *how_to_measure_again(answer),
-    ]
+    return [*further, *cost, *origin, evidence, *unfit_notice(answer), *how_to_remeasure(answer)]
 
 
 #: After so many further measurements that did not settle it, another one will hardly do.
 MOST_TIMES_AGAIN = 2
 
 
-def how_to_measure_again(answer: Answer) -> list[str]:
+def how_to_remeasure(answer: Answer) -> list[str]:
     """Return how to go on from a finished run; nothing if its answer is clear.
 
     Another `resume` is not named where it fails, or has changed nothing.
@@ -213,7 +206,7 @@ def how_to_measure_again(answer: Answer) -> list[str]:
     is_enough = found is None or not found.outstanding
     if not (is_here and is_enough) or answer.question.serves:
         return []
-    may_settle = answer.times_measured_again < MOST_TIMES_AGAIN and answer.resumable is not False
+    may_settle = answer.times_remeasured < MOST_TIMES_AGAIN and answer.resumable is not False
     if not (may_settle and (is_open or may_be_clear or unfit_notice(answer))):
         return []
     command = f"p3-advisor resume {answer.run_id} --wait-for-quiet 5min"
@@ -226,7 +219,7 @@ def next_steps(answer: Answer) -> list[str]:
     """Return what to do next, the most urgent first."""
     problem = [answer.problem.next_step] if answer.problem else []
     advice = answer.recommendation
-    return [*problem, *how_to_measure_again(answer), *(advice.next_steps if advice else ())]
+    return [*problem, *how_to_remeasure(answer), *(advice.next_steps if advice else ())]
 
 
 def flip_lines(answer: Answer) -> list[str]:

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from advisor.domain import text_format
+from advisor.domain import text as domain_text
 from advisor.domain.measurement import CallSeconds, Interval
-from advisor.domain.text_format import MISSING
+from advisor.domain.text import MISSING
 
 
 @pytest.mark.parametrize(
@@ -29,44 +29,44 @@ from advisor.domain.text_format import MISSING
 def test_a_number_has_four_significant_digits_and_no_exponent(
     value: float | None, text: str
 ) -> None:
-    assert text_format.format_number(value) == text
+    assert domain_text.format_number(value) == text
 
 
 def test_decimals_and_digits_can_be_chosen() -> None:
-    assert text_format.format_number(1234.5678, decimals=2) == "1,234.57"
-    assert text_format.format_number(0.119349, digits=2) == "0.12"
+    assert domain_text.format_number(1234.5678, decimals=2) == "1,234.57"
+    assert domain_text.format_number(0.119349, digits=2) == "0.12"
 
 
 def test_an_interval_has_its_value_unit_and_bounds() -> None:
     speedup = Interval(value=1.46, low=1.37, high=1.561)
-    assert text_format.format_interval(speedup) == "1.46x (1.37 to 1.56)"
-    assert text_format.format_interval(speedup, unit="", decimals=3) == "1.460 (1.370 to 1.561)"
-    assert text_format.format_speedup(speedup) == "1.46x"
+    assert domain_text.format_interval(speedup) == "1.46x (1.37 to 1.56)"
+    assert domain_text.format_interval(speedup, unit="", decimals=3) == "1.460 (1.370 to 1.561)"
+    assert domain_text.format_speedup(speedup) == "1.46x"
     tiny = Interval(value=0.0018, low=0.0, high=0.01)
-    assert text_format.format_speedup(tiny) == "0.002x"
-    assert text_format.format_interval(tiny) == "0.002x (0.00 to 0.01)"
+    assert domain_text.format_speedup(tiny) == "0.002x"
+    assert domain_text.format_interval(tiny) == "0.002x (0.00 to 0.01)"
 
 
 @pytest.mark.parametrize(("low", "high"), [(None, None), (1.0, None), (None, 2.0)])
 def test_an_interval_without_both_bounds_is_marked(low: float | None, high: float | None) -> None:
-    found = text_format.format_interval(Interval(value=1.46, low=low, high=high))
-    assert found == f"1.46x {text_format.NO_INTERVAL}"
+    found = domain_text.format_interval(Interval(value=1.46, low=low, high=high))
+    assert found == f"1.46x {domain_text.NO_INTERVAL}"
 
 
 def test_call_seconds_become_milliseconds_with_their_interval() -> None:
     seconds = CallSeconds(median=0.0121, low=0.012, high=0.0123, samples=9)
-    assert text_format.format_call_milliseconds(seconds) == "12.1 (12 to 12.3)"
+    assert domain_text.format_call_milliseconds(seconds) == "12.1 (12 to 12.3)"
     unbounded = CallSeconds(median=0.0121, low=None, high=None, samples=1)
-    assert text_format.format_call_milliseconds(unbounded) == f"12.1 {text_format.NO_INTERVAL}"
+    assert domain_text.format_call_milliseconds(unbounded) == f"12.1 {domain_text.NO_INTERVAL}"
 
 
 def test_units_are_converted() -> None:
-    assert text_format.format_seconds(1234.56) == "1,234.6"
-    assert text_format.format_milliseconds(0.1) == "100"
-    assert text_format.format_mebibytes((1234 << 20) + (900 << 10)) == "1,235"
-    assert text_format.format_mebibytes(1 << 18, digits=3) == "0.25"
-    assert text_format.format_share(0.0712) == "7 %"
-    assert text_format.format_share(0.0712, decimals=1) == "7.1 %"
+    assert domain_text.format_seconds(1234.56) == "1,234.6"
+    assert domain_text.format_milliseconds(0.1) == "100"
+    assert domain_text.format_mebibytes((1234 << 20) + (900 << 10)) == "1,235"
+    assert domain_text.format_mebibytes(1 << 18, digits=3) == "0.25"
+    assert domain_text.format_share(0.0712) == "7 %"
+    assert domain_text.format_share(0.0712, decimals=1) == "7.1 %"
 
 
 @pytest.mark.parametrize(
@@ -74,17 +74,17 @@ def test_units_are_converted() -> None:
     [(0.005, "0.5 %"), (0.025, "2.5 %"), (0.05, "5 %"), (0.07, "7 %"), (0.9, "90 %"), (0.0, "0 %")],
 )
 def test_a_share_without_decimals_is_shown_as_it_was_given(share: float, text: str) -> None:
-    assert text_format.format_share(share, decimals=None) == text
+    assert domain_text.format_share(share, decimals=None) == text
 
 
 def test_a_value_that_is_not_known_is_a_dash() -> None:
     missing = [
-        text_format.format_interval(None),
-        text_format.format_speedup(None),
-        text_format.format_seconds(None),
-        text_format.format_milliseconds(None),
-        text_format.format_mebibytes(None),
-        text_format.format_share(None),
+        domain_text.format_interval(None),
+        domain_text.format_speedup(None),
+        domain_text.format_seconds(None),
+        domain_text.format_milliseconds(None),
+        domain_text.format_mebibytes(None),
+        domain_text.format_share(None),
     ]
     assert missing == [MISSING] * len(missing)
 
@@ -96,7 +96,7 @@ def test_a_value_that_is_not_known_is_a_dash() -> None:
 def test_a_fact_is_a_number_a_text_or_yes_or_no(
     value: float | str | bool | None, text: str
 ) -> None:
-    assert text_format.format_fact(value) == text
+    assert domain_text.format_fact(value) == text
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_fact_is_a_number_a_text_or_yes_or_no(
 def test_weights_are_written_so_that_all_of_them_are_within_the_bounds(
     low: float, high: float, text: str | None
 ) -> None:
-    assert text_format.format_weights(low, high, 40.0) == text
+    assert domain_text.format_weights(low, high, 40.0) == text
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_weights_are_written_so_that_all_of_them_are_within_the_bounds(
     ],
 )
 def test_a_reason_ends_where_a_sentence_or_a_clause_does(text: str, short: str) -> None:
-    assert text_format.shorten_text(text, 32) == short
+    assert domain_text.shorten_text(text, 32) == short
 
 
 @pytest.mark.parametrize(
@@ -153,11 +153,11 @@ def test_a_reason_ends_where_a_sentence_or_a_clause_does(text: str, short: str) 
     ],
 )
 def test_control_and_invisible_characters_are_escaped(text: str, escaped: str) -> None:
-    assert text_format.escape_control_chars(text) == escaped
+    assert domain_text.escape_control_chars(text) == escaped
 
 
 def test_json_stays_the_same_json() -> None:
     value = {"reason": "\x1b[31m \u202e \U000e0041 \u2028 ü"}
     encoded = json.dumps(value, ensure_ascii=False)
-    assert text_format.escape_control_chars(encoded) != encoded
-    assert json.loads(text_format.escape_control_chars(encoded)) == value
+    assert domain_text.escape_control_chars(encoded) != encoded
+    assert json.loads(domain_text.escape_control_chars(encoded)) == value
