@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.trust import is_unfit
+from advisor.domain import text
 from advisor.domain.accuracy import why_unchecked, worst_check
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.catalogue import OtherPrecision
@@ -14,20 +15,6 @@ from advisor.domain.measurement import COLD, Variant
 from advisor.domain.model import TransformersModel, has_random_weights
 from advisor.domain.results import ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm
-from advisor.domain.text import (
-    describe_spread,
-    format_count,
-    format_interval,
-    format_mebibytes,
-    format_milliseconds,
-    format_number,
-    format_seconds,
-    format_share,
-    is_unknown,
-    join_names,
-    write_count,
-    write_speedup,
-)
 from probes.checks import Checked, Fault
 
 #: Smaller relative errors are written with an exponent.
@@ -57,15 +44,15 @@ def describe_start(facts: AdvisedAnswer) -> list[str]:
     if fastest is None:
         return []
     cold = next((each for each in facts.measured.starts if each.way == COLD), fastest)
-    line = f"Start: {format_seconds(cold.seconds)} s cold"
+    line = f"Start: {text.format_seconds(cold.seconds)} s cold"
     if fastest != cold:
         size, lines = fastest.shipped_bytes, fastest.lines
-        costs = write_count(lines, "line")
-        costs = f"{format_mebibytes(size, 2)} MiB, {costs}" if size else costs
-        line += f", {format_seconds(fastest.seconds)} s with {fastest.title} ({costs})"
+        costs = text.write_count(lines, "line")
+        costs = f"{text.format_mebibytes(size, 2)} MiB, {costs}" if size else costs
+        line += f", {text.format_seconds(fastest.seconds)} s with {fastest.title} ({costs})"
     eager = baseline.fastest_start if baseline else None
     if eager is not None and baseline != facts.measured:
-        line += f"; {facts.answer.baseline_title} {format_seconds(eager.seconds)} s"
+        line += f"; {facts.answer.baseline_title} {text.format_seconds(eager.seconds)} s"
     return [f"{line}."]
 
 
@@ -84,16 +71,18 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
     speed = variant.speedup
     if speed is None or speed.low is None or speed.high is None:
         return f"{code} fails: {variant.failure}."
-    gain = write_speedup(speed, unfit=bool(variant.doubt), interval=True, in_words=True)
+    gain = text.write_speedup(speed, unfit=bool(variant.doubt), interval=True, in_words=True)
     doubt = f"; {DOUBTS[variant.doubt]}" if variant.doubt else ""
     if variant.graph_breaks is not None:
         before = len(answer.measurements[arm].facts.get("graph_breaks", {}))
         left = len(variant.graph_breaks)
-        breaks = f"{write_count(left, 'graph break')} instead of {before}"
-        speed_is = NOT_TIMED if is_unknown(speed) else f"is {gain} of that without these settings"
+        breaks = f"{text.write_count(left, 'graph break')} instead of {before}"
+        speed_is = (
+            NOT_TIMED if text.is_unknown(speed) else f"is {gain} of that without these settings"
+        )
         return f"{code} has {breaks}. Its speed {speed_is}{doubt}; outputs as before."
     error = f"error {variant.error:.0e}" if variant.error is not None else "outputs not compared"
-    if is_unknown(speed):
+    if text.is_unknown(speed):
         return f"{code} has a speed that {NOT_TIMED}{doubt}; {error}."
     return f"{code} is {gain} as fast as {answer.baseline_title} in float32, {error}{doubt}."
 
@@ -122,7 +111,7 @@ def describe_changed_states(facts: AdvisedAnswer) -> list[str]:
     if not names:
         return []
     further = ["others"] if len(names) > MOST_STATES else []
-    named = join_names([*list(names)[:MOST_STATES], *further])
+    named = text.join_names([*list(names)[:MOST_STATES], *further])
     changed = f"Each call of the module changes {named}, which no later call reads."
     return [f"{changed} Compiled and exported programs may leave that out, and be faster for it."]
 
@@ -130,7 +119,7 @@ def describe_changed_states(facts: AdvisedAnswer) -> list[str]:
 def describe_constraints(facts: AdvisedAnswer) -> list[str]:
     """Return which constraints the advised arm meets by a figure whose spread crosses the bound."""
     found = [
-        f"{describe_spread(each, spread)}, and the limit {each.bound} lies within"
+        f"{text.describe_spread(each, spread)}, and the limit {each.bound} lies within"
         for each in facts.answer.question.constraints
         if (spread := each.crossed_by(facts.measured))
     ]
@@ -165,7 +154,7 @@ def describe_precision(
         if facts.arms[arm].weights is None and (faster is None or arm != faster.arm)
     ]
     than = f"Probably in a lower precision than {question.dtype}"
-    lines = [f"{than}: {join_names(lower)}."] if lower else []
+    lines = [f"{than}: {text.join_names(lower)}."] if lower else []
     gpu = facts.answer.machine.find_gpu(question.gpu)
     first = known["tf32"].compute_capability
     has_tf32 = gpu is not None and float(gpu.compute_capability) >= first
@@ -210,14 +199,14 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
     if found.error is None:
         return "their error is not known"
     if found.kl_mean is None and found.error >= LEAST_PERCENT:
-        size = f"relative error {format_share(found.error, 1)}"
+        size = f"relative error {text.format_share(found.error, 1)}"
     elif found.kl_mean is None:
         size = f"relative error {found.error:.1e}"
     else:
         size = f"divergence of {found.error:.1e} nats a token"
     if is_quantised:
         return size
-    ratio = format_number(found.ratio_to_eager, digits=2)
+    ratio = text.format_number(found.ratio_to_eager, digits=2)
     times = f", {ratio} times that of {EAGER_TITLE}" if found.ratio_to_eager else ""
     return f"{size}{times}"
 
@@ -228,8 +217,9 @@ def describe_goodput(facts: AdvisedAnswer) -> list[str]:
         return []
     least = "at least " if served.stopped_early(load.share) else ""
     sustained = (
-        f"It serves {least}{format_interval(served.goodput, unit=' requests/s', decimals=None)}, "
-        f"{format_number(served.tokens_per_second, decimals=0)} tokens/s, with {load.limits}."
+        f"It serves {least}"
+        f"{text.format_interval(served.goodput, unit=' requests/s', decimals=None)}, "
+        f"{text.format_number(served.tokens_per_second, decimals=0)} tokens/s, with {load.limits}."
     )
     failed = f" {served.failed} of {served.requests} requests failed." if served.failed else ""
     return [sustained + failed, *_describe_asked(served, load.share)]
@@ -239,8 +229,8 @@ def _describe_asked(served: ServedArm, share: float) -> list[str]:
     asked = served.asked
     if asked is None:
         return []
-    count = format_count(asked.servers, asked.fewest_servers, asked.most_servers)
-    price = f", {format_number(asked.price_per_hour)} per hour" if asked.price_per_hour else ""
+    count = text.format_count(asked.servers, asked.fewest_servers, asked.most_servers)
+    price = f", {text.format_number(asked.price_per_hour)} per hour" if asked.price_per_hour else ""
     need = {
         "met": f"One server is enough for the asked {asked.rate:g} requests/s",
         "not-met": f"The asked {asked.rate:g} requests/s need {count} such servers",
@@ -253,16 +243,16 @@ def _describe_asked(served: ServedArm, share: float) -> list[str]:
 def _asked_latency(asked: AskedRate, share: float) -> str:
     level = asked.level
     if level is None or level.ttft_seconds is None:
-        each = format_number(asked.rate / asked.servers)
+        each = text.format_number(asked.rate / asked.servers)
         return f"The latency at {each} requests/s each was not measured."
     itl = (
-        f", {format_milliseconds(level.itl_seconds[1])} ms between tokens"
+        f", {text.format_milliseconds(level.itl_seconds[1])} ms between tokens"
         if level.itl_seconds
         else ""
     )
-    rate, met = format_number(level.rate), format_share(level.met)
+    rate, met = text.format_number(level.rate), text.format_share(level.met)
     return (
         f"At {rate} requests/s each, {met} are within the limits "
         f"({share * 100:g} % must be); 95 % have the first token within "
-        f"{format_milliseconds(level.ttft_seconds[1])} ms{itl}."
+        f"{text.format_milliseconds(level.ttft_seconds[1])} ms{itl}."
     )

@@ -6,6 +6,7 @@ import math
 
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import find_unfitness, is_unfit
+from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
@@ -13,15 +14,6 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Adoption
-from advisor.domain.text import (
-    format_mebibytes,
-    format_number,
-    format_seconds,
-    format_share,
-    join_names,
-    shorten_text,
-    write_count,
-)
 from advisor.recipes.server import serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, lines_for, shorten
 from advisor.report.setup_facts import describe_shapes
@@ -77,7 +69,7 @@ def _missing(answer: Answer) -> str:
     if arms:
         left = len(arms) - MOST_MISSING
         more = [f"{left} more"] if left > 0 else []
-        return f"{join_names([*arms[:MOST_MISSING], *more])} not measured"
+        return f"{text.join_names([*arms[:MOST_MISSING], *more])} not measured"
     if shapes := answer.unmeasured_shapes:
         return f"{describe_shapes(answer, shapes)} not measured"
     if not answer.results.repeats:
@@ -120,7 +112,7 @@ def short_answer_lines(
     if is_doubted or not has_details:
         trust = [each.partition(":")[0] for each in trust]
     if left := len(reasons[1:]):
-        trust[-1] += f", and {write_count(left, 'other reason')}"
+        trust[-1] += f", and {text.write_count(left, 'other reason')}"
     return [
         headline(answer),
         *stop_notice(answer),
@@ -138,9 +130,9 @@ def _graph_breaks(answer: Answer) -> list[str]:
         found = entry.measured.facts.get("graph_breaks")
         # A file from another machine could have anything here.
         if found and isinstance(found, dict):
-            reason = shorten_text(next(iter(found)), MOST_REASON_CHARACTERS)
+            reason = text.shorten_text(next(iter(found)), MOST_REASON_CHARACTERS)
             left = len(found) - 1
-            more = f"; {write_count(left, 'more break')}" if left else ""
+            more = f"; {text.write_count(left, 'more break')}" if left else ""
             first = f"The graph of {entry.scored.title} breaks at {reason}{more}"
             is_tried = any(each.name == AGAINST_BREAKS for each in entry.measured.variants)
             return [f"{first}{'' if is_tried else '; p3-advisor improve tries what mends it'}."]
@@ -179,7 +171,7 @@ def confidence(answer: Answer) -> list[str]:
         else "no runner-up"
     )
     floor = answer.results.noise_floor
-    noise = "not known" if floor is None else format_share(floor, decimals=1)
+    noise = "not known" if floor is None else text.format_share(floor, decimals=1)
     reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
     trust = f"{advice.trust} (A best, D lowest){reason}."
     floor_line = "" if noise in trust else f" Noise floor: {noise}."
@@ -242,9 +234,9 @@ def cost_line(answer: Answer, entry: RankedArm, caches: str = "") -> str:
         return EAGER_COST
     # The lines of an export write their file each time, while a warm build has found it.
     warm = None if scored.adoption.export_step else measured.build_seconds.warm
-    build = f"build {format_seconds(measured.build_seconds.cold)} s"
+    build = f"build {text.format_seconds(measured.build_seconds.cold)} s"
     if warm is not None:
-        build += f", {format_seconds(warm)} s from caches{caches}"
+        build += f", {text.format_seconds(warm)} s from caches{caches}"
     change = _change(scored.adoption, is_server=answer.question.serves)
     fixed = "refuses other shapes than it was built for"
     if len(answer.question.shapes) > 1:
@@ -288,26 +280,26 @@ def when_repaid(advice: Recommendation) -> str:
     all_requests = [each.requests for each in advice.break_even]
     is_one_of_several = all_requests.count(worst.requests) == 1 < len(all_requests)
     where = f" at {worst.shape.description}" if is_one_of_several else ""
-    return f"repaid after {write_count(count, 'request')}{where}"
+    return f"repaid after {text.write_count(count, 'request')}{where}"
 
 
 def _round(requests: float | None) -> str:
     """Return a number of requests with two significant digits; empty for never."""
     if requests is None:
         return ""
-    return format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
+    return text.format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
 
 
 def _change(adoption: Adoption, *, is_server: bool) -> str:
     """Count the start of a server as one command, whatever its lines."""
     lines = adoption.lines_changed
-    code = f"{write_count(lines, 'line')} of code"
+    code = f"{text.write_count(lines, 'line')} of code"
     steps = [
         "one command" if is_server else code,
         *(["an export step"] if adoption.export_step else []),
         *(["an environment of its own"] if adoption.own_environment else []),
     ]
-    return join_names(steps)
+    return text.join_names(steps)
 
 
 def _memory(measured: Measurement, baseline: Measurement | None) -> list[str]:
@@ -318,5 +310,5 @@ def _memory(measured: Measurement, baseline: Measurement | None) -> list[str]:
     if baseline is not None and baseline.arm != measured.arm:
         name = "eager" if baseline.workflow == BASELINE else baseline.workflow
         if baseline.memory_bytes.peak is not None:
-            against = f" ({name} {format_mebibytes(baseline.memory_bytes.peak)})"
-    return [f"{format_mebibytes(peak)} MiB{against}"]
+            against = f" ({name} {text.format_mebibytes(baseline.memory_bytes.peak)})"
+    return [f"{text.format_mebibytes(peak)} MiB{against}"]

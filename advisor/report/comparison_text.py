@@ -5,16 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from advisor.domain import text
 from advisor.domain.measurement import Interval
 from advisor.domain.plan import BASELINE
-from advisor.domain.text import (
-    format_interval,
-    format_mebibytes,
-    format_milliseconds,
-    format_number,
-    format_seconds,
-    format_share,
-)
 from advisor.report.comparison import Change, Comparison, Costs
 from advisor.report.formatting import Column, format_error, markdown_table, plain_table, table_rows
 from advisor.report.markdown import escape
@@ -112,10 +105,10 @@ def _tables(comparison: Comparison) -> list[list[Sequence[str]]]:
 
 COST_COLUMNS: tuple[Column[Costs], ...] = (
     ("arm", lambda costs: costs.arm),
-    ("build s before", lambda costs: format_seconds(costs.build_seconds[0])),
-    ("build s after", lambda costs: format_seconds(costs.build_seconds[1])),
-    ("MiB before", lambda costs: format_mebibytes(costs.peak_bytes[0])),
-    ("MiB after", lambda costs: format_mebibytes(costs.peak_bytes[1])),
+    ("build s before", lambda costs: text.format_seconds(costs.build_seconds[0])),
+    ("build s after", lambda costs: text.format_seconds(costs.build_seconds[1])),
+    ("MiB before", lambda costs: text.format_mebibytes(costs.peak_bytes[0])),
+    ("MiB after", lambda costs: text.format_mebibytes(costs.peak_bytes[1])),
     ("error before", lambda costs: _write_error(costs.errors[0])),
     ("error after", lambda costs: _write_error(costs.errors[1])),
 )
@@ -133,7 +126,7 @@ def _change_columns(name: str, unit: str, compared: str) -> list[Column[Change]]
         (f"{unit} after", lambda change: _write_figure(change, change.after)),
         (
             f"{compared}, times before (95 %)",
-            lambda change: format_interval(change.ratio, unit="", decimals=3),
+            lambda change: text.format_interval(change.ratio, unit="", decimals=3),
         ),
         ("speed, times before", _write_speed),
         ("slowdown found from", lambda change: _rounded_up(change.found_from)),
@@ -143,14 +136,14 @@ def _change_columns(name: str, unit: str, compared: str) -> list[Column[Change]]
 
 def _write_figure(change: Change, figure: Interval) -> str:
     if change.shape is None:
-        return format_interval(figure, unit="", decimals=None)
-    return format_milliseconds(figure.value)
+        return text.format_interval(figure, unit="", decimals=None)
+    return text.format_milliseconds(figure.value)
 
 
 def _write_speed(change: Change) -> str:
     if change.shape is None or change.arm == BASELINE:
         return ""
-    return format_number(change.before.value / change.after.value, 3)
+    return text.format_number(change.before.value / change.after.value, 3)
 
 
 def _text_columns(rows: Sequence[Sequence[str]]) -> set[int]:
@@ -180,11 +173,11 @@ def _power(comparison: Comparison) -> list[str]:
 
 
 def _rounded_up(share: float | None) -> str:
-    return "" if share is None else format_share(math.ceil(share * 100) / 100)
+    return "" if share is None else text.format_share(math.ceil(share * 100) / 100)
 
 
 def _verdict(comparison: Comparison) -> list[str]:
-    share = format_share(comparison.threshold, decimals=None)
+    share = text.format_share(comparison.threshold, decimals=None)
     slower, undecided = _name(comparison.regressions), _name(comparison.undecided)
     lines = [f"Fails now: {each.arm} ({each.status}: {each.reason})." for each in comparison.failed]
     has_speedups = any(change.shape is not None for change in comparison.changes)
@@ -226,7 +219,7 @@ def _less_exact(comparison: Comparison) -> list[str]:
 
 def _machine_drift(comparison: Comparison) -> list[str]:
     changed = [
-        f"{format_interval(each.ratio)} at {each.shape.description}"
+        f"{text.format_interval(each.ratio)} at {each.shape.description}"
         for each in comparison.drift
         if each.shape is not None and each.verdict in {"slower", "faster"}
     ]

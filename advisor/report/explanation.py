@@ -8,6 +8,7 @@ from advisor.ask import rubric_files
 from advisor.ask.option_values import full_name
 from advisor.ask.resolve import spell_out, titles_by_spelling
 from advisor.decide.trust import describe_certainty, is_unfit
+from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.constraints import CRITERIA, LETTERS
 from advisor.domain.errors import UnknownCriterionError, UnknownWorkflowError, choose_among
@@ -15,14 +16,6 @@ from advisor.domain.measurement import Interval
 from advisor.domain.plan import ArmName
 from advisor.domain.results import Rating
 from advisor.domain.rubric import Basis, name_fact
-from advisor.domain.text import (
-    format_fact,
-    format_mebibytes,
-    format_milliseconds,
-    format_number,
-    format_share,
-    write_speedup,
-)
 from advisor.domain.workflow import Workflow
 from advisor.report import shortcomings
 from advisor.report.answer_lines import cost_line
@@ -111,7 +104,10 @@ def explain_arm(
     terms = " + ".join(
         f"{shares[name]:.3f} x {scored.ratings[name].grade:.3f} ({name})" for name in CRITERIA
     )
-    lines += ["  score: weight x grade", f"    {terms} = {format_number(scored.score, decimals=3)}"]
+    lines += [
+        "  score: weight x grade",
+        f"    {terms} = {text.format_number(scored.score, decimals=3)}",
+    ]
     advice = answer.recommendation
     share = advice.decision.contenders.get(scored.arm) if advice else None
     if "performance" in criteria and share is not None:
@@ -125,10 +121,10 @@ def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None)
     lines = ["  measured (95 % intervals in brackets)"]
     for cell in measured.cells:
         speedup = _write_speedup(answer, cell.speedup)
-        kept_mib = format_mebibytes(cell.kept_bytes)
+        kept_mib = text.format_mebibytes(cell.kept_bytes)
         kept = f"; its build keeps {kept_mib} MiB of the GPU for this shape"
         kept = "" if cell.kept_bytes is None else kept
-        typical = f"; a typical call takes {format_milliseconds(cell.seconds.median)} ms"
+        typical = f"; a typical call takes {text.format_milliseconds(cell.seconds.median)} ms"
         lines.append(
             f"    {describe_shapes(answer, [cell.shape])}: {speedup} the baseline's speed, paired "
             f"within rounds{'' if unfit else typical} ({cell.seconds.samples} timed calls)"
@@ -151,7 +147,7 @@ def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None)
         fact = workflow.beside_pytorch
         lines.append(f"    beside PyTorch: {fact.value} ({fact.source})")
     if measured.engagement:
-        share = format_share(measured.engaged_share)
+        share = text.format_share(measured.engaged_share)
         lines.append(f"    compiled path: {share} of the work ({measured.engagement})")
     for title, values in (("versions", measured.versions), ("settings", measured.settings)):
         if values:
@@ -162,7 +158,7 @@ def _measured_lines(answer: Answer, entry: RankedArm, workflow: Workflow | None)
 
 def _write_speedup(answer: Answer, speedup: Interval) -> str:
     unfit = is_unfit(answer.results)
-    return write_speedup(speedup, unfit=unfit, interval=True, in_words=unfit, decimals=3)
+    return text.write_speedup(speedup, unfit=unfit, interval=True, in_words=unfit, decimals=3)
 
 
 def _criterion_lines(name: str, score: Rating, figure: str, *, has_range: bool) -> list[str]:
@@ -177,7 +173,7 @@ def _criterion_lines(name: str, score: Rating, figure: str, *, has_range: bool) 
     ]
     lines += [
         f"    for {LETTERS[gap.tier]}, {gap.fact} must be {gap.threshold}; "
-        f"its value here is {figure if gap.fact == score.fact else format_fact(gap.value)}"
+        f"its value here is {figure if gap.fact == score.fact else text.format_fact(gap.value)}"
         for gap in score.to_next
     ]
     return lines
