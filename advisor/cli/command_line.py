@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from advisor.cli import diagnostics, recommendations, reports, stored_runs
-from advisor.cli.execution import InterruptedRunError, Interruptions
+from advisor.cli.interruption import InterruptedRunError, Interruptions
 from advisor.cli.options import GroupedProgram
 from advisor.cli.output import DATA_FLAGS, move_behind_command, print_text
 from advisor.domain.answer import Problem

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from advisor.ask.run_options import LaunchOptions, RunOptions
-from advisor.cli.execution import execute, follow, print_answer, resumable_with
+from advisor.cli.interruption import resumable_with
 from advisor.cli.options import (
     AsJson,
     GroupedCommand,
@@ -32,6 +32,7 @@ from advisor.cli.output import (
     print_text,
     table_width,
 )
+from advisor.cli.run_output import execute, follow, print_answer
 from advisor.domain.errors import NoTerminalError
 from advisor.domain.model import FactoryModel
 from advisor.store.store import LATEST

@@ -12,7 +12,6 @@ import msgspec
 import typer
 
 from advisor.ask.run_options import RunOptions
-from advisor.cli.execution import print_answer, show_answer
 from advisor.cli.options import AsJson, InFull, RunName, StoredRunName
 from advisor.cli.output import (
     STANDARD_OUTPUT,
@@ -24,6 +23,7 @@ from advisor.cli.output import (
     print_text,
     write_output,
 )
+from advisor.cli.run_output import print_answer, show_answer
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.errors import ExportFileError

@@ -9,19 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.decide import further_lines
 from advisor.decide.certainty import MOSTLY
-from advisor.decide.further_lines import (
-    describe_accuracy,
-    describe_adjustments,
-    describe_changed_states,
-    describe_constraints,
-    describe_goodput,
-    describe_precision,
-    describe_reference,
-    describe_start,
-    describe_variants,
-    describe_weights,
-)
 from advisor.decide.other_arms import (
     describe_batch_sizes,
     describe_faster,
@@ -73,17 +62,17 @@ def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, 
         ("answer", [_instruction(facts)]),
         ("certainty", [_why_alone(facts) if facts.decision.word is None else _certainty(facts)]),
         ("change", [_how_to_compare(facts) if _is_alone(facts) else _change(facts)]),
-        ("start", describe_start(facts)),
-        ("variant", describe_variants(facts)),
+        ("start", further_lines.describe_start(facts)),
+        ("variant", further_lines.describe_variants(facts)),
         ("requests", describe_requests(facts)),
-        ("load", describe_goodput(facts)),
-        ("constraint", describe_constraints(facts)),
-        ("weights", describe_weights(facts)),
-        ("accuracy", describe_accuracy(facts)),
-        ("accuracy", describe_precision(facts, precisions, find_faster_arm(facts))),
-        ("accuracy", describe_reference(facts)),
-        ("accuracy", describe_adjustments(facts)),
-        ("accuracy", describe_changed_states(facts)),
+        ("load", further_lines.describe_goodput(facts)),
+        ("constraint", further_lines.describe_constraints(facts)),
+        ("weights", further_lines.describe_weights(facts)),
+        ("accuracy", further_lines.describe_accuracy(facts)),
+        ("accuracy", further_lines.describe_precision(facts, precisions, find_faster_arm(facts))),
+        ("accuracy", further_lines.describe_reference(facts)),
+        ("accuracy", further_lines.describe_adjustments(facts)),
+        ("accuracy", further_lines.describe_changed_states(facts)),
         ("batch-sizes", describe_batch_sizes(facts)),
     )
     return tuple(HeadlineLine(part=part, text=line) for part, lines in parts for line in lines)
@@ -299,7 +288,8 @@ def _speed(facts: AdvisedAnswer) -> str:
     if is_baseline_advised(facts):
         return ""
     speedup = facts.measured.speedup
-    than = f"{'the request rate of' if describe_goodput(facts) else 'as fast as'} {baseline}"
+    measured = "the request rate of" if further_lines.describe_goodput(facts) else "as fast as"
+    than = f"{measured} {baseline}"
     unfit = is_unfit(facts.answer.results)
     shown = write_speedup(speedup, unfit=unfit, in_words=True).capitalize()
     if speedup.low is None or speedup.high is None:

@@ -11,7 +11,7 @@ import sys
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import RunOptions
-from advisor.cli.execution import InterruptedRunError, Interruptions
+from advisor.cli.interruption import InterruptedRunError, Interruptions
 from advisor.domain.errors import UserError
 from advisor.execute.drafts import create, propose
 from advisor.execute.execution import execute, newest_resumable

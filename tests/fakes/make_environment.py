@@ -5,7 +5,7 @@ import pathlib
 import platform
 import sys
 
-from advisor.cli.execution import Interruptions
+from advisor.cli.interruption import Interruptions
 from advisor.domain.errors import UserError
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment

@@ -10,7 +10,7 @@ import sys
 from unittest import mock
 
 from advisor import cli
-from advisor.cli import execution
+from advisor.cli import interruption
 from advisor.domain.text import SUSPICIOUS, escape_char
 
 EXIT_CODES = {0, 1, 2, 3, 4}
@@ -35,7 +35,7 @@ def run(arguments: list[str], home: pathlib.Path) -> tuple[int, str, str]:
     the output are defects.
     """
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
-    handlers = {number: signal.getsignal(number) for number in execution.ENDING_SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in interruption.ENDING_SIGNALS}
     before = sys.stdout, sys.stderr
     variables = {"P3_ADVISOR_HOME": str(home), "XDG_CONFIG_HOME": str(home / "settings")}
     code: object = 0

@@ -14,7 +14,7 @@ import pytest
 import recorded_runs
 from forks import RunCli, run_command
 
-from advisor.cli.execution import InterruptedRunError
+from advisor.cli.interruption import InterruptedRunError
 from advisor.domain.answer import Problem
 from advisor.execute import execution, run_host
 from advisor.report import answer_files
@@ -25,7 +25,7 @@ PREAMBLE = """
 import os, signal, time
 from typing import Annotated
 import msgspec
-from advisor.cli.execution import RETRY_SECONDS, InterruptedRunError, Interruptions
+from advisor.cli.interruption import RETRY_SECONDS, InterruptedRunError, Interruptions
 
 def send_signal():
     os.kill(os.getpid(), signal.SIGTERM)
