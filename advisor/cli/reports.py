@@ -235,12 +235,12 @@ def verify(
     it. Folders that it names, such as a clone of llama.cpp, are looked for in the current one.
     """
     from advisor.ask.option_values import parse_share
-    from advisor.execute import printed_code
+    from advisor.execute import verification
     from advisor.report.answer_files import decide
     from advisor.report.snippet_pairs import compose_pair, render_verification
 
     stored = open_store().find(run)
-    found = printed_code.verify(
+    found = verification.verify(
         stored,
         functools.partial(compose_pair, decide(stored), stored, workflow or arm),
         tolerance=parse_share("--tolerance", tolerance),
@@ -268,20 +268,20 @@ def improve(
     to eager PyTorch in float32. Settings are printed if they are faster and the outputs as before.
     The results are stored in the run, without a rank.
     """
-    from advisor.execute import printed_code
+    from advisor.execute import improvement
     from advisor.report.answer_files import decide
     from advisor.report.snippet_pairs import compose_pair, render_breaks, render_tried
 
     stored = open_store().find(run)
     answer, context = decide(stored), make_context()
     compose = functools.partial(compose_pair, answer, stored)
-    found = printed_code.improve(
+    found = improvement.improve(
         answer, stored, compose, seconds=seconds, context=context, tell=print_status
     )
     if json:
         print_rows(list(found), list, json=True)
         return
-    arm, causes = printed_code.find_breaks(answer)
+    arm, causes = improvement.find_breaks(answer)
     if causes:
         print_text(render_breaks(answer.titles[arm], causes))
     for each in found:

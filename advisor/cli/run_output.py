@@ -25,7 +25,7 @@ def execute(run: Run, output_format: OutputFormat, wait_seconds: float | None = 
     After the JSON document the answer follows on standard error, for a reader at a terminal.
     """
     from advisor.execute.execution import drop_refused
-    from advisor.execute.printed_code import name_untried
+    from advisor.execute.improvement import name_untried
     from advisor.report.answer_files import decide
     from advisor.report.answer_lines import stop_notice
 

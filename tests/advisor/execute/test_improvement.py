@@ -28,7 +28,7 @@ from advisor.domain.model import OnnxModel
 from advisor.domain.run_events import VariantMeasured
 from advisor.domain.run_state import RunState
 from advisor.domain.snippet import Snippet, SnippetPair, Tried, bounds
-from advisor.execute import printed_code
+from advisor.execute import improvement
 from advisor.probing.snippets import PairedCalls
 from advisor.report import text_report
 from advisor.report.answer_files import decide
@@ -48,7 +48,7 @@ GAIN = Interval(value=3.9, low=3.8, high=4.0)
 
 @pytest.fixture(autouse=True)
 def no_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printed_code, "detect_cpu_flags", lambda: frozenset({"avx2"}))
+    monkeypatch.setattr(improvement, "detect_cpu_flags", lambda: frozenset({"avx2"}))
 
 
 def state(loaded: Opened = FLOAT32) -> RunState:
@@ -63,7 +63,7 @@ def titles(run: RunState | None = None, *, capability: str = "", **question: Any
         question=builders.question(**{"dtype": "float32", **on_gpu, **question}),
         machine=builders.gpu_machine(gpu) if capability else builders.machine(),
     )
-    found = printed_code.find_variants(answer, run or state())
+    found = improvement.find_variants(answer, run or state())
     assert {arm for arm, _ in found} <= {EAGER}
     return [variant.title for _, variant in found]
 
@@ -74,7 +74,7 @@ def test_a_device_is_asked_in_the_precisions_that_it_has(monkeypatch: pytest.Mon
     assert titles(capability="7.5") == []
     assert titles() == []
     for flag in ("avx512_bf16", "amx_bf16", "bf16"):
-        monkeypatch.setattr(printed_code, "detect_cpu_flags", lambda f=flag: frozenset({f}))
+        monkeypatch.setattr(improvement, "detect_cpu_flags", lambda f=flag: frozenset({f}))
         assert titles() == ["bfloat16"]
         assert titles(capability="7.5") == []
 
@@ -130,19 +130,19 @@ def with_breaks(*breaks: str) -> Answer:
 
 def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     _, branch, unknown = BREAKS
-    ((arm, variant),) = printed_code.find_variants(with_breaks(*BREAKS), state())
+    ((arm, variant),) = improvement.find_variants(with_breaks(*BREAKS), state())
     assert arm == "compiled"
     assert variant.lines == "torch._dynamo.config.capture_scalar_outputs = True"
-    assert printed_code.find_variants(with_breaks(branch, unknown), state()) == []
+    assert improvement.find_variants(with_breaks(branch, unknown), state()) == []
     hidden = ["x: Dynamo does not know how to trace builtin operator `print` with argument"]
-    more = printed_code.lines_against([*hidden, *BREAKS], variant.lines)
+    more = improvement.lines_against([*hidden, *BREAKS], variant.lines)
     assert more == "torch._dynamo.config.reorderable_logging_functions.add(print)"
-    assert not printed_code.lines_against(BREAKS, variant.lines)
-    told = render_breaks("compiled", printed_code.find_breaks(with_breaks(*BREAKS))[1]).splitlines()
+    assert not improvement.lines_against(BREAKS, variant.lines)
+    told = render_breaks("compiled", improvement.find_breaks(with_breaks(*BREAKS))[1]).splitlines()
     assert "net.py:12: the value of a tensor" in told[1]
     assert "torch.cond" in told[2]
     assert unknown in told[3]
-    assert printed_code.find_breaks(built_answers.answer()) == ("", {})
+    assert improvement.find_breaks(built_answers.answer()) == ("", {})
     assert not render_breaks("compiled", {})
     short = " ".join(text_report.summarise(with_breaks(*BREAKS), 80).split())
     assert "breaks at net.py:12: Dynamo does not" in short
@@ -153,12 +153,12 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
 
 def test_what_was_tried_is_not_named_as_a_next_step_again() -> None:
     answer = with_breaks(*BREAKS)
-    assert printed_code.name_untried(answer, state()) == "settings against graph breaks"
+    assert improvement.name_untried(answer, state()) == "settings against graph breaks"
     assert "improve tries" in " ".join(short_answer_lines(answer))
-    ((arm, variant),) = printed_code.find_variants(answer, state())
+    ((arm, variant),) = improvement.find_variants(answer, state())
     failed = msgspec.structs.replace(variant, failure="wrong outputs")
     tried = with_measurement(answer, arm, variants=(failed,))
-    assert printed_code.name_untried(tried, state()) == ""
+    assert improvement.name_untried(tried, state()) == ""
     assert "improve tries" not in " ".join(short_answer_lines(tried))
 
 
@@ -187,13 +187,13 @@ def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPat
 
     def measure(variant: Variant, changed: SnippetPair = changed) -> Variant:
         config = types.SimpleNamespace(header=built_answers.finished_header())
-        return printed_code.measure(variant, other, changed, cast("RunConfig", config), 1.0)
+        return improvement.measure(variant, other, changed, cast("RunConfig", config), 1.0)
 
-    monkeypatch.setattr(printed_code, "run_pair", run_pair)
+    monkeypatch.setattr(improvement, "run_pair", run_pair)
     precision = Variant(name="bfloat16", title="bfloat16", lines="x")
     found = measure(precision)
     assert (asked[0].own.text, asked[0].baseline.text) == ("other", "changed")
-    assert asked[0].allowed == [printed_code.ANY_ERROR]
+    assert asked[0].allowed == [improvement.ANY_ERROR]
     assert builders.known(found.speedup).value == pytest.approx(4.0)
     assert found.error == 4e-3
     assert found.graph_breaks is None
@@ -253,9 +253,9 @@ def test_the_code_of_a_run_is_run_in_bfloat16_and_the_result_is_kept(
     run = context.store.find("latest")
     compose = functools.partial(compose_pair, decide(run), run)
     with pytest.raises(VerificationError, match="nothing to try"):
-        next(printed_code.improve(decide(run), run, compose, seconds=0.1, context=context))
-    monkeypatch.setattr(printed_code, "detect_cpu_flags", lambda: frozenset({"amx_bf16"}))
-    (tried,) = printed_code.improve(decide(run), run, compose, seconds=0.1, context=context)
+        next(improvement.improve(decide(run), run, compose, seconds=0.1, context=context))
+    monkeypatch.setattr(improvement, "detect_cpu_flags", lambda: frozenset({"amx_bf16"}))
+    (tried,) = improvement.improve(decide(run), run, compose, seconds=0.1, context=context)
     assert tried.variant.failure is None
     assert tried.variant.speedup is not None
     assert 1e-4 < (tried.variant.error or 0.0) < 1e-1

@@ -24,7 +24,7 @@ from advisor.domain.measurement import Interval
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.snippet import Result, SnippetPair, Verification, bounds
-from advisor.execute import printed_code
+from advisor.execute import verification
 from advisor.probing.snippets import PairedCalls
 from advisor.report.snippet_pairs import RESULT_TEXTS, compose_pair, render_verification
 from advisor.store.store import Store
@@ -88,10 +88,10 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
     def verify(
         run: Any = None, machine: Machine | None = None, problems: tuple[QuietProblem, ...] = ()
     ) -> Verification:
-        monkeypatch.setattr(printed_code, "run_pair", (machine or Machine()).run_pair)
+        monkeypatch.setattr(verification, "run_pair", (machine or Machine()).run_pair)
         activity = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=0.0)
         check = QuietCheck(activity=activity, problems=problems)
-        monkeypatch.setattr(printed_code, "check_now", lambda *_: check)
+        monkeypatch.setattr(verification, "check_now", lambda *_: check)
         run = run or measured()
         cells = (timed_cell(shape=Shape(1), speedup=SPEEDUP),)
         answer = msgspec.structs.replace(
@@ -100,7 +100,7 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
         )
         context = Context(environment={}, store=Store(home))
         compose = functools.partial(compose_pair, answer, run, "compiled")
-        return printed_code.verify(run, compose, tolerance=0.05, seconds=1.0, context=context)
+        return verification.verify(run, compose, tolerance=0.05, seconds=1.0, context=context)
 
     return verify
 
@@ -156,10 +156,10 @@ def test_a_gain_that_may_be_none_or_another_one_on_a_busy_machine_is_undecided(
     assert found.holds == (result == "holds")
     unclear = Interval(value=1.5, low=0.9, high=2.5)
     same = Interval(value=1.0, low=1.0, high=1.0)
-    assert printed_code.classify(unclear, same, 0.05) == "undecided"
+    assert verification.classify(unclear, same, 0.05) == "undecided"
     any_speed, twice = Interval(value=0.3, low=0.02, high=3.3), Interval(value=2, low=2, high=2)
-    assert printed_code.classify(any_speed, twice, 0.05) == "undecided"
-    assert printed_code.classify(same, same, 0.05) == "holds", "no gain was promised"
+    assert verification.classify(any_speed, twice, 0.05) == "undecided"
+    assert verification.classify(same, same, 0.05) == "holds", "no gain was promised"
     open_run = msgspec.structs.replace(found, holds=False, speedup=any_speed, changed_versions={})
     assert f"p3-advisor resume {found.run_id} --wait" in render_verification(open_run)
 
