@@ -25,8 +25,11 @@ MODEL = "my models/bigrams; echo $HOME"
 VOCABULARY, PROMPT, NEW, SIZES, SETS = 64, 5, 7, [1, 3], 2
 
 
-def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> None:
+def worker_request(
+    workflow: str, directory: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
+) -> protocol.Request:
     """Write a bigram model and the references that a reference worker would write."""
+    shared = directory / "shared"
     folder = shared / checkpoint.FOLDER
     folder.mkdir(parents=True)
     table = normalised(2 * np.random.default_rng(1).standard_normal((VOCABULARY, VOCABULARY)))
@@ -59,14 +62,9 @@ def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> Non
             shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs
         )
 
-
-def worker_request(
-    workflow: str, directory: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
-) -> protocol.Request:
-    write_checkpoint(directory / "shared", fault, architecture)
     return workers.make_request(
         WORKFLOWS / f"{workflow}.py",
-        directory / "shared",
+        shared,
         subject={"kind": "transformers", "name": MODEL, "weights": "random"},
         task="generate",
         device="cuda",
@@ -84,7 +82,3 @@ def shipped_engine_memory(workflow: str) -> dict[str, Any]:
     fields = msgspec.structs.asdict(builders.shipped_catalogue().engine_memory[workflow])
     del fields["source"]
     return fields
-
-
-def events(answer: workers.WorkerResult, kind: str) -> list[dict[str, Any]]:
-    return [event for event in answer.events if event["event"] == kind]

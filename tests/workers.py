@@ -76,6 +76,16 @@ def count_faults():
 """
 #: Page faults of one such block that is allocated again.
 FAULTS_OF_A_BLOCK = 256
+#: Sizes of small models of transformers, and those of text and of images.
+TINY = {
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
+TEXT = {**TINY, "vocab_size": 50}
+PATCHES = {**TINY, "image_size": 32, "patch_size": 16}
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **TEXT}
 
 
 def rules(dtype: str = "float32", **changes: Any) -> Rules:
@@ -93,11 +103,12 @@ class WorkerResult:
     log: str
     status: int
 
+    def events_of(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["event"] == kind]
+
     @property
     def versions(self) -> dict[str, str]:
-        versions: dict[str, str] = next(
-            event["versions"] for event in self.events if event["event"] == "imported"
-        )
+        versions: dict[str, str] = self.events_of("imported")[0]["versions"]
         return versions
 
 
@@ -133,6 +144,12 @@ def subject_request(
 ) -> protocol.Request:
     """Return a request about a model, of a workflow that is not imported."""
     return make_request(pathlib.Path("unused.py"), shared, subject=subject, **changes)
+
+
+def random_weights(config: Mapping[str, Any], directory: pathlib.Path) -> dict[str, Any]:
+    """Write a configuration of transformers; return the model that has random weights for it."""
+    (directory / "config.json").write_text(json.dumps(config))
+    return {"kind": "transformers", "name": str(directory), "weights": "random"}
 
 
 def run_worker(

@@ -50,19 +50,6 @@ def run(arguments: list[str], home: pathlib.Path) -> tuple[int, str, str]:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     output, errors = (_text(stream) for stream in streams)
-    _check(code, arguments, output, errors)
-    assert isinstance(code, int)
-    return code, output, errors
-
-
-def _text(stream: io.TextIOWrapper) -> str:
-    stream.flush()
-    content = stream.detach()
-    assert isinstance(content, io.BytesIO)
-    return content.getvalue().decode("utf-8", "surrogateescape")
-
-
-def _check(code: object, arguments: list[str], output: str, errors: str) -> None:
     assert code in EXIT_CODES
     assert "Traceback" not in errors
     # Typer repeats the user's own words in its usage errors; an exported run has a checksum.
@@ -72,3 +59,12 @@ def _check(code: object, arguments: list[str], output: str, errors: str) -> None
         assert not [char for char in SUSPICIOUS.findall(text) if escape_char(char) != char]
     # Typer prints its own usage errors; all others are ours and have a next step.
     assert code in {0, 1} or {"Usage:", "Error:", "next:"} & {*errors.split()}, errors
+    assert isinstance(code, int)
+    return code, output, errors
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    content = stream.detach()
+    assert isinstance(content, io.BytesIO)
+    return content.getvalue().decode("utf-8", "surrogateescape")

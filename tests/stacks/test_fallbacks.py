@@ -22,24 +22,9 @@ import dataclasses
 from probes import protocol
 from probes.workflows import torch_compile_tensorrt as workflow
 
-config = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "vocab_size": 100,
-    "max_position_embeddings": 64,
-}
-written = directory / "model"
-written.mkdir()
-(written / "config.json").write_text(json.dumps(config))
-subject = {"kind": "transformers", "name": str(written), "weights": "random"}
 request = dataclasses.replace(
     request,
-    subject=subject,
+    subject=workers.random_weights(workers.LLAMA, directory),
     dtype="float32",
     task=protocol.GENERATE,
     input_tokens=4,
@@ -246,14 +231,7 @@ import transformers
 from probes import protocol
 from probes.workflows import torch_compile_inductor_static_cache as workflow
 
-sizes = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "vocab_size": 100,
-}
-config = transformers.LlamaConfig(**sizes, eos_token_id=None)
+config = transformers.LlamaConfig(**workers.TEXT, eos_token_id=None)
 request = dataclasses.replace(request, task=protocol.GENERATE, input_tokens=4, output_tokens=6)
 compiled = []
 torch.compile = lambda call, **how: compiled.append(how["dynamic"]) or call

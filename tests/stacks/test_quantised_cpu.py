@@ -16,6 +16,18 @@ import numpy as np
 
 request = dataclasses.replace(request, dtype="float32")
 SIZES = {"hidden": 64, "intermediate": 128, "layers": 2, "heads": 4}
+CONFIG = {**workers.LLAMA, "vocab_size": 512, "hidden_size": 128, "intermediate_size": 256}
+
+def text_request(options):
+    return dataclasses.replace(
+        request,
+        subject=workers.random_weights(CONFIG, directory),
+        task="generate",
+        options=options,
+        input_tokens=4,
+        output_tokens=4,
+        batch_sizes=[2],
+    )
 
 
 def quantised(workflow, block, options):
@@ -161,27 +173,9 @@ ARMS = {"weights": {"weights": "int8"}, "dynamic": {"weights": "int8", "activati
 for name, options in ARMS.items():
     record(name, lambda: quantised(workflow, "encoder", options))
 
-CONFIG = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "vocab_size": 128,
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-}
-
-
 def generated():
     torch._dynamo.reset()
-    asked = dataclasses.replace(
-        request,
-        subject={"kind": "transformers", "name": "a model", "weights": "random", "config": CONFIG},
-        task="generate",
-        options=ARMS["weights"],
-        input_tokens=4,
-        output_tokens=4,
-    )
+    asked = text_request(ARMS["weights"])
     subject = workflow.open_subject(asked)
     program = workflow.build(subject, subject.inputs(2, 0), asked)
     fed = program.feed(subject.inputs(2, 1))
@@ -211,31 +205,11 @@ ENGINE = """
 from probes.subjects import checkpoint
 from probes.subjects.causal_lm import create_checkpoint
 
-CONFIG = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "vocab_size": 512,
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-
-
 def built(workflow, options):
-    asked = dataclasses.replace(
-        request,
-        subject={"kind": "transformers", "name": "a model", "weights": "random", "config": CONFIG},
-        task="generate",
-        options=options,
-        input_tokens=4,
-        output_tokens=4,
-        batch_sizes=[2],
-    )
+    asked = text_request(options)
     if not checkpoint.folder_of(asked).exists():
-        create_checkpoint(checkpoint.folder_of(asked), asked)
+        with torch.no_grad():
+            create_checkpoint(checkpoint.folder_of(asked), asked)
     workflow.settings(asked)
     subject = workflow.open_subject(asked)
     prompts = [np.arange(8, dtype=np.int64).reshape(2, 4) + 3]

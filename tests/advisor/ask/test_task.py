@@ -215,26 +215,20 @@ def test_shapes_have_the_lengths_only_where_there_are_several() -> None:
     assert forward.shapes == (Shape(1, 32), Shape(1, 512))
 
 
-def test_two_lists_form_every_pair_with_equal_shares() -> None:
-    assert shares("512, 32", "128,16") == {
-        (32, 16): 0.25,
-        (32, 128): 0.25,
-        (512, 16): 0.25,
-        (512, 128): 0.25,
-    }
-
-
 @pytest.mark.parametrize(
     ("mix", "expected"),
     [
+        ("", {(32, 16): 0.25, (32, 128): 0.25, (512, 16): 0.25, (512, 128): 0.25}),
         ("32:70,512:30", {(32, 16): 0.35, (32, 128): 0.35, (512, 16): 0.15, (512, 128): 0.15}),
         ("32/16:3,512/128:1", {(32, 16): 0.75, (32, 128): 0, (512, 16): 0, (512, 128): 0.25}),
         ("32/16:2,512:2", {(32, 16): 0.5, (32, 128): 0, (512, 16): 0.25, (512, 128): 0.25}),
         ("512:5%", {(32, 16): 0, (32, 128): 0, (512, 16): 0.5, (512, 128): 0.5}),
     ],
 )
-def test_a_mix_names_inputs_or_pairs(mix: str, expected: dict[tuple[int, int], float]) -> None:
-    assert shares("32,512", "16,128", mix) == pytest.approx(expected)
+def test_two_lists_form_every_pair_and_a_mix_names_inputs_or_pairs(
+    mix: str, expected: dict[tuple[int, int], float]
+) -> None:
+    assert shares("512, 32", "128,16", mix) == pytest.approx(expected)
 
 
 @given(st.lists(st.integers(1, 1000), min_size=3, max_size=3), st.integers(1, 50))

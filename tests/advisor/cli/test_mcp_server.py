@@ -90,13 +90,6 @@ async def call(client: Client, tool: str, **arguments: object) -> Any:
     return content.get("result", content)
 
 
-async def call_until_ended(client: Client) -> dict[str, Any]:
-    while True:
-        progress: dict[str, Any] = await call(client, "follow", wait_seconds=40)
-        if progress["state"] == "ended":
-            return progress
-
-
 def test_an_agent_measures_decides_again_and_takes_the_code(
     tmp_path: pathlib.Path, simulated: list[str]
 ) -> None:
@@ -109,7 +102,9 @@ def test_an_agent_measures_decides_again_and_takes_the_code(
         assert started["state"] == "measuring"
         refused = await call(client, "measure", model="demo", options=QUICK)
         assert started["run"] in refused, "a second run would disturb the first"
-        ended = await call_until_ended(client)
+        ended = await call(client, "follow", wait_seconds=40)
+        while ended["state"] != "ended":
+            ended = await call(client, "follow", wait_seconds=40)
         run = ended["run"]
         assert ended["answer"] == await call(client, "answer", run=run)
         assert "model(" in await call(client, "recipe", run=run, workflow="pytorch-eager")

@@ -23,8 +23,9 @@ TOKENS = InputFacts(name="input_ids", shape=(7,), dtype="int64", low=3, high=50)
 HOSTILE = ('a"); boom(); ("', "a\nboom()", "a\rboom()", 'a\\"+boom()+"', "a # boom()")
 
 
-def models_of(name: str) -> list[tuple[Model, str]]:
-    return [
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_a_string_of_the_snippet(name: str) -> None:
+    models: list[tuple[Model, str]] = [
         (ExportedModel(name=f"/x/{name}.pt2"), "forward"),
         (OnnxModel(name=f"/x/{name}.onnx"), "forward"),
         (OnnxModel(name="/x/net.onnx", inputs=f"/x/{name}.npz"), "forward"),
@@ -37,10 +38,7 @@ def models_of(name: str) -> list[tuple[Model, str]]:
         (TransformersModel(name=name, weights="hub"), "generate"),
     ]
 
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_is_a_string_of_the_snippet(name: str) -> None:
-    for model, task in models_of(name):
+    for model, task in models:
         question = builders.question(model=model, task=task)
         tree = ast.parse(compose_snippet(question, 4, INTEGRATION, (TOKENS,)))
         called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}

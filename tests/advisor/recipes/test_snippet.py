@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import workers
 from lazy import lazy
+from workers import PATCHES, TEXT
 
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.model import (
@@ -132,15 +133,7 @@ def test_the_snippet_of_an_onnx_file_runs_the_file(
         assert ("import torch" in shown) == (feeding == "io-binding")
 
 
-TINY = {
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-}
-TEXT = {**TINY, "vocab_size": 50}
 T5 = {"d_model": 16, "d_ff": 32, "d_kv": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 50}
-PATCHES = {**TINY, "image_size": 32, "patch_size": 16}
 CONFIGS: list[tuple[dict[str, Any], list[tuple[int, ...]]]] = [
     ({"model_type": "bert", **TEXT}, [(4, 7, 16), (4, 16)]),
     ({"model_type": "vit", **PATCHES}, [(4, 5, 16), (4, 16)]),
@@ -202,7 +195,7 @@ def test_the_snippet_of_an_engine_gives_it_a_checkpoint_and_lists_of_token_numbe
     weights: str, scheme: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    config = {"model_type": "llama", **TINY, "vocab_size": 50}
+    config = workers.LLAMA
     if weights != "random":
         transformers.AutoConfig.for_model(**config).save_pretrained(weights)
     quantisers: list[list[str]] = []

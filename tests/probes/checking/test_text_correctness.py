@@ -249,10 +249,8 @@ def check_flat(
 ) -> tuple[str, Any]:
     """Check scores of the `count` likeliest tokens."""
     scores = TokenLogprobs(values) if count == FLAT_VOCABULARY else keep_top_tokens(values, count)
-    record, _ = text_correctness.check_tokens(
-        reference, [reference.tokens], [scores], rules("bfloat16"), Shape(1)
-    )
-    return record.accuracy_class, record.agreement
+    verdict, _, agreement = check(reference, reference.tokens, [scores], "bfloat16")
+    return verdict, agreement
 
 
 def test_an_arm_as_exact_as_eager_is_right_however_many_near_ties_flip(
@@ -303,12 +301,9 @@ def test_the_divergence_of_8_bit_weights_is_not_exact_in_float32(
     noise = np.random.default_rng(4).standard_normal(exact.shape)
     values = exact + noise * np.sqrt(2 * divergence)
     values -= np.log(np.exp(values).sum(-1, keepdims=True))
-    record, _ = text_correctness.check_tokens(
-        loaded, [loaded.tokens], [TokenLogprobs(values)], rules("float32"), Shape(ROWS)
-    )
-    assert record.agreement is not None
-    assert record.agreement.kl_mean == pytest.approx(divergence, rel=0.5)
-    assert record.accuracy_class == verdict
+    found, _, agreement = check(loaded, loaded.tokens, [TokenLogprobs(values)])
+    assert agreement.kl_mean == pytest.approx(divergence, rel=0.5)
+    assert found == verdict
 
 
 PROMPTS = [[np.full((ROWS, 5), number)] for number in range(SETS)]

@@ -230,7 +230,6 @@ def test_a_model_that_replaces_the_clock_does_not_change_the_times(
 
 
 Trace = Callable[[int], float]
-NANOSECONDS_PER_SECOND = 1e9
 MIN_SECONDS, TYPICAL_SECONDS = 0.2, 0.001
 TRACES: dict[str, Trace] = {
     "first call only": lambda number: 1000.0 if number == 0 else 1.0,
@@ -246,58 +245,46 @@ TRACES: dict[str, Trace] = {
 }
 
 
-class Stack:
-    """Replaces a stack and the module `time`; calls take the duration of the trace, with noise."""
+def warm_up_trace(clock: FakeClock, trace: Trace, traces: int) -> list[tuple[float, bool]]:
+    """Return, by trace, the relative error of the typical duration and whether it is steady.
 
-    def __init__(self, trace: Trace, seed: int) -> None:
-        self.trace, self.random = trace, random.Random(seed)
-        self.nanoseconds = self.number = 0
+    Calls take the duration of the trace, with noise.
+    """
 
-    def __call__(self, _: object) -> None:
-        outlier = 1 + self.random.expovariate(1 / 0.3) if self.random.random() < 0.01 else 1.0
-        factor = math.exp(self.random.gauss(0, 0.02)) * outlier * self.trace(self.number)
-        self.nanoseconds += round(TYPICAL_SECONDS * factor * NANOSECONDS_PER_SECOND)
-        self.number += 1
+    def noisy(generator: random.Random, durations: Iterator[float]) -> Callable[[Any], None]:
+        def call(_: object) -> None:
+            outlier = 1 + generator.expovariate(1 / 0.3) if generator.random() < 0.01 else 1.0
+            factor = math.exp(generator.gauss(0, 0.02)) * outlier * next(durations)
+            clock.advance(TYPICAL_SECONDS * factor)
 
-    def perf_counter_ns(self) -> int:
-        return self.nanoseconds
+        return call
 
-    def perf_counter(self) -> float:
-        return self.nanoseconds / NANOSECONDS_PER_SECOND
-
-
-def warm_up_trace(
-    monkeypatch: pytest.MonkeyPatch, trace: Trace, traces: int
-) -> list[tuple[float, bool]]:
-    """Return, by trace, the relative error of the typical duration and whether it is steady."""
     found = []
     for seed in range(traces):
-        stack = Stack(trace, seed)
-        replace_clocks(monkeypatch, timing, stack)
-        calls = timing.Calls(stack, ["input"], lambda: None)
-        result = timing.warm_up(calls, MIN_SECONDS, Shape(1))
+        call = noisy(random.Random(seed), map(trace, itertools.count()))
+        result = warm_up(no_synchronize, MIN_SECONDS, call)
         found.append((abs(result.typical_seconds / TYPICAL_SECONDS - 1), result.steady))
     return found
 
 
-def test_the_error_is_within_one_percent_or_unsteady(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_is_within_one_percent_or_unsteady(clock: FakeClock) -> None:
     traces = 40
     for name, trace in TRACES.items():
-        found = warm_up_trace(monkeypatch, trace, traces)
+        found = warm_up_trace(clock, trace, traces)
         bias = sorted(bias for bias, _ in found)[math.ceil(0.95 * traces) - 1]
         assert bias <= 0.01, f"{name}: off by {bias:.1%}"
     slow = warm_up_trace(
-        monkeypatch,
+        clock,
         lambda number: (500 if number == 0 else 1) * (1 + 0.5 * math.exp(-number / 60)),
         traces,
     )
     assert statistics.fmean(not steady or bias <= 0.02 for bias, steady in slow) >= 0.9
-    never = warm_up_trace(monkeypatch, lambda number: 1 + number / 200, traces)
+    never = warm_up_trace(clock, lambda number: 1 + number / 200, traces)
     assert statistics.fmean(not steady for _, steady in never) >= 0.9
 
 
-def test_calls_with_noise_alone_are_steady_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = warm_up_trace(monkeypatch, lambda _: 1.0, 200)
+def test_calls_with_noise_alone_are_steady_from_the_start(clock: FakeClock) -> None:
+    found = warm_up_trace(clock, lambda _: 1.0, 200)
     assert all(steady for _, steady in found), "a false alarm in 200 clean warm-ups"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import tempfile
 from typing import Any
@@ -25,16 +24,6 @@ BLOCK = {
     "intermediate": 32,
     "heads": 2,
     "layers": 1,
-}
-LLAMA = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "vocab_size": 64,
 }
 
 
@@ -82,7 +71,7 @@ def passes(stack_server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def shapes_of(answer: workers.WorkerResult, event: str) -> list[Shape]:
-    return [Shape(**each["shape"]) for each in answer.events if each["event"] == event]
+    return [Shape(**each["shape"]) for each in answer.events_of(event)]
 
 
 @pytest.mark.stack
@@ -106,18 +95,9 @@ def test_a_pass_is_checked_and_timed_at_each_length(
     for event in ("built", "checked", "warmed_up"):
         assert shapes_of(answer, event) == expected
     assert shapes_of(answer, "block_timed") == [Shape(1, 4), Shape(2, 9)]
-    assert all(
-        each["accuracy_class"] == "exact" for each in answer.events if each["event"] == "checked"
-    )
+    assert all(each["accuracy_class"] == "exact" for each in answer.events_of("checked"))
     inputs = [program_cell.load_reference(request, shape).inputs[0][0] for shape in expected]
     assert [array.shape[:2] for array in inputs] == [(1, 4), (2, 4), (1, 9), (2, 9)]
-
-
-def llama(place: pathlib.Path) -> dict[str, str]:
-    """Write the configuration of a small language model, and return it as a subject."""
-    (place / "source").mkdir()
-    (place / "source" / "config.json").write_text(json.dumps(LLAMA))
-    return {"kind": "transformers", "name": str(place / "source"), "weights": "random"}
 
 
 @pytest.mark.stack
@@ -129,14 +109,16 @@ def test_a_batch_size_and_a_length_that_were_not_built_are_served(
         stack_server,
         tmp_path,
         "build\nnew-shapes short\n",
-        subject=llama(tmp_path) if task == protocol.GENERATE else BLOCK,
+        subject=workers.random_weights(workers.LLAMA, tmp_path)
+        if task == protocol.GENERATE
+        else BLOCK,
         task=task,
         batch_sizes=[1],
         input_tokens=8,
         output_tokens=5,
         new_shapes=True,
     )
-    tried = [each for each in answer.events if each["event"] == "new_shape_result"]
+    tried = answer.events_of("new_shape_result")
     assert [(Shape(**each["shape"]), each["reason"]) for each in tried] == [
         (Shape(2), None),
         (Shape(1, 5), None),
@@ -154,7 +136,7 @@ def test_text_is_generated_at_each_pair_of_lengths(
         stack_server,
         tmp_path,
         "build\nvisit 2x4+3 1\nvisit 2x8+5 1\nstop\n",
-        subject=llama(tmp_path),
+        subject=workers.random_weights(workers.LLAMA, tmp_path),
         task=protocol.GENERATE,
         batch_sizes=[2],
         input_tokens=8,
@@ -190,5 +172,5 @@ def test_a_model_without_a_length_is_refused(
     assert made.failure is not None
     assert made.failure["status"] == "model-refused"
     assert made.failure["fix"]
-    (loaded,) = (each for each in made.events if each["event"] == "opened")
+    (loaded,) = made.events_of("opened")
     assert loaded["convolutions"] == 1

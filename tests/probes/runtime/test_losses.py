@@ -38,13 +38,16 @@ class Doubling:
         return [output]
 
 
-def ask(directory: pathlib.Path, function: str) -> list[Any]:
+def ask(directory: pathlib.Path, function: str, **long_text: Any) -> list[Any]:
     file = directory / "metric.py"
     file.write_text(METRIC)
     sent: list[Any] = []
     channel: Any = types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)
     request: Any = types.SimpleNamespace(
-        batch_sizes=[1, 4], long_text={}, metric=f"{file}:{function}"
+        batch_sizes=[1, 4],
+        long_text=long_text,
+        metric=f"{file}:{function}" if function else "",
+        shared_directory=str(directory),
     )
     workflow = types.SimpleNamespace(synchronise=lambda: None)
     unused: Any = None
@@ -71,11 +74,4 @@ def test_an_error_of_the_metric_is_reported(tmp_path: pathlib.Path) -> None:
 def test_without_text_and_metric_nothing_is_sent(
     tokens: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:
-    sent: list[Any] = []
-    channel: Any = types.SimpleNamespace(send=sent.append)
-    request: Any = types.SimpleNamespace(
-        batch_sizes=[1], long_text=tokens, metric="", shared_directory=str(tmp_path)
-    )
-    cell: Any = types.SimpleNamespace(program=None)
-    report_losses({Shape(1): cell}, Job(request, channel, cell))
-    assert sent == []
+    assert ask(tmp_path, "", **tokens) == []

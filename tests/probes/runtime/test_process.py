@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import subprocess
 import sys
 import threading
 import types
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 import workers
+from forks import run_command
 
 from advisor.ask import rubric_files
 from probes import files
@@ -28,7 +28,7 @@ def test_only_a_measured_worker_reports_its_environment(
     workflow = fake_probes / "workflows" / "pytorch_eager.py"
     request = workers.make_request(workflow, tmp_path, role=role)
     answer = workers.run_worker(request, tmp_path / "control", "stop\n", probes=fake_probes)
-    (imported,) = (event for event in answer.events if event["event"] == "imported")
+    (imported,) = answer.events_of("imported")
     assert (imported["environment"] is not None) == is_reported
     if is_reported:
         assert imported["environment"]["interpreter"] == sys.executable
@@ -123,11 +123,7 @@ print(process.peak_rss_bytes() - before)
 def test_a_known_allocation_is_measured(action: str) -> None:
     size = 256 * MEBIBYTE
     script = GROWTH.format(root=str(ROOT), action=action.format(size=size))
-    grown = int(
-        subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, check=True, text=True
-        ).stdout
-    )
+    grown = int(run_command([sys.executable, "-c", script]).stdout)
     assert abs(grown - size) <= 8 * MEBIBYTE
 
 

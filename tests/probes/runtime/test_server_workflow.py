@@ -133,21 +133,21 @@ def test_vllms_server_takes_prompts_of_the_longest_requests_as_words(
     tmp_path: pathlib.Path,
 ) -> None:
     """vLLM 0.22 refuses a text with more characters than its tokens can have, without spaces."""
-    request = make_request(tmp_path)
     longest_token = len(checkpoint.token_word(0))
     prompt = " ".join([checkpoint.token_word(3)] * LOAD["input_tokens"])
-    length = served_length(vllm.server(make_subject(request), request, 1234))
-    assert len(prompt) <= longest_token * (length - (LOAD["most_tokens"] - LOAD["input_tokens"]))
+    reserved = LOAD["most_tokens"] - LOAD["input_tokens"]
+    assert len(prompt) <= longest_token * (served_length(tmp_path) - reserved)
 
 
 def test_vllms_server_keeps_to_the_positions_of_the_model(tmp_path: pathlib.Path) -> None:
-    request = make_request(tmp_path)
-    subject = make_subject(request, max_position_embeddings=LOAD["most_tokens"])
-    assert served_length(vllm.server(subject, request, 1234)) == LOAD["most_tokens"]
+    length = LOAD["most_tokens"]
+    assert served_length(tmp_path, max_position_embeddings=length) == length
 
 
-def served_length(server: Server) -> int:
-    return int(server.command[server.command.index("--max-model-len") + 1])
+def served_length(directory: pathlib.Path, **config: int) -> int:
+    request = make_request(directory)
+    command = vllm.server(make_subject(request, **config), request, 1234).command
+    return int(command[command.index("--max-model-len") + 1])
 
 
 def test_gpus_are_named_by_the_index_that_the_driver_gives_them(

@@ -19,6 +19,7 @@ from probes.runtime import snippet
 
 torch = lazy("torch")
 ACCURACY = accuracy_thresholds(rubric_files.read_shipped().accuracy)
+RULES = workers.rules("float32")
 VALUES: Any = np.arange(6.0, dtype="float32").reshape(2, 3)
 
 
@@ -57,11 +58,15 @@ def test_arrays_are_found_in_what_stacks_return(output: Callable[[Any], Any]) ->
     assert np.array_equal(found.astype("float32"), VALUES)
 
 
-def judge(other: list[Any], eager: float = 1e-7, dtype: str = "float32") -> Any:
-    """Return what is wrong compared with `VALUES` of the baseline."""
-    baseline: Any = types.SimpleNamespace(makes_text=False, result=VALUES, arrays=lambda: [VALUES])
+def judge(
+    other: list[Any], eager: float = 1e-7, dtype: str = "float32", *, outputs: int = 1
+) -> Any:
+    """Return what is wrong compared with `VALUES` of the baseline, in so many outputs."""
+    baseline: Any = types.SimpleNamespace(
+        makes_text=False, result=VALUES, arrays=lambda: [VALUES] * outputs
+    )
     request: Any = types.SimpleNamespace(
-        options={"allowed": [eager]}, accuracy=ACCURACY, dtype=dtype
+        options={"allowed": [eager] * outputs}, accuracy=ACCURACY, dtype=dtype
     )
     problem, _ = snippet.compare(baseline, other, request)
     return problem
@@ -76,41 +81,29 @@ def test_wrong_outputs_are_a_problem(other: list[Any]) -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_outputs_that_are_not_finite_are_a_problem_whichever_comes_first(order: int) -> None:
-    both: Any = types.SimpleNamespace(
-        makes_text=False, result=VALUES, arrays=lambda: [VALUES, VALUES]
-    )
-    request: Any = types.SimpleNamespace(
-        options={"allowed": [1e9, 1e9]}, accuracy=ACCURACY, dtype="float32"
-    )
-    problem, _ = snippet.compare(both, [VALUES, VALUES * np.nan][::order], request)
-    assert "not finite" in str(problem)
+    assert "not finite" in judge([VALUES, VALUES * np.nan][::order], 1e9, outputs=2)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "own"])
 def test_outputs_may_differ_by_what_rounding_and_eager_allow(dtype: str) -> None:
-    rules = workers.rules("float32")
     scale, eager = float(np.sqrt((VALUES**2).mean())), 1e-3
-    allowed = (rules.eager_times + 1) * eager + rules.share_of_rms * scale
+    allowed = (RULES.eager_times + 1) * eager + RULES.share_of_rms * scale
     assert judge([VALUES + 0.99 * allowed], eager, dtype) is None
     assert "1.01 times" in judge([VALUES + 1.01 * allowed], eager, dtype)
 
 
 def test_errors_are_relative_to_the_size_of_an_output() -> None:
-    rules = workers.rules("float32")
-    assert snippet.compare_array(VALUES * 1.25, VALUES, 0.0, rules)[0] == pytest.approx(0.25)
-    assert snippet.compare_array(VALUES, np.zeros_like(VALUES), 0.0, rules)[0] == 0
-    integers = np.array([1, 2, 3, 5]), np.array([1, 2, 3, 4])
-    assert snippet.compare_array(*integers, 0.0, rules)[0] == 0.25
+    assert snippet.compare_array(VALUES * 1.25, VALUES, 0.0, RULES)[0] == pytest.approx(0.25)
+    assert snippet.compare_array(VALUES, np.zeros_like(VALUES), 0.0, RULES)[0] == 0
 
 
 def test_integers_are_judged_by_the_share_that_differs() -> None:
-    rules = workers.rules("float32")
     same: Any = np.zeros(100, dtype="int64")
     other: Any = np.zeros(100, dtype="int64")
     other[0] = 1
-    assert snippet.compare_array(same, same, 0.0, rules)[1] == 0
-    assert snippet.compare_array(other, same, 0.02, rules)[1] == pytest.approx(0.5)
-    assert snippet.compare_array(other, same, 0.0, rules)[1] > 1
+    assert snippet.compare_array(same, same, 0.0, RULES)[1] == 0
+    assert snippet.compare_array(other, same, 0.02, RULES) == pytest.approx((0.01, 0.5))
+    assert snippet.compare_array(other, same, 0.0, RULES)[1] > 1
 
 
 @pytest.mark.parametrize(

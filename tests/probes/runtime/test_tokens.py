@@ -80,21 +80,17 @@ def run_tokens(
     return run
 
 
-def events(answer: WorkerResult, event: str) -> list[dict[str, Any]]:
-    return [entry for entry in answer.events if entry["event"] == event]
-
-
 def batch_size_of(event: dict[str, Any]) -> int | None:
     return event["shape"]["batch_size"] if event["shape"] else None
 
 
 def phases(answer: WorkerResult) -> list[tuple[str, int | None]]:
-    return [(entry["phase"], batch_size_of(entry)) for entry in events(answer, "phase_started")]
+    return [(entry["phase"], batch_size_of(entry)) for entry in answer.events_of("phase_started")]
 
 
 def test_a_visit_reports_its_durations(run_tokens: RunTokens) -> None:
     answer = run_tokens("visit 4 1\nvisit 2 7\nstop\n")
-    visits = events(answer, "block_timed")
+    visits = answer.events_of("block_timed")
     assert [(batch_size_of(visit), visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
     for visit in visits:
         assert len(visit["seconds"]) >= 5
@@ -104,24 +100,24 @@ def test_a_visit_reports_its_durations(run_tokens: RunTokens) -> None:
 
 def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(run_tokens: RunTokens) -> None:
     answer = run_tokens("sustain 4 0.1\nvisit 4 1\nstop\n")
-    (sustained,) = events(answer, "sustained")
+    (sustained,) = answer.events_of("sustained")
     assert batch_size_of(sustained) == 4
     assert sustained["seconds"] >= 0.1
     assert 1 <= sustained["calls"] <= 100
     assert ("sustain", 4) in phases(answer)
-    assert len(events(answer, "ready")) == 2
-    assert len(events(answer, "block_timed")) == 1
+    assert len(answer.events_of("ready")) == 2
+    assert len(answer.events_of("block_timed")) == 1
 
 
 def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
     run_tokens: RunTokens,
 ) -> None:
     answer = run_tokens("diagnose\nvisit 2 1\nstop\n")
-    assert events(answer, "diagnosed") == []
+    assert answer.events_of("diagnosed") == []
     assert [("diagnose", size) for size in SIZES] == [
         entry for entry in phases(answer) if entry[0] == "diagnose"
     ]
-    assert len(events(answer, "block_timed")) == 1
+    assert len(answer.events_of("block_timed")) == 1
 
 
 def text_cell(program: TextProgram) -> ProgramCell:
@@ -182,7 +178,7 @@ def test_new_batch_sizes_are_tried_last(
     unseen: str, outcome: str, reason: str | None, run_tokens: RunTokens
 ) -> None:
     answer = run_tokens("new-shapes\n", unseen=unseen)
-    result = events(answer, "new_shape_result")
+    result = answer.events_of("new_shape_result")
     assert [batch_size_of(entry) for entry in result] == [1, 3, 5, 8]
     assert {entry["outcome"] for entry in result} == {outcome}
     assert all(
@@ -195,7 +191,7 @@ def test_new_batch_sizes_are_tried_last(
 
 def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(run_tokens: RunTokens) -> None:
     answer = run_tokens("new-shapes\n", unseen="wrong")
-    assert [entry["outcome"] for entry in events(answer, "new_shape_result")] == ["wrong"]
+    assert [entry["outcome"] for entry in answer.events_of("new_shape_result")] == ["wrong"]
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "new-shapes")
     assert "batch size 1" in answer.failure["reason"]
 
@@ -205,7 +201,7 @@ def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(
 ) -> None:
     answer = run_tokens("visit 2 1\nnew-shapes\n", "misbehaving", fault="wrong-later")
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "done")
-    assert events(answer, "new_shape_result") == []
+    assert answer.events_of("new_shape_result") == []
 
 
 def test_outputs_are_checked_once_at_the_end(run_tokens: RunTokens) -> None:

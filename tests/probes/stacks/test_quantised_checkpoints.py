@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 import sys
 
 import pytest
 import workers
-from engine_requests import ENGINES, events, worker_request
+from engine_requests import ENGINES, worker_request
 
 from probes import protocol
 
@@ -41,10 +40,6 @@ def scheme_request(
     )
 
 
-def ask(directory: pathlib.Path, scheme: str, fault: str = "") -> workers.WorkerResult:
-    return start(scheme_request(directory, scheme, fault), directory / "control")
-
-
 def start(
     request: protocol.Request, control: pathlib.Path, **variables: str
 ) -> workers.WorkerResult:
@@ -64,9 +59,9 @@ def test_the_engine_loads_what_the_other_interpreter_wrote(
     scheme: str, fault: str, weights: str, status: str, tmp_path: pathlib.Path
 ) -> None:
     """Weights of another format than the scheme's are not engaged."""
-    answer = ask(tmp_path, scheme, fault)
+    answer = start(scheme_request(tmp_path, scheme, fault), tmp_path / "control")
     assert (answer.failure["status"] if answer.failure else "completed") == status, answer.log
-    (engaged,) = events(answer, "engagement")
+    (engaged,) = answer.events_of("engagement")
     assert engaged["share"] == (status == "completed")
     assert engaged["facts"]["weights"] == {weights: 2 * 64}
     assert "a line of the library" in answer.log
@@ -86,7 +81,7 @@ def test_another_process_of_the_arm_does_not_write_again(tmp_path: pathlib.Path)
 def test_a_quantiser_that_fails_is_a_failed_build_with_its_reason(
     fault: str, reason: str, tmp_path: pathlib.Path
 ) -> None:
-    answer = ask(tmp_path, "W8A8", fault)
+    answer = start(scheme_request(tmp_path, "W8A8", fault), tmp_path / "control")
     assert (answer.failure["status"], answer.failure["phase"]) == ("build-failed", "build")
     assert reason in answer.failure["reason"]
     assert list((tmp_path / "shared").glob("checkpoint-*")) == [], "a part is not reused"
@@ -107,15 +102,8 @@ def test_activations_in_float8_need_a_gpu_with_such_products(
 def test_rows_that_cannot_be_divided_into_groups_are_unsupported(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("transformers")
     request = scheme_request(tmp_path, "W4A16")
-    config = {
-        "model_type": "llama",
-        "vocab_size": 64,
-        "hidden_size": 128,
-        "intermediate_size": 200,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-    }
-    (tmp_path / "shared" / "checkpoint" / "config.json").write_text(json.dumps(config))
+    config = {**workers.LLAMA, "hidden_size": 128, "intermediate_size": 200}
+    workers.random_weights(config, tmp_path / "shared" / "checkpoint")
     answer = start(request, tmp_path / "control")
     assert answer.failure["status"] == "unsupported", answer.log
     assert "model.layers.0.mlp.down_proj have 200" in answer.failure["reason"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import json
 import pathlib
 import types
 from typing import Any
@@ -80,11 +79,8 @@ MODELS: dict[str, tuple[dict[str, Any], str, int | None]] = {
 
 def write_request(config: dict[str, Any], directory: pathlib.Path) -> protocol.Request:
     """Write the configuration, and return the request for random weights of it."""
-    source = directory / "source"
-    source.mkdir()
-    (source / "config.json").write_text(json.dumps(config))
     return workers.subject_request(
-        {"kind": "transformers", "name": str(source), "weights": "random"},
+        workers.random_weights(config, directory),
         directory,
         task=protocol.GENERATE,
         input_tokens=PROMPT,

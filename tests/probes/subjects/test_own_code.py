@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 
 import pytest
@@ -81,13 +80,12 @@ def own_model(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathli
     directory.mkdir()
     (directory / "configuration_own.py").write_text(CONFIGURATION)
     (directory / "modeling_own.py").write_text(MODEL)
-    (directory / "config.json").write_text(json.dumps(CONFIG))
     return directory
 
 
 def request_for(directory: pathlib.Path, task: str, *, trusted: bool) -> protocol.Request:
     return workers.subject_request(
-        {"kind": "transformers", "name": str(directory), "weights": "random"},
+        workers.random_weights(CONFIG, directory),
         directory.parent,
         task=task,
         input_tokens=5,

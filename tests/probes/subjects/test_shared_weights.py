@@ -85,15 +85,6 @@ def test_small_weights_need_no_symbolic_operators() -> None:
     server.close()
 
 
-SIZES = {
-    "vocab_size": 20,
-    "hidden_size": 8,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 8,
-}
-
-
 def open_directory(directory: pathlib.Path) -> Any:
     subject = {"kind": "transformers", "name": str(directory), "weights": str(directory)}
     return by_request.open_torch_subject(workers.subject_request(subject, directory))
@@ -105,10 +96,11 @@ def open_directory(directory: pathlib.Path) -> Any:
 def test_weights_that_cannot_be_read_have_a_next_step(
     content: bytes | None, tmp_path: pathlib.Path
 ) -> None:
-    config = transformers.BertConfig(**SIZES)
+    config = transformers.BertConfig(**workers.TEXT)
     transformers.BertModel(config).save_pretrained(tmp_path)
     if content is None:
-        transformers.BertConfig(**{**SIZES, "intermediate_size": 16}).save_pretrained(tmp_path)
+        other = {**workers.TEXT, "intermediate_size": 64}
+        transformers.BertConfig(**other).save_pretrained(tmp_path)
     else:
         (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(ModelError) as refused:
@@ -119,9 +111,9 @@ def test_weights_that_cannot_be_read_have_a_next_step(
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore")
 def test_weights_that_the_directory_lacks_are_named(tmp_path: pathlib.Path) -> None:
-    transformers.BertModel(transformers.BertConfig(**SIZES)).save_pretrained(tmp_path)
+    transformers.BertModel(transformers.BertConfig(**workers.TEXT)).save_pretrained(tmp_path)
     assert open_directory(tmp_path).adjusted == {}
-    config = transformers.BertConfig(**SIZES, architectures=["BertForMaskedLM"])
+    config = transformers.BertConfig(**workers.TEXT, architectures=["BertForMaskedLM"])
     config.save_pretrained(tmp_path)
     assert "cls.predictions." in open_directory(tmp_path).adjusted["the weights"]
 

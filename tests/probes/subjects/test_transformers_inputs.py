@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import workers
 from lazy import lazy
+from workers import LLAMA, PATCHES, TEXT, TINY
 
 from probes import protocol
 from probes.adapter import ModelError
@@ -21,14 +22,6 @@ onnxruntime_cpu = lazy("probes.workflows.onnxruntime_cpu")
 pytestmark = [pytest.mark.stack, pytest.mark.filterwarnings("ignore")]
 
 BATCH, LENGTH = 2, 7
-TINY = {
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-}
-TEXT = {**TINY, "vocab_size": 50}
-PATCHES = {**TINY, "image_size": 32, "patch_size": 16}
 RESNET = {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1]}
 LAYERS = {
     "encoder_layers": 1,
@@ -109,8 +102,7 @@ MODELS: dict[str, tuple[dict[str, Any], list[tuple[int, ...]], list[tuple[int, .
 
 def request_for(config: dict[str, Any], directory: pathlib.Path, **fields: Any) -> protocol.Request:
     """Return a request for random weights of the configuration that it writes."""
-    (directory / "config.json").write_text(json.dumps(config))
-    subject = {"kind": "transformers", "name": str(directory), "weights": "random"}
+    subject = workers.random_weights(config, directory)
     return workers.subject_request(subject, directory, input_tokens=LENGTH, **fields)
 
 
@@ -132,8 +124,7 @@ def test_a_model_gets_its_inputs_and_returns_all_outputs(
 
 
 def test_a_language_model_is_exported_for_onnx_runtime(tmp_path: pathlib.Path) -> None:
-    config = {"model_type": "llama", **TEXT, "architectures": ["LlamaForCausalLM"]}
-    request = request_for(config, tmp_path, options={"feeding": "host"})
+    request = request_for(LLAMA, tmp_path, options={"feeding": "host"})
     subject = by_request.open_torch_subject(request)
     inputs = subject.inputs(BATCH, 0)
     with torch.inference_mode():

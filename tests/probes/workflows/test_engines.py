@@ -10,7 +10,7 @@ import shlex
 import msgspec
 import pytest
 import workers
-from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, events, worker_request
+from engine_requests import ENGINES, MODEL, NEW, SETS, SIZES, worker_request
 
 from advisor.recipes.snippet import imported_packages
 from probes.events import RecipeFacts
@@ -43,7 +43,7 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
 ) -> None:
     answer = ask(workflow, tmp_path)
     assert answer.failure is None, answer.log
-    for checked in events(answer, "checked"):
+    for checked in answer.events_of("checked"):
         assert checked["accuracy_class"] == "exact"
         agreement = checked["agreement"]
         assert (
@@ -53,25 +53,25 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
         )
         assert ("likeliest" in agreement["method"]) == (workflow != "tensorrt_llm")
         assert (agreement["positions"] > 0) == (workflow != "tensorrt_llm")
-    (engaged,) = events(answer, "engagement")
+    (engaged,) = answer.events_of("engagement")
     assert engaged["share"] == 1.0
-    (reported,) = events(answer, "recipe_facts")
+    (reported,) = answer.events_of("recipe_facts")
     facts = msgspec.convert(reported, RecipeFacts, str_keys=True)
     assert [*facts.allowances] == [*map(str, SIZES)]
     assert workflow in imported_packages(facts.integration)
     assert EACH_CALL.search(facts.integration)
     assert facts.serving_command
     assert MODEL in shlex.split(facts.serving_command)
-    (loaded,) = events(answer, "opened")
+    (loaded,) = answer.events_of("opened")
     assert (loaded["unit"], loaded["units_per_sample"], loaded["parameter_bytes"]) == (
         "tokens",
         NEW,
         2000,
     )
-    assert len(events(answer, "block_timed")) == 1
-    for visit in events(answer, "block_timed"):
+    assert len(answer.events_of("block_timed")) == 1
+    for visit in answer.events_of("block_timed"):
         assert 1 <= len(visit["first_token_seconds"]) <= 3
-    assert {result["outcome"] for result in events(answer, "new_shape_result")} == {"served"}
+    assert {result["outcome"] for result in answer.events_of("new_shape_result")} == {"served"}
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
@@ -81,7 +81,7 @@ def test_an_engine_with_wrong_probabilities_is_not_timed(
     answer = ask(workflow, tmp_path, "wrong")
     assert answer.failure["status"] == "incorrect"
     assert "diverges" in answer.failure["reason"]
-    assert events(answer, "block_timed") == []
+    assert answer.events_of("block_timed") == []
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
@@ -96,7 +96,7 @@ def test_an_unknown_architecture_is_unsupported_before_the_engine_loads(
 def test_a_quantised_engine_is_proven_by_the_types_of_its_weights(tmp_path: pathlib.Path) -> None:
     answer = ask("vllm", tmp_path, quantization="fp8")
     assert answer.failure is None, answer.log
-    (engaged,) = events(answer, "engagement")
+    (engaged,) = answer.events_of("engagement")
     assert engaged["share"] == 1.0
     assert engaged["facts"]["weights"] == {"float8_e4m3fn": 2 * 64}
     assert engaged["weight_bytes"] == 2 * 64 + 2 * 128
@@ -107,5 +107,5 @@ def test_a_format_that_the_engine_accepts_and_ignores_is_not_engaged(
 ) -> None:
     answer = ask("vllm", tmp_path, quantization="int8_per_channel_weight_only")
     assert answer.failure["status"] == "not-engaged"
-    (engaged,) = events(answer, "engagement")
+    (engaged,) = answer.events_of("engagement")
     assert engaged["share"] == 0.0
