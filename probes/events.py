@@ -244,7 +244,7 @@ class Ready(Event):
 
 @dataclasses.dataclass(frozen=True)
 class BlockTimed(Event):
-    """One block of timed calls, in order."""
+    """One block of timed calls, in order, without those that a slow host disturbed."""
 
     shape: Shape
     round: Count
@@ -258,8 +258,8 @@ class BlockTimed(Event):
     #: an arbitrary origin.
     began: float
     ended: float
-    #: How many times as long a fixed piece of host work took after the block as before; None
-    #: without a GPU.
+    #: How many times as long a fixed piece of host work took next to these calls, typically, as it
+    #: ever did in the worker; None without a GPU.
     host_slowdown: Amount | None = None
     #: Of calls for the first token after the block; empty for tasks other than generated text and
     #: where prompts run one after the other.

@@ -25,7 +25,7 @@ from advisor.probing.cgroups import PROC, Cgroups
 from advisor.probing.device_memory import increase
 from advisor.probing.nvml import MILLI, Device, repeating
 from probes.events import BlockTimed
-from probes.runtime.host import time_host
+from probes.host import time_host
 
 NANOSECONDS = 1e-9
 PERIOD_SECONDS = 0.1

@@ -18,6 +18,7 @@ from time import perf_counter, perf_counter_ns
 from typing import Any
 
 from probes.events import BlockTimed, WarmedUp
+from probes.host import FAST_SLOWDOWN, Host
 from probes.shape import Shape
 
 NANOSECONDS = 1e-9
@@ -27,6 +28,8 @@ MAX_CALLS = 200
 LONG_CALL_SECONDS = 0.1
 LONG_CALL_COUNT = 3
 VERY_LONG_CALL_SECONDS = 0.5
+#: How many times the calls of a block it makes at most, where the host slows some.
+MOST_TRIES = 2
 #: A block that takes longer, because other work slows its calls, ends after the fewest calls.
 LONGEST_BLOCK_SECONDS = 2.0
 SHORT_CALL_SECONDS = 0.001
@@ -91,24 +94,40 @@ def size_block(typical_seconds: float, block_seconds: float) -> Block:
 
 
 def time_block(
-    timed: Calls, block: Block, *, shape: Shape, round_number: int, streams: bool = False
+    timed: Calls,
+    block: Block,
+    *,
+    shape: Shape,
+    round_number: int,
+    streams: bool = False,
+    host: Host | None = None,
 ) -> BlockTimed:
     """Call `block.warmup_calls + block.calls` times, or fewer, and return the durations.
 
-    The inputs are used in rotation, in each round from the next one on. If the device `streams`,
-    which means that it queues calls, the block is repeated without waiting between the calls; the
-    throughput is that of the repetition. Long calls that block the host are not repeated.
+    The inputs are used in rotation, in each round from the next one on. With a `host`, its speed is
+    checked between the calls. Calls next to a slow check do not count: others replace them, from
+    another processor. Where few calls are left, all count.
+
+    If the device `streams`, which means that it queues calls, the block is repeated without waiting
+    between the calls; the throughput is that of the repetition. Long calls that block the host are
+    not repeated.
     """
     first = round_number % len(timed.device_inputs)
     inputs = itertools.islice(itertools.cycle(timed.device_inputs), first, None)
     clock, call, synchronise = perf_counter_ns, timed.call, timed.synchronise
     calls: list[int] = []
     enqueues: list[int] = []
+    slowdowns: list[float] = []
+    undisturbed: list[int] = []
     streamed_seconds: float | None = None
+    measure_slowdown = host.slowdown if host is not None else lambda: 1.0
     with _garbage_collection_paused():
         began = clock()
+        if host is not None:
+            host.settle()
         leads = [timed.time(next(inputs)) for _ in range(block.warmup_calls)]
-        for _ in range(block.calls):
+        slowdown = measure_slowdown()
+        for _ in range(block.calls * (MOST_TRIES if block.calls >= MIN_CALLS else 1)):
             value = next(inputs)
             start = clock()
             call(value)
@@ -116,29 +135,44 @@ def time_block(
             synchronise()
             calls.append(clock() - start)
             enqueues.append(returned - start)
+            before, slowdown = slowdown, measure_slowdown()
+            slowdowns.append(max(before, slowdown))
+            if slowdowns[-1] <= FAST_SLOWDOWN:
+                undisturbed.append(calls[-1])
             is_overdue = (clock() - began) * NANOSECONDS > LONGEST_BLOCK_SECONDS
-            if is_overdue and len(calls) >= MIN_CALLS:
+            if len(undisturbed) == block.calls or (is_overdue and len(calls) >= MIN_CALLS):
                 break
+            if host is not None and slowdown > FAST_SLOWDOWN:
+                host.settle()
+                # The caches of another processor are cold.
+                timed.time(next(inputs))
+                slowdown = host.slowdown()
         whole = statistics.median(calls)
         is_blocking = (
             whole * NANOSECONDS > LONG_CALL_SECONDS
             and statistics.median(enqueues) > BLOCKING_SHARE * whole
         )
         if streams and not is_blocking:
+            count = min(len(calls), block.calls)
             start = clock()
-            for _ in calls:
+            for _ in range(count):
                 call(next(inputs))
             synchronise()
-            streamed_seconds = (clock() - start) * NANOSECONDS / len(calls)
+            streamed_seconds = (clock() - start) * NANOSECONDS / count
         ended = clock()
+    if len(undisturbed) < min(MIN_CALLS, block.calls):
+        undisturbed = calls
+    else:
+        slowdowns = [each for each in slowdowns if each <= FAST_SLOWDOWN]
     return BlockTimed(
         shape,
         round_number,
-        seconds=tuple(count * NANOSECONDS for count in calls),
+        seconds=tuple(count * NANOSECONDS for count in undisturbed),
         warmup_seconds=tuple(leads),
         streamed_seconds=streamed_seconds,
         began=began * NANOSECONDS,
         ended=ended * NANOSECONDS,
+        host_slowdown=statistics.median(slowdowns) if host is not None else None,
     )
 
 

@@ -16,11 +16,11 @@ from probes.checking import long_text, program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.files import load_module
+from probes.host import torch_on_gpu
 from probes.measuring import device_work, timing
 from probes.outcome import Failure, Phase
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, exception_summary, try_optional
-from probes.runtime.host import torch_on_gpu
 from probes.runtime.process import KeptMemory, exclusive_calls
 from probes.shape import Shape
 

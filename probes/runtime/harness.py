@@ -13,6 +13,7 @@ from probes.adapter import UnsupportedError, WorkflowModule
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.files import count_bytes, load_module
+from probes.host import Host
 from probes.outcome import Failure, Outcome
 from probes.runtime import flexibility, process, reference, sandbox
 from probes.runtime.cells import (
@@ -25,7 +26,6 @@ from probes.runtime.cells import (
 )
 from probes.runtime.channel import Channel
 from probes.runtime.failures import FailureError, attempt, classify, try_optional
-from probes.runtime.host import Host, find_launch
 from probes.runtime.tokens import BuiltWorker
 from probes.shape import Shape
 
@@ -130,8 +130,7 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
     gc.freeze()
     channel.start_phase("measure")
     channel.send(events.Ready())
-    # A stack without what the launch needs is measured all the same.
-    host = Host(try_optional(find_launch))
+    host = Host() if job.request.device == "cuda" else None
     BuiltWorker(job, cells, blocks, host).answer_tokens()
     channel.send(read_memory(workflow))
 

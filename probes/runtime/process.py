@@ -20,7 +20,7 @@ from importlib import metadata
 from probes import protocol
 from probes.events import MemoryRead
 from probes.facts import InterpreterFacts
-from probes.runtime.host import torch_on_gpu
+from probes.host import torch_on_gpu
 
 KIBIBYTE = 1024
 #: NVIDIA's driver. It allocates below every library, so only the device counts its allocations.

@@ -22,10 +22,10 @@ from probes.arrays import as_collected, np
 from probes.checking.deviation import error_and_scale
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.facts import EACH_CALL
+from probes.host import Host, torch_on_gpu
 from probes.measuring import timing
 from probes.protocol import Request
 from probes.runtime.channel import Channel
-from probes.runtime.host import Host, find_launch, torch_on_gpu
 from probes.runtime.process import keep_freed_blocks, read_environment
 
 
@@ -78,11 +78,11 @@ def run_role(request: Request, channel: Channel) -> None:
     gc.collect()
     gc.freeze()
     channel.send(events.Ready())
-    host = Host(find_launch())
+    host = Host() if torch_on_gpu() else None
     while (token := channel.read_token())[0] == "visit":
-        host.settle()
-        timed = timing.time_block(calls, block, shape=shape, round_number=int(token[2]))
-        channel.send(dataclasses.replace(timed, host_slowdown=host.slowdown()))
+        channel.send(
+            timing.time_block(calls, block, shape=shape, round_number=int(token[2]), host=host)
+        )
 
 
 class MarkedSnippet:

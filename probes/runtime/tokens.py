@@ -9,12 +9,12 @@ from typing import Any
 
 from probes import events, protocol
 from probes.checking.program_cell import ProgramCell
+from probes.host import Host
 from probes.measuring import device_work, timing
 from probes.outcome import Failure
 from probes.runtime import flexibility
 from probes.runtime.cells import Job, calls_of, nondeterministic
 from probes.runtime.failures import FailureError, attempt, exception_summary
-from probes.runtime.host import Host
 from probes.shape import Shape
 
 #: How many times as long a block of calls lasts at most where other work slows most of them. It
@@ -27,7 +27,7 @@ class BuiltWorker:
     job: Job
     cells: dict[Shape, ProgramCell]
     blocks: dict[Shape, timing.Block]
-    host: Host
+    host: Host | None
     #: Whether the outputs were checked after the last visit.
     is_checked: bool = False
 
@@ -63,12 +63,10 @@ class BuiltWorker:
     def time_visit(self, shape: Shape, round_number: int) -> None:
         self.is_checked = False
         cell, block = self.cells[shape], self.blocks[shape]
-        self.host.settle()
         calls, streams = calls_of(cell), self.job.request.device == "cuda"
         timed = timing.time_block(
-            calls, block, shape=shape, round_number=round_number, streams=streams
+            calls, block, shape=shape, round_number=round_number, streams=streams, host=self.host
         )
-        slowdown = self.host.slowdown()
         # Other work may have slowed the calls of the warm-up, or of this visit.
         typical = max(min(timed.seconds), statistics.median(timed.seconds) / MAX_BLOCK_GROWTH)
         sized = timing.size_block(typical, self.job.request.block_seconds)
@@ -76,9 +74,7 @@ class BuiltWorker:
         first_token: Any = getattr(cell.program, "first_token", None)
         calls = dataclasses.replace(calls, call=first_token)
         first_tokens = timing.time_calls(calls, block.first_token_calls)
-        self.job.channel.send(
-            dataclasses.replace(timed, host_slowdown=slowdown, first_token_seconds=first_tokens)
-        )
+        self.job.channel.send(dataclasses.replace(timed, first_token_seconds=first_tokens))
 
     def sustain(self, shape: Shape, seconds: float) -> None:
         self.job.channel.start_phase("sustain", shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import itertools
 import math
@@ -65,10 +66,11 @@ def time_block(
     round_number: int = 0,
     *,
     streams: bool = False,
+    host: Any = None,
 ) -> BlockTimed:
     calls = Calls(call, inputs, wait)
     return timing.time_block(
-        calls, block, shape=Shape(1), round_number=round_number, streams=streams
+        calls, block, shape=Shape(1), round_number=round_number, streams=streams, host=host
     )
 
 
@@ -86,6 +88,50 @@ def test_a_duration_includes_the_call_and_the_wait_for_its_end(clock: FakeClock)
     timed = time_block(lambda _: clock.advance(1.0), lambda: clock.advance(next(waits)))
     assert timed.seconds == (1.25, 1.5, 1.125)
     assert (timed.warmup_seconds, timed.streamed_seconds) == ((10.0,), None)
+
+
+@dataclasses.dataclass
+class ChangingHost:
+    """A host with the slowdown of each check; an undisturbed call takes 1/64 s."""
+
+    clock: FakeClock
+    slowdowns: Sequence[float]
+    checks: int = 0
+    moves: int = 0
+
+    def slowdown(self) -> float:
+        self.checks += 1
+        return self.slowdowns[min(self.checks, len(self.slowdowns)) - 1]
+
+    def settle(self) -> None:
+        self.moves += 1
+
+    def call(self, _: object) -> None:
+        self.clock.advance(self.slowdowns[min(self.checks, len(self.slowdowns)) - 1] / 64)
+
+
+SIX_CALLS = Block(calls=6, warmup_calls=1)
+
+
+def test_calls_next_to_a_slow_check_of_the_host_are_replaced(clock: FakeClock) -> None:
+    # The check after the second call is slow, and so is the call before it; then the thread moves.
+    host = ChangingHost(clock, [1.0, 1.0, 3.0, 1.0, 1.0, 1.25])
+    timed = time_block(host.call, block=SIX_CALLS, host=host)
+    assert [64 * second for second in timed.seconds] == [1.0, 1.0, 1.0, 1.25, 1.25, 1.25]
+    assert timed.host_slowdown == pytest.approx(1.25)
+    assert host.moves == 2, "before the block, and after the slow check"
+
+
+def test_where_the_host_is_always_slow_all_calls_count(clock: FakeClock) -> None:
+    host = ChangingHost(clock, [1.0, 2.0])
+    timed = time_block(host.call, block=SIX_CALLS, host=host)
+    assert (len(timed.seconds), timed.host_slowdown) == (12, 2.0)
+
+
+def test_few_long_calls_are_not_replaced(clock: FakeClock) -> None:
+    host = ChangingHost(clock, [1.0, 2.0])
+    timed = time_block(host.call, block=Block(calls=3, warmup_calls=1), host=host)
+    assert (len(timed.seconds), timed.host_slowdown) == (3, 2.0)
 
 
 @pytest.mark.parametrize(

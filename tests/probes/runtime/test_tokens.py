@@ -15,7 +15,6 @@ from probes.adapter import UnsupportedError
 from probes.checking.program_cell import ProgramCell
 from probes.measuring.timing import Block
 from probes.runtime.cells import Job, warm_up_first_token
-from probes.runtime.host import Host
 from probes.runtime.tokens import BuiltWorker
 from probes.shape import Shape
 
@@ -139,7 +138,7 @@ def text_service(
         ),
         cells={Shape(size): text_cell(program) for size, program in programs.items()},
         blocks=dict.fromkeys(map(Shape, programs), block),
-        host=Host(None),
+        host=None,
     )
 
 
