@@ -84,8 +84,9 @@ def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iter
 
     No repetition begins after the end of the run, and builds that have not ended by then are
     stopped. The repetitions of the budget come first. Further ones follow while the decision is
-    OPEN and its seconds for open decisions hold as many as would settle it. `is_further` asks for
-    one more than there are.
+    OPEN and its seconds for open decisions hold as many as would settle it, and where the last one
+    made another arm lead, which has not been repeated. `is_further` asks for one more than there
+    are.
     """
     question, clock = progress.question, progress.clock
     seconds, end = 0.0, None
@@ -98,7 +99,12 @@ def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iter
         if number > asked:
             if end is None:
                 end = min(clock() + seconds_while_open(question, progress.state), progress.end)
-            if not _settles(progress.evaluate(progress.state), seconds, end - clock()):
+            answer = progress.evaluate(progress.state)
+            has_time = clock() + seconds <= progress.end
+            if not (
+                _settles(answer, seconds, end - clock())
+                or (has_time and _advises_unrepeated(answer, progress.state))
+            ):
                 return
         started = clock()
         yield from _repeat_once(progress, number)
@@ -115,6 +121,12 @@ def _has_new_processes(state: RunState, number: int) -> bool:
         any(each.repeat == number and each.completed for each in state.processes.get(arm, ()))
         for arm in state.repeats[number]
     )
+
+
+def _advises_unrepeated(answer: Answer, state: RunState) -> bool:
+    """Return whether the advised arm leads by the figures of one process, and others have more."""
+    repeated = {arm for arms in state.repeats.values() for arm in arms}
+    return answer.advised is not None and answer.advised.scored.arm not in repeated
 
 
 def _settles(answer: Answer, seconds: float, remaining: float) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -295,16 +297,21 @@ def after_repetitions(*made: Answer) -> Callable[[RunState], Answer]:
 
 
 def repeat(
-    evaluate: Callable[[RunState], Answer], question: Question = QUESTION, *, started: bool = False
+    evaluate: Callable[[RunState], Answer],
+    question: Question = QUESTION,
+    *,
+    started: bool = False,
+    end: float = math.inf,
 ) -> tuple[SimulatedSession, RunState]:
-    """Repeat the leaders of a run that has two arms, whose processes may have been started."""
-    session = SimulatedSession({BASELINE: 0.0, "compiled": -0.1})
-    recorder = new_recorder(["compiled"])
+    """Repeat the leaders of a run that has three arms, whose processes may have been started."""
+    session = SimulatedSession({BASELINE: 0.0, "compiled": -0.1, "other": -0.1})
+    recorder = new_recorder(["compiled", "other"])
     if started:
         first = [(each, 0) for each in recorder.state.plan.arms]
         sessions.exhaust(recorder.record_each(session.start(first)))
         sessions.exhaust(recorder.record_each(session.stop()))
     progress = progress_of(session, recorder, question, evaluate)
+    progress = dataclasses.replace(progress, end=end)
     sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
     assert not session.is_running("compiled")
     return session, recorder.state
@@ -340,6 +347,16 @@ def test_a_single_leader_is_repeated_next_to_the_duplicate_once() -> None:
         {DUPLICATE},
         set(),
     ]
+
+
+def test_an_arm_that_leads_after_the_repetition_is_repeated_too() -> None:
+    other_leads = msgspec.json.decode(
+        msgspec.json.encode(CLEAR).replace(b'"compiled', b'"other'), type=Answer
+    )
+    _, state = repeat(after_repetitions(CLEAR, other_leads))
+    assert [arms for arms in state.repeats.values() if "other" in arms] == [state.repeats[2]]
+    _, state = repeat(after_repetitions(CLEAR, other_leads), end=1.5 * SECONDS)
+    assert sorted(state.repeats) == [1], "the run has no time for another one"
 
 
 def test_repetitions_end_with_the_seconds_of_the_budget() -> None:
