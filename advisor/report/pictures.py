@@ -15,22 +15,10 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import PILLARS, Priorities
 from advisor.domain.results import ApplicationPortability
 from advisor.domain.text import format_interval, format_number, format_seconds, format_share
+from advisor.report import svg
 from advisor.report.formatting import format_error
 from advisor.report.plots import Axis, Guide, Point, Series, plot
 from advisor.report.speedup_pictures import speedup_curves, speedup_rows
-from advisor.report.svg import (
-    Mark,
-    Picture,
-    Place,
-    circle,
-    marker,
-    marks_of,
-    path,
-    picture,
-    place,
-    short_names,
-    text,
-)
 from probes.shape import Shape
 
 #: The shortest build that the logarithmic axis shows.
@@ -47,15 +35,15 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
     #: By length or batch size, one for each combination of the other dimensions; rows at each of
     #: the shapes that are not on such an axis.
-    speedups: tuple[Picture, ...]
-    build_cost: Picture | None
-    accuracy: Picture | None
-    weight_map: Picture | None
-    cascade: Picture | None
+    speedups: tuple[svg.Picture, ...]
+    build_cost: svg.Picture | None
+    accuracy: svg.Picture | None
+    weight_map: svg.Picture | None
+    cascade: svg.Picture | None
 
 
 def draw(answer: Answer, ranked: Sequence[RankedArm], shapes: Sequence[Shape]) -> Pictures:
-    marks, results, advice = marks_of(answer, ranked), answer.results, answer.recommendation
+    marks, results, advice = svg.marks_of(answer, ranked), answer.results, answer.recommendation
     question, unfit = answer.question, is_unfit(results)
     rules = read_shipped().accuracy.with_tolerance(question.accuracy)
     noise_floors = {each.shape: each.noise_floor for each in results.races}
@@ -76,11 +64,11 @@ def draw(answer: Answer, ranked: Sequence[RankedArm], shapes: Sequence[Shape]) -
 def _scatter(
     title: str,
     ranked: Sequence[RankedArm],
-    marks: Mapping[str, Mark],
+    marks: Mapping[str, svg.Mark],
     places: Mapping[str, tuple[float, str]],
     across: Axis,
     guides: Sequence[Guide] = (),
-) -> Picture | None:
+) -> svg.Picture | None:
     """Return the speed-up over a figure of each arm in `places`, with its text, or None."""
     series = []
     for entry in ranked:
@@ -92,7 +80,9 @@ def _scatter(
     return plot(title, series, across, SPEED, guides) if series else None
 
 
-def _build_cost_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) -> Picture | None:
+def _build_cost_chart(
+    ranked: Sequence[RankedArm], marks: Mapping[str, svg.Mark]
+) -> svg.Picture | None:
     builds = {entry.arm: entry.measured.build_seconds.cold for entry in ranked}
     places = {
         arm: (max(seconds, SHORTEST_BUILD_SECONDS), f"built in {format_seconds(seconds)} s")
@@ -103,8 +93,8 @@ def _build_cost_chart(ranked: Sequence[RankedArm], marks: Mapping[str, Mark]) ->
 
 
 def _accuracy_chart(
-    ranked: Sequence[RankedArm], marks: Mapping[str, Mark], allowed: float
-) -> Picture | None:
+    ranked: Sequence[RankedArm], marks: Mapping[str, svg.Mark], allowed: float
+) -> svg.Picture | None:
     """Return None where all arms are exact; `allowed` is the largest error of any other."""
     checks = {entry.arm: entry.measured.correctness for entry in ranked}
     known = {arm: worst_error(checked) for arm, checked in checks.items()}
@@ -126,8 +116,8 @@ def _accuracy_chart(
     return _scatter(title, ranked, marks, places, across, [limit] if is_near else [])
 
 
-def cascade_chart(applications: Sequence[ApplicationPortability]) -> Picture | None:
-    names = short_names([entry.application for entry in applications])
+def cascade_chart(applications: Sequence[ApplicationPortability]) -> svg.Picture | None:
+    names = svg.short_names([entry.application for entry in applications])
     series, most = [], 2
     for number, entry in enumerate(applications):
         known = sorted((s for s in entry.efficiencies.values() if s is not None), reverse=True)
@@ -137,7 +127,7 @@ def cascade_chart(applications: Sequence[ApplicationPortability]) -> Picture | N
             for count, share in enumerate(known, start=1)
         )
         if points:
-            series.append(Series(Mark(names[entry.application], *place(number)), points))
+            series.append(Series(svg.Mark(names[entry.application], *svg.place(number)), points))
     if not series:
         return None
     across = Axis(
@@ -157,7 +147,7 @@ def cascade_chart(applications: Sequence[ApplicationPortability]) -> Picture | N
 
 
 #: Corners of the map of the weights: all weight on performance, productivity or portability.
-CORNERS: tuple[Place, ...] = ((215.0, 34.0), (40.0, 310.0), (390.0, 310.0))
+CORNERS: tuple[svg.Place, ...] = ((215.0, 34.0), (40.0, 310.0), (390.0, 310.0))
 MAP_WIDTH, MAP_HEIGHT = 640, 350
 #: A region with a smaller share of the weightings has no marker.
 SMALLEST_MARKED_SHARE = 0.01
@@ -168,8 +158,8 @@ def weight_map(
     ranked: Sequence[RankedArm],
     priorities: Priorities,
     shares: Mapping[str, float],
-    marks: Mapping[str, Mark],
-) -> Picture | None:
+    marks: Mapping[str, svg.Mark],
+) -> svg.Picture | None:
     """`shares` are those of the regions in which each arm leads; None without them."""
     if not shares:
         return None
@@ -182,15 +172,15 @@ def weight_map(
     for arm, region in regions.items():
         title = f"{arm} leads for {format_share(shares[arm])} of all weightings"
         css_class = f"region s{marks[arm].colour}"
-        parts.append(path("polygon", region, css_class, title))
+        parts.append(svg.path("polygon", region, css_class, title))
     for arm, region in regions.items():
         if shares[arm] > SMALLEST_MARKED_SHARE:
             # The centre of its corners.
             x, y = (sum(each) / len(region) for each in zip(*region, strict=True))
-            parts.append(marker(x, y, marks[arm].shape, marks[arm].css_class))
+            parts.append(svg.marker(x, y, marks[arm].shape, marks[arm].css_class))
     now = [getattr(priorities, name) for name in PILLARS]
     note = f"the question's weights, {' / '.join(map(format_number, now))}"
-    present = circle(*_pixels([each / WHOLE for each in now]), 7, "present", note)
+    present = svg.circle(*_pixels([each / WHOLE for each in now]), 7, "present", note)
     key = [
         *(
             marks[arm].key_item(format_share(shares[arm]))
@@ -201,15 +191,15 @@ def weight_map(
     title = "The arm that leads at each weighting of the three Ps"
     (top_x, top_y), (left_x, left_y), (right_x, right_y) = CORNERS
     parts += [
-        text(top_x, top_y - 12, "100 % performance", "tick"),
-        text(left_x - 30, left_y + 20, "100 % productivity", "note"),
-        text(right_x + 30, right_y + 20, "100 % portability", "value"),
+        svg.text(top_x, top_y - 12, "100 % performance", "tick"),
+        svg.text(left_x - 30, left_y + 20, "100 % productivity", "note"),
+        svg.text(right_x + 30, right_y + 20, "100 % portability", "value"),
         present,
     ]
-    return picture(title, MAP_WIDTH, MAP_HEIGHT, parts, key)
+    return svg.picture(title, MAP_WIDTH, MAP_HEIGHT, parts, key)
 
 
-def _pixels(weights: Sequence[float]) -> Place:
+def _pixels(weights: Sequence[float]) -> svg.Place:
     across, down = (
         sum(weight * corner[axis] for weight, corner in zip(weights, CORNERS, strict=True))
         for axis in (0, 1)
