@@ -25,7 +25,8 @@ from advisor.domain.machine import Machine
 from advisor.tui import text
 from advisor.tui.appearance import THEMES, AsciiFilter
 from advisor.tui.home import HomeScreen
-from advisor.tui.launch import BackgroundTasks, Settings, check_actions, read_settings, save_theme
+from advisor.tui.launch import BackgroundTasks
+from advisor.tui.settings import Settings, check_actions, read_settings, save_theme
 from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:

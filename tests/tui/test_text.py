@@ -40,7 +40,7 @@ from advisor.report.ranking import ranking_columns
 from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.tui import launch, text
+from advisor.tui import launch, settings, text
 from advisor.tui.answer_panes import (
     DECISION_COLOURS,
     AnswerPanel,
@@ -52,11 +52,12 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.appearance import to_ascii
 from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
 from advisor.tui.form import AnswerInput, Choice
-from advisor.tui.launch import BackgroundTasks, check_actions
+from advisor.tui.launch import BackgroundTasks
 from advisor.tui.live import LiveScreen
 from advisor.tui.progress import process_columns
 from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession
+from advisor.tui.settings import check_actions
 from advisor.tui.table import SelectableTable
 from advisor.tui.text import LogTail, clean_line
 from advisor.tui.widgets import HELP, MORE, WeightBar, hide_excess_hints
@@ -424,12 +425,12 @@ async def test_a_chosen_theme_is_used_at_the_next_start(
 
 def test_a_settings_file_is_read_or_refused(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "config.toml"
-    assert launch.read_settings(file) == launch.Settings()
+    assert settings.read_settings(file) == settings.Settings()
     file.write_text('theme = "p3-high-contrast"\n[keys]\nexport = "ctrl+e"\n')
-    assert launch.read_settings(file).keys == {"export": "ctrl+e"}
+    assert settings.read_settings(file).keys == {"export": "ctrl+e"}
     file.write_text("colour = 3\n")
     with pytest.raises(SettingsError, match="colour"):
-        launch.read_settings(file)
+        settings.read_settings(file)
 
 
 @pytest.mark.parametrize(
@@ -452,6 +453,6 @@ def test_saving_a_theme_keeps_the_rest_of_the_file(
     if before:
         file.parent.mkdir()
         file.write_text(before)
-    launch.save_theme(file, "dusk")
+    settings.save_theme(file, "dusk")
     assert file.read_text() == after
-    assert launch.read_settings(file).theme == "dusk"
+    assert settings.read_settings(file).theme == "dusk"

@@ -23,8 +23,8 @@ from advisor.execute import drafts
 from advisor.probing import detection, uv_runner
 from advisor.probing.env_variables import worker_environment
 from advisor.store.store import Store
-from advisor.tui.launch import read_settings
 from advisor.tui.session import HOST_COMMAND
+from advisor.tui.settings import read_settings
 
 COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
 DEEP = 200_000
