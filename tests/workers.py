@@ -39,6 +39,7 @@ CORE_MODULES = (
     "runtime.cells",
     "runtime.channel",
     "runtime.failures",
+    "runtime.environment",
     "runtime.harness",
     "runtime.process",
     "runtime.reference",

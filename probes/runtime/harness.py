@@ -15,7 +15,7 @@ from probes.checking.program_cell import ProgramCell
 from probes.files import count_bytes, load_module
 from probes.host import Host
 from probes.outcome import Failure, Outcome
-from probes.runtime import flexibility, process, reference, sandbox
+from probes.runtime import environment, flexibility, process, reference, sandbox
 from probes.runtime.cells import (
     Job,
     build_cells,
@@ -92,7 +92,9 @@ def import_workflow(request: protocol.Request, channel: Channel) -> WorkflowModu
 
         module = ServedWorkflow(module)
     versions, settings = module.versions(), module.settings(request)
-    found = try_optional(process.read_environment) if request.role in {"measure", "serve"} else None
+    found = (
+        try_optional(environment.read_environment) if request.role in {"measure", "serve"} else None
+    )
     channel.send(events.Imported(versions, settings, found))
     workflow: WorkflowModule = module
     return workflow

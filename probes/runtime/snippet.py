@@ -26,7 +26,8 @@ from probes.host import Host, torch_on_gpu
 from probes.measuring import timing
 from probes.protocol import Request
 from probes.runtime.channel import Channel
-from probes.runtime.process import keep_freed_blocks, read_environment
+from probes.runtime.environment import read_environment
+from probes.runtime.process import keep_freed_blocks
 
 
 def run_role(request: Request, channel: Channel) -> None:

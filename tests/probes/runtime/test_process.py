@@ -17,7 +17,7 @@ from forks import run_command
 
 from advisor.ask import rubric_files
 from probes import files
-from probes.runtime import process, reference
+from probes.runtime import environment, process, reference
 from probes.runtime.cells import Job
 
 
@@ -35,7 +35,7 @@ def test_only_a_measured_worker_reports_its_environment(
 
 
 def test_packages_are_those_that_the_standard_library_finds() -> None:
-    found = process.read_environment()
+    found = environment.read_environment()
     versions, providers = found.distributions, found.providers
     assert found.python == "{}.{}".format(*sys.version_info)
     assert versions == {
