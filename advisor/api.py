@@ -233,7 +233,9 @@ def make_options(
         if name in fields:
             fields[name] = str(fields[name])
     if isinstance(mix := options.get("length_mix"), Mapping):
-        fields["length_mix"] = ",".join(f"{_pair_name(key)}:{mix[key]:g}" for key in mix)
+        names = ("/".join(map(str, key)) if isinstance(key, tuple) else key for key in mix)
+        shares = zip(names, mix.values(), strict=True)
+        fields["length_mix"] = ",".join(f"{name}:{share:g}" for name, share in shares)
     if isinstance(priorities, str):
         fields["preset"] = priorities
     elif priorities is not None:
@@ -244,10 +246,6 @@ def make_options(
         raise OptionValueError(
             f"an option has a wrong value: {problem}", "see p3-advisor recommend --help"
         ) from problem
-
-
-def _pair_name(lengths: int | tuple[int, int]) -> str:
-    return "/".join(map(str, lengths)) if isinstance(lengths, tuple) else str(lengths)
 
 
 def _as_text(value: object) -> object:

@@ -61,11 +61,13 @@ class Findings:
 
     #: The random elements by number of output, as booleans; None for all of them.
     random: Mapping[int, Any] = dataclasses.field(default_factory=dict)
+    #: Numbers of the outputs that differ in each pair of calls.
+    varying: tuple[int, ...] = ()
     #: Types of values in them that cannot be compared.
     unseen: tuple[str, ...] = ()
     #: Whether a call draws random numbers.
     draws: bool = False
-    #: Names of what each call changes without an effect on the outputs of later ones.
+    #: Names of what each call changes without an effect on the outputs of equal ones.
     changed_states: tuple[str, ...] = ()
     #: By input set and output, numpy arrays, where each call returns the same.
     outputs: Sequence[list[Any]] | None = None

@@ -35,6 +35,3 @@ class Context:
         """Read the catalogue; the file `criteria` replaces the shipped `criteria.toml`."""
         rubric = pathlib.Path(criteria) if criteria else None
         return rubric_files.load(self.rubric, probes=self.probes, rubric=rubric)
-
-    def new_id(self, created: dt.datetime) -> str:
-        return f"{created:%Y%m%d-%H%M%S}-{self.random.getrandbits(16):04x}"

@@ -154,7 +154,7 @@ def parse_duration(option: str, text: str) -> float:
 
 def _likely_times(name: str, text: str) -> str:
     """Return what a number without a unit may mean; empty for another text."""
-    if not NUMBER_ALONE.fullmatch(text):
+    if not NUMBER_ALONE.fullmatch(text) or not float(text):
         return ""
     units = ("ms", "s") if name.removeprefix("--") in LATENCIES else ("s", "min")
     return " or ".join(f"{text}{unit}" for unit in units)

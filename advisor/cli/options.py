@@ -45,8 +45,8 @@ Output = Annotated[
 POSITIONAL = inspect.Parameter(
     "name",
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    default="",
-    annotation=Annotated[str, typer.Argument(metavar="[MODEL]", help="the same as --model")],
+    default=None,
+    annotation=Annotated[str | None, typer.Argument(metavar="[MODEL]", help="the same as --model")],
 )
 #: What other programs call these options.
 FURTHER_NAMES = {"gpu": ("--device",), "dtype": ("--precision",)}
@@ -68,10 +68,10 @@ def takes_run_options(command: Callable[..., None]) -> Callable[..., None]:
     def wrapper(**values: Any) -> None:  # noqa: ANN401 - Typer checks the values
         named = values.pop(POSITIONAL.name)
         fields = {name: values.pop(name) for name in shared}
-        if named and fields["model"] not in {named, RunOptions().model}:
+        if named is not None and fields["model"] not in {named, RunOptions().model}:
             message = f"{named} and --model {fields['model']} are two models"
             raise CommandLineError(message, "name one model")
-        fields["model"] = named or fields["model"]
+        fields["model"] = fields["model"] if named is None else named
         command(RunOptions(**fields), **values)
 
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__

@@ -214,7 +214,7 @@ def assess(
         if each.workflow == advised.workflow and not each.unproven and each not in candidates
     ]
     drawn_word = _word(share, high, rule)
-    word: DecisionWord | None = drawn_word if len(candidates) > 1 or leaders else None
+    word: DecisionWord | None = drawn_word if candidates[1:] or (leaders and measured[1:]) else None
     if word == "CLEAR" and is_limited:
         word = "LIKELY"
     may_improve = word is not None and (drawn_word != "CLEAR" or processes == 1)

@@ -91,7 +91,7 @@ def create(draft: DraftRun, context: Context) -> Run:
     created = context.now()
     header = Header(
         schema=SCHEMA,
-        run_id=context.new_id(created),
+        run_id=f"{created:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
         created=created.isoformat(timespec="seconds"),
         advisor_version=__version__,
         question=draft.question,

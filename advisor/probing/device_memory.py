@@ -85,10 +85,6 @@ class PeakMemory:
             self.highest = max(self.highest or 0, used)
             self.serving = max(self.serving or 0, used) if self.serves else None
 
-    def start_serving(self) -> None:
-        self.serves = True
-        self.sample()
-
     def result(self, arm: str, process: int) -> DeviceMemory:
         return DeviceMemory(
             arm=arm,

@@ -131,7 +131,9 @@ class WorkerSession(WorkerPool):
             self._built_side_by_side.discard(planned.id)
             yield from self.spawn(planned, process, repeat)
         if repeat:
-            self.end_standbys()
+            for standby in self.standbys.values():
+                self.supervisor.kill(standby.worker)
+            self.standbys.clear()
         yield from self.run_until(
             lambda: not any(awaited is None or arm in awaited for arm in self.importing())
         )
@@ -192,7 +194,8 @@ class WorkerSession(WorkerPool):
                 if isinstance(run_event, WorkerReported) and isinstance(
                     run_event.worker_event, Engagement
                 ):
-                    memory.start_serving()
+                    memory.serves = True
+                    memory.sample()
         measured = memory.result(worker.arm, worker.process)
         self.headroom.update(measured)
         deferred.append(measured)

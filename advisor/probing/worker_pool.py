@@ -100,11 +100,6 @@ class WorkerPool:
             if standby.worker.outcome is None:
                 standby.worker.go_on()
 
-    def end_standbys(self) -> None:
-        for standby in self.standbys.values():
-            self.supervisor.kill(standby.worker)
-        self.standbys.clear()
-
     def _take_standby(self, arm: str, process: int) -> Standby | None:
         """Return the standby of the arm, and let it go on; end one of another process number."""
         standby = self.standbys.pop(arm, None)

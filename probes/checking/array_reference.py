@@ -83,6 +83,7 @@ def create_reference(
             if (reason := _why_uncompared(of_sets, index, findings))
         },
         findings.unseen,
+        findings.varying,
         # Without a seed of the model's, the outputs that depend on the numbers differ.
         draws=findings.draws and not findings.random,
         changed_states=findings.changed_states,

@@ -185,6 +185,8 @@ class Reference:
     uncompared: dict[int, Uncomparable] = dataclasses.field(default_factory=dict)
     #: Types of values among the outputs that cannot be compared.
     unseen: tuple[str, ...] = ()
+    #: Numbers of the outputs that are others in each call of the model.
+    varying: tuple[int, ...] = ()
     #: Whether a call of the model draws the same random numbers each time.
     draws: bool = False
     #: Names of what each call changes without an effect on the outputs.

@@ -31,6 +31,7 @@ MAX_LATE_SHARE = 0.05
 MAX_FIRST_TOKEN_CALLS = 3
 #: Faults of outputs that cannot be compared with each other.
 UNREPEATABLE = {"shape", "not-finite"}
+DRAW_OUTSIDE = "draw the numbers outside of forward, and give them to it as an input"
 
 
 @dataclasses.dataclass
@@ -144,11 +145,15 @@ def check_cell(cell: ProgramCell, job: Job) -> checks.Checked:
         repeats, difference = cell.check_repeats(repeat_limits(racing, job.request))
         accuracy = dataclasses.replace(accuracy, repeats=repeats)
         record = dataclasses.replace(record, accuracy=accuracy)
+    is_fixed = reason is None and cell.is_fixed()
+    if is_fixed:
+        record = dataclasses.replace(record, accuracy_class="incorrect")
+        reason = "it returns an output again and again that the model draws anew in each call"
     job.channel.send(record)
     if difference is not None:
         raise FailureError(nondeterministic(cell, "correctness", difference))
     if reason is not None:
-        because, fix = why_drawn(cell)
+        because, fix = ("", DRAW_OUTSIDE) if is_fixed else why_drawn(cell)
         reason = f"{cell.shape.description}: {reason}{because}"
         raise FailureError(Failure("incorrect", "correctness", reason, fix))
     return record
@@ -166,10 +171,8 @@ def why_drawn(cell: ProgramCell) -> tuple[str, str | None]:
     """Return why outputs of a model that seeds its random numbers differ, and a next step."""
     if not getattr(cell.reference, "draws", False):
         return "", None
-    return (
-        "; the model draws random numbers with a seed of its own, which the program may not keep",
-        "draw the numbers outside of forward, and give them to it as an input",
-    )
+    seeded = "the model draws random numbers with a seed of its own, which the program may not keep"
+    return f"; {seeded}", DRAW_OUTSIDE
 
 
 def racing_operators(workflow: WorkflowModule, program: Program) -> list[str]:

@@ -22,7 +22,7 @@ from probes.outcome import MODULE_NAME, Failure, Phase
 
 TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 #: Names of the exceptions that mean a lack of memory, in any module.
-OUT_OF_MEMORY_NAMES = {"OutOfMemoryError", "MemoryError"}
+OUT_OF_MEMORY = re.compile("MemoryError|out of memory|can(no|')t allocate memory", re.IGNORECASE)
 DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EDQUOT}
 #: The message of the C library, which stacks quote in exceptions of their own.
 DISK_FULL = os.strerror(errno.ENOSPC)
@@ -174,7 +174,7 @@ def classify(
     if getattr(problem, "errno", None) in DISK_FULL_ERRNOS or DISK_FULL in reason:
         fix = "free disk space, or set P3_ADVISOR_HOME to a directory on another disk"
         return Failure("disk-full", phase, reason, fix)
-    if type(problem).__name__ in OUT_OF_MEMORY_NAMES or "out of memory" in reason.lower():
+    if OUT_OF_MEMORY.search(reason):
         return Failure("out-of-memory", phase, reason)
     if phase in {"start", "import"}:
         return Failure("unsupported", phase, f"the stack cannot be imported: {reason}")

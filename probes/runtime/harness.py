@@ -33,6 +33,7 @@ from probes.shape import Shape
 def run(directory: pathlib.Path, notify_fd: int) -> None:
     """Answer the request and end the process; never raise for what the stack does."""
     channel = Channel(directory, notify_fd)
+    channel.keep_input()
     request: protocol.Request | None = None
 
     def work() -> Outcome:

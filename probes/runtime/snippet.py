@@ -46,7 +46,6 @@ def run_role(request: Request, channel: Channel) -> None:
     if channel.read_token()[0] != "build":
         return
     channel.start_phase("build")
-    channel.keep_input()
     os.chdir(options["files"])
     sys.path.insert(0, options["files"])
     keep_freed_blocks()

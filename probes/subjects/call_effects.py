@@ -56,8 +56,9 @@ def find_random_outputs(
     with restored(module):
         tensors = make_tensors[0]()
         first = call_seeded(tensors)
-        is_changed = not all(map(torch.equal, tensors, make_tensors[0]()))
-        if is_changed and not _are_equal(first, call_seeded(tensors)):
+        both = enumerate(zip(tensors, make_tensors[0](), strict=True), 1)
+        inputs = [f"input {n}" for n, each in both if not torch.allclose(*each, 0, 0, True)]  # noqa: FBT003 - NaN is NaN
+        if inputs and _differing(first, call_seeded(tensors)):
             reason = "the model changes its inputs in place, so a second call with them differs"
             raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
         settled = State(module)
@@ -68,7 +69,7 @@ def find_random_outputs(
         start, again = perf_counter(), first
         for _ in range(LATER_CALLS if changed else 1):
             again = call_seeded(make_tensors[0]())
-            if not _are_equal(first, again) or perf_counter() - start > LATER_SECONDS:
+            if _differing(first, again) or perf_counter() - start > LATER_SECONDS:
                 break
         last = State(module)
         changed += [name for name in before.changed(last) if name not in changed]
@@ -77,11 +78,11 @@ def find_random_outputs(
         cached.cache_clear()
     with restored(module):
         fresh = call_seeded(make_tensors[-1]())
-    is_same = _are_equal(first, again) and _are_equal(outputs[-1], fresh)
+    is_same = not (_differing(first, again) or _differing(outputs[-1], fresh))
     if not is_same and changed:
         lasting = before.changed(State(module))
         with restored(module):
-            is_reproducible = _are_equal(first, call_seeded(make_tensors[0]()))
+            is_reproducible = not _differing(first, call_seeded(make_tensors[0]()))
         if lasting or is_reproducible:
             more = ", ..." if len(changed) > MAX_NAMED else ""
             raise ModelError(
@@ -90,13 +91,15 @@ def find_random_outputs(
                 "let forward take such a state as an input and return the new one, or change it in"
                 " training mode only (if self.training:)",
             )
+    changes = (*inputs, *going_on)
     if is_same and not draws:
-        return Findings(changed_states=tuple(going_on), outputs=outputs)
+        return Findings(changed_states=changes, outputs=outputs)
     with restored(module):
-        pairs = list(_call_in_pairs(call, make_tensors))
-    found = {index for pair in pairs for index in _differing(*pair, is_exact=is_same)}
-    random_parts = {index: _random_elements(pairs, index) for index in sorted(found)}
-    return Findings(random_parts, draws=draws, changed_states=tuple(going_on))
+        drawn = list(_call_in_pairs(call, make_tensors))
+    differing = [_differing(*pair, is_exact=is_same) for pair in drawn]
+    random = {index: _random_elements(drawn, index) for index in sorted(set().union(*differing))}
+    always = tuple(sorted(set.intersection(*differing)))
+    return Findings(random, always, draws=draws, changed_states=changes)
 
 
 def _call_in_pairs(
@@ -176,7 +179,7 @@ def _call_freely(call: Call, tensors: Tensors, seed: int) -> list[Any]:
         return call(tensors)
 
 
-def _differing(one: list[Any], other: list[Any], *, is_exact: bool) -> set[int]:
+def _differing(one: list[Any], other: list[Any], *, is_exact: bool = True) -> set[int]:
     """Return the numbers of the outputs that differ, or do by more than noise if not `is_exact`."""
     if len(one) != len(other):
         return set(range(max(len(one), len(other))))
@@ -192,10 +195,6 @@ def _is_noise(one: Any, other: Any) -> bool:
     if one.shape != other.shape or one.dtype.kind != "f":
         return False
     return is_near(one, other, np.sqrt(np.finfo(one.dtype).eps))
-
-
-def _are_equal(one: list[Any], other: list[Any]) -> bool:
-    return len(one) == len(other) and all(map(_is_equal, one, other))
 
 
 def _is_equal(one: Any, other: Any) -> bool:

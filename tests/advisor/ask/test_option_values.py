@@ -164,7 +164,10 @@ parse_wait = functools.partial(parse_duration, "--wait-for-quiet")
         (parse_constraints, "portabilty>=B", "did you mean portability?"),
         (parse_constraints, "build<=90", "write 90s or 90min"),
         (parse_constraints, "ttft<=200", "write 200ms or 200s"),
-        *((parse_wait, wrong, "write it like 90s, 5min or 1h") for wrong in ("soon", "-5s", "nan")),
+        *(
+            (parse_wait, each, "write it like 90s, 5min or 1h")
+            for each in ("soon", "-5s", "nan", "0")
+        ),
         (parse_wait, "5", "write 5s or 5min"),
     ],
 )

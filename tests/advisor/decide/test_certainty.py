@@ -77,6 +77,12 @@ def test_nothing_is_decided_without_a_second_workflow_that_may_lead(
     assert found.needed_repetitions is None
 
 
+def test_an_arm_that_is_alone_has_no_word() -> None:
+    alone = raced(measured(BASELINE, 1.0, spread=0.0))
+    _, found = assess(alone, outstanding={"late": 9.0})
+    assert (found.word, found.outstanding) == (None, ("late",))
+
+
 @pytest.mark.parametrize(
     ("spread", "word", "repetitions"),
     [(0.05, "CLEAR", None), (0.6, "LIKELY", 8), (1.6, "OPEN", None)],

@@ -78,6 +78,7 @@ def test_a_cause_that_the_reason_quotes_is_not_repeated() -> None:
         (OSError(errno.EDQUOT, "Disk quota exceeded"), "build", "disk-full"),
         (RuntimeError("write failed: No space left on device"), "build", "disk-full"),
         (RuntimeError("CUDA: Out of memory."), "open", "out-of-memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "open", "out-of-memory"),
         (ImportError("no module named stack"), "import", "unsupported"),
         (KeyError("weights"), "open", "model-refused"),
         (RuntimeError("no kernel"), "measure", "build-failed"),

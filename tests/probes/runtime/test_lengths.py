@@ -154,6 +154,19 @@ def test_text_is_generated_at_each_pair_of_lengths(
 
 
 @pytest.mark.stack
+def test_code_of_a_model_that_asks_for_input_gets_none(
+    stack_server: ForkServer, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "asks.py").write_text(
+        "import os\ndef build():\n    raise ValueError(os.readlink('/proc/self/fd/0'))\n"
+    )
+    subject = {"kind": "factory", "name": f"{tmp_path / 'asks.py'}:build"}
+    made = make_reference(stack_server, tmp_path, subject=subject)
+    assert made.failure is not None
+    assert "/dev/null" in made.failure["reason"]
+
+
+@pytest.mark.stack
 def test_a_model_without_a_length_is_refused(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:

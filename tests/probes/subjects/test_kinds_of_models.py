@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import re
+import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,7 +17,10 @@ from lazy import lazy
 
 from probes.adapter import ModelError
 from probes.checking import correctness
+from probes.checking.program_cell import ProgramCell
 from probes.checks import Checked
+from probes.runtime import cells
+from probes.runtime.failures import FailureError
 from probes.shape import Shape
 
 torch = lazy("torch")
@@ -46,6 +50,19 @@ class Case(reference_cases.Case):
         return self.judge(
             lambda number, array: array * factor if number == index else array
         ).accuracy_class
+
+
+class CallProgram:
+    """Returns what a function returns for the number of an input set."""
+
+    def __init__(self, call: Callable[[int], list[Any]]) -> None:
+        self.call = call
+
+    def __call__(self, number: int) -> list[Any]:
+        return self.call(number)
+
+    def collect(self, output: list[Any]) -> list[Any]:
+        return output
 
 
 def make_case(function: str, directory: pathlib.Path, **changes: Any) -> Case:
@@ -100,6 +117,7 @@ def test_a_state_is_refused_by_its_name(function: str, state: str, tmp_path: pat
         ("writes_to_scratch", {"h"}),
         ("remembers_a_table", set()),
         ("returns_its_input", set()),
+        ("fills_its_input", {"input 1"}),
         ("reads_what_a_hook_writes", {"features"}),
     ],
 )
@@ -145,6 +163,49 @@ def test_outputs_that_repeat_are_compared_beside_random_ones(
     if case.outputs[0][max(random)].dtype.kind == "f":
         broken = case.judge(lambda index, array: array * np.nan if index in random else array)
         assert broken.accuracy_class == "incorrect"
+
+
+@pytest.mark.parametrize(
+    ("function", "is_wrong"),
+    [
+        ("samples", True),
+        ("samples_by_numpy", True),
+        ("drops", True),
+        ("draws_for_a_row", True),
+        ("draws_in_some_calls", False),
+        ("seeds_itself", False),
+        ("overwrites_buffer", False),
+    ],
+)
+def test_a_program_that_has_stopped_drawing_is_wrong(
+    function: str, is_wrong: bool, tmp_path: pathlib.Path
+) -> None:
+    """As an exporter leaves out dropout, or keeps the numbers of its own call."""
+    case = make_case(function, tmp_path)
+    sent: list[Checked] = []
+    job = cells.Job(
+        workers.subject_request({}, tmp_path),
+        cast("Any", types.SimpleNamespace(send=sent.append)),
+        cast("Any", types.SimpleNamespace(synchronise=lambda: None)),
+    )
+
+    def check(call: Callable[[int], list[Any]]) -> Checked:
+        numbers = list(range(len(case.inputs)))
+        rules = workers.rules(case.dtype, tolerance=0.0)
+        cell = ProgramCell(
+            job.workflow, Shape(2), CallProgram(call), numbers, case.reference, rules
+        )
+        return cells.check_cell(cell, job)
+
+    with torch.no_grad():
+        assert check(lambda number: case.subject.run(case.inputs[number])) is sent[-1]
+    if not is_wrong:
+        check(case.outputs.__getitem__)
+        return
+    with pytest.raises(FailureError) as caught:
+        check(case.outputs.__getitem__)
+    assert (caught.value.failure.status, sent[-1].accuracy_class) == ("incorrect", "incorrect")
+    assert "outside of forward" in (caught.value.failure.fix or "")
 
 
 @pytest.mark.parametrize("function", ["draws_for_a_row", "joins_mean_and_sample"])
