@@ -43,9 +43,8 @@ def summarise(
         arm: {shape: tuple(each[0]) for shape, each in shapes.items()}
         for arm, shapes in series.items()
     }
-    noise_floors = {
-        shape: _noise_floor(raced.get(plan.duplicate, {}).get(shape, ())) for shape in races
-    }
+    equal = series.get(plan.duplicate, {})
+    noise_floors = {shape: _noise_floor(equal.get(shape, ())) for shape in races}
     peaks = device_peaks(state, question.dtype)
     variances = estimate_process_variances(
         {arm: each for arm, each in series.items() if arm != baseline}, plan.duplicate, noise
@@ -123,12 +122,19 @@ def _series_by_shape(
     return series
 
 
-def _noise_floor(differences: Sequence[float]) -> float | None:
-    """Return the largest share by which the baseline and its duplicate may differ at 95 %."""
-    if len(differences) < 2:  # noqa: PLR2004 - one round has no spread
+def _noise_floor(processes: Sequence[Sequence[float]]) -> float | None:
+    """Return the largest share by which the baseline and its duplicate may differ at 95 %.
+
+    `processes` has the differences in the rounds of each pair of processes: that of the race, and
+    those of its repetitions. The error is that of the spread in all of them.
+    """
+    paired = [each for each in processes if each]
+    means = [trimmed_mean(each) for each in paired]
+    spread = [one - mean for each, mean in zip(paired, means, strict=True) for one in each]
+    if len(spread) < 2:  # noqa: PLR2004 - one round has no spread
         return None
-    interval = paired_interval(differences, TAIL)
-    return math.expm1(max(abs(interval.low), abs(interval.high)))
+    interval = paired_interval(spread, TAIL)
+    return math.expm1(max(map(abs, means)) + max(abs(interval.low), abs(interval.high)))
 
 
 def _check_sustained(

@@ -220,6 +220,22 @@ def test_the_noise_floor_is_the_largest_bound_of_the_duplicate() -> None:
     assert [entry.arm for entry in results.measurements] == [BASELINE]
 
 
+def test_the_noise_floor_has_the_largest_mean_and_the_spread_of_all_processes() -> None:
+    logs = {BASELINE: [[0.0, 0.0]] * 2, DUPLICATE: [[0.01, -0.01], [0.03, 0.05]]}
+    processes = {
+        arm: [
+            builders.process(*builders.visits([*map(math.exp, each)]), repeat=number)
+            for number, each in enumerate(rounds)
+        ]
+        for arm, rounds in logs.items()
+    }
+    state = builders.run_state(processes, repeats={1: (BASELINE, DUPLICATE)})
+    # The mean of the repetition, and the error of four differences of 0.01 from their means.
+    assert summarise(state, RACES).noise_floor == pytest.approx(
+        math.expm1(0.04 + 3.182446 * 0.02 / math.sqrt(3) / 2), rel=1e-5
+    )
+
+
 def test_the_noise_floor_of_a_run_is_the_largest_of_its_races() -> None:
     results = summarise(with_duplicate({1: [1.0] * 4, 4: [1.0, 1.1] * 2}), TWO_SIZES)
     assert [race.shape.batch_size for race in results.races] == [1, 4]
