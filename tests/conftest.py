@@ -6,7 +6,6 @@ import gc
 import itertools
 import os
 import pathlib
-import random
 import re
 import shutil
 import signal
@@ -21,7 +20,6 @@ from xdist.scheduler import LoadFileScheduling
 
 from advisor.ask import rubric_files
 from advisor.ask.context import Context
-from advisor.store.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
 ZONE = dt.timezone.utc
@@ -260,13 +258,7 @@ def recorded_home(
     """
 
     def record(home: pathlib.Path) -> None:
-        context = Context(
-            environment=dict(os.environ),
-            store=Store(home),
-            random=random.Random(1),
-            probes=fake_probes,
-            rubric=fake_rubric,
-        )
+        context = sessions.fake_context(home, fake_probes, fake_rubric, seed=1)
         workflows = "quick,alike,misbehaving/segfault"
         short = sessions.short_options(workflows, batch_sizes="1,2", budget="2s")
         sessions.execute_run(context, short)
@@ -279,11 +271,10 @@ def recorded_home(
 def context(home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> Context:
     """The context of a store of runs, with simulated workflows."""
     counter = itertools.count()
-    return Context(
+    return sessions.fake_context(
+        home,
+        fake_probes,
+        fake_rubric,
         environment=os.environ,
-        store=Store(home),
         now=lambda: dt.datetime(2026, 11, 21, 12, 0, next(counter) % 60, tzinfo=ZONE),
-        random=random.Random(0),
-        probes=fake_probes,
-        rubric=fake_rubric,
     )

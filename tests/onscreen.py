@@ -78,15 +78,11 @@ async def go_to_step(pilot: Pilot[int], index: int) -> SetupScreen:
         await pilot.press("n")
     setup = await wait_for_screen(pilot, SetupScreen)
     while setup.step_index < index:
-        before = setup.step_index
+        left = setup.step_index
         await pilot.press("enter")
-        await wait_for(pilot, functools.partial(_has_left_step, setup, before))
+        await wait_for(pilot, lambda left=left: setup.step_index != left)  # type: ignore[misc]
     await settle(pilot)
     return setup
-
-
-def _has_left_step(setup: SetupScreen, index: int) -> bool:
-    return setup.step_index != index
 
 
 async def start_run(pilot: Pilot[int], key: str = "ctrl+r") -> LiveScreen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import random
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +21,7 @@ from advisor.execute.execution import execute
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from advisor.store.runs import Run
+from advisor.store.store import Store
 from probes.events import Event, Prepared, Ready
 from probes.outcome import Failure, FailureStatus, Outcome
 
@@ -50,6 +52,14 @@ def run_config(
         probes_directory=probes,
         environment=dict(environment),
     )
+
+
+def fake_context(
+    home: pathlib.Path, probes: pathlib.Path, rubric: pathlib.Path, seed: int = 0, **changes: Any
+) -> Context:
+    """Return a context with fake workflows and a store in `home`."""
+    fields = {"environment": dict(os.environ), "store": Store(home), "random": random.Random(seed)}
+    return Context(**{**fields, "probes": probes, "rubric": rubric, **changes})
 
 
 def start_workers(session: WorkerSession, *arms: Arm) -> list[RunEvent]:

@@ -29,7 +29,6 @@ from advisor.domain.plan import probe_file
 from advisor.domain.workflow import Workflow
 from advisor.probing import env_registry
 from advisor.report.answer_files import decide
-from advisor.store.store import Store
 
 ROOT = pathlib.Path(__file__).parents[1]
 PROBES = rubric_files.probes_directory()
@@ -338,12 +337,7 @@ def extend_catalogue(
             (rubric / "workflows.toml").write_text(
                 tables + "\n" + quick.replace("workflow.quick", "workflow.throw-away")
             )
-        return Context(
-            environment=dict(os.environ),
-            store=Store(directory / "home"),
-            probes=probes,
-            rubric=rubric,
-        )
+        return sessions.fake_context(directory / "home", probes, rubric)
 
     return extend
 

@@ -8,13 +8,14 @@ import re
 import generate
 import msgspec
 import pytest
+from generate import ROOT
 from stacks import extras
 
 from advisor.ask import rubric_files
 from advisor.domain.workflow import Environment
 from advisor.probing import env_registry
 
-PYPROJECT = (generate.ROOT / "pyproject.toml").read_text(encoding="utf-8")
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,6 @@ def test_two_environments_that_name_each_other_conflict_once() -> None:
     assert extras.conflicting_pairs(named) == [("one", "two")]
 
 
-ROOT = pathlib.Path(__file__).parents[1]
 FOLDERS = ("advisor", "probes", "rubric", "tests", "docs")
 FILES = [*ROOT.glob("*.*"), *(place for folder in FOLDERS for place in (ROOT / folder).rglob("*"))]
 PLACES = {f"/{place.relative_to(ROOT)}" for place in FILES}

@@ -54,6 +54,8 @@ RANKING = """() => [...document.querySelectorAll("#reranked tr")].map(row =>
   [row.querySelector("th").innerText, row.querySelector(".score").innerText])"""
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
 SIDES = ("top", "right", "bottom", "left")
+#: By how much the page is wider than the window.
+BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
@@ -165,10 +167,7 @@ def test_the_page_opens_from_disk_without_errors_or_requests(
         opened = OpenReport(browser, report, **settings)
         assert opened.problems == []
         assert opened.page.title() != "owned"
-        width = opened.page.evaluate(
-            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
-        assert width <= 0, settings
+        assert opened.page.evaluate(BEYOND) <= 0, settings
         opened.context.close()
 
 
@@ -240,8 +239,7 @@ def test_a_kept_run_is_readable_on_wide_and_narrow_screens_on_paper_and_to_an_au
         for details in opened.page.locator("details").all():
             details.evaluate("each => { each.open = true; }")
         assert opened.problems == []
-        beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert opened.page.evaluate(beyond) <= 0, width
+        assert opened.page.evaluate(BEYOND) <= 0, width
         if width == 1280:
             audit(opened)
         if width == 1280 and name == KEPT_RUNS[0]:

@@ -7,11 +7,11 @@ import datetime as dt
 import functools
 import os
 import pathlib
-import random
 import shutil
 import sys
 
 import pytest
+import sessions
 from recorded_runs import make_run
 from textual._compositor import Compositor
 
@@ -59,13 +59,12 @@ def tui_context(
     """A context whose catalogue has only the fake workflows."""
     home = tmp_path_factory.mktemp("home")
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    return Context(
+    return sessions.fake_context(
+        home,
+        fake_probes,
+        fake_rubric,
         environment={**environment, HOME_VARIABLE: str(home)},
-        store=Store(home),
         now=lambda: dt.datetime(2026, 11, 21, 12, 0, tzinfo=dt.timezone.utc),
-        random=random.Random(0),
-        probes=fake_probes,
-        rubric=fake_rubric,
     )
 
 

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import os
 import pathlib
-import random
 
 import pytest
+import sessions
 
 from advisor.ask.context import Context
-from advisor.store.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +19,4 @@ def module_context(
     module_home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
 ) -> Context:
     """A context with the fake workflows and a store that the tests of one module share."""
-    return Context(
-        environment=dict(os.environ),
-        store=Store(module_home),
-        random=random.Random(0),
-        probes=fake_probes,
-        rubric=fake_rubric,
-    )
+    return sessions.fake_context(module_home, fake_probes, fake_rubric)

@@ -33,8 +33,8 @@ DUPLICATE = builders.arm(
 )
 
 
-def expecting(name: str, seconds: float | None) -> Arm:
-    return builders.arm(name, expected_build_seconds=seconds)
+def expecting(name: str, seconds: float | None, **changes: Any) -> Arm:
+    return builders.arm(name, expected_build_seconds=seconds, **changes)
 
 
 class IdleSession:
@@ -88,7 +88,7 @@ def test_builds_wait_for_the_memory_of_the_baseline_or_start_at_once(
 
 
 def test_no_other_arm_is_built_while_one_that_builds_alone_is() -> None:
-    engine = msgspec.structs.replace(expecting("engine", 50.0), builds_alone=True)
+    engine = expecting("engine", 50.0, builds_alone=True)
     other = expecting("other", 10.0)
     queue = queue_of([other, engine, expecting("last", 5.0)], builds_at_once=3)
     assert chosen(queue, 0) == "other"
@@ -99,24 +99,20 @@ def test_no_other_arm_is_built_while_one_that_builds_alone_is() -> None:
 
 
 def test_arms_that_build_alone_follow_the_others() -> None:
-    engine = msgspec.structs.replace(expecting("engine", 50.0), builds_alone=True)
-    arms = [engine, expecting("other", 10.0), DUPLICATE]
+    arms = [expecting("engine", 50.0, builds_alone=True), expecting("other", 10.0), DUPLICATE]
     state = simulation.new_recorder(["engine", "other"]).state
     ordered = order_builds(arms, state, builders.question())
     assert [each.id for each in ordered] == [DUPLICATE.id, "other", "engine"]
 
 
 def test_what_brought_most_for_its_seconds_is_built_first() -> None:
-    promising = [
-        msgspec.structs.replace(expecting(name, seconds), largest_speedup=speedup)
-        for name, seconds, speedup in (
-            ("slow", 60.0, 4.0),
-            ("graph", 1.0, 4.0),
-            ("slowdown", 10.0, 0.5),
-            ("quick", 20.0, 4.0),
-        )
+    arms = [
+        builders.arm("unknown"),
+        expecting("slow", 60.0, largest_speedup=4.0),
+        expecting("graph", 1.0, largest_speedup=4.0),
+        expecting("slowdown", 10.0, largest_speedup=0.5),
+        expecting("quick", 20.0, largest_speedup=4.0),
     ]
-    arms = [builders.arm("unknown"), *promising]
     state = simulation.new_recorder([each.id for each in arms]).state
     ordered = [each.id for each in order_builds(arms, state, builders.question())]
     assert ordered == ["graph", "quick", "slow", "slowdown", "unknown"]
@@ -155,14 +151,11 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
     asked: dict[str, object], built: list[str] | None
 ) -> None:
     arms = [
-        msgspec.structs.replace(expecting(name, seconds), largest_speedup=speedup)
-        for name, seconds, speedup in (
-            ("compile", 20.0, 2.0),
-            ("compile/slow", 30.0, 2.0),
-            ("other", 30.0, 2.0),
-            ("compile/quick", 10.0, 2.0),
-            ("compile/useless", 10.0, 1.0),
-        )
+        expecting("compile", 20.0, largest_speedup=2.0),
+        expecting("compile/slow", 30.0, largest_speedup=2.0),
+        expecting("other", 30.0, largest_speedup=2.0),
+        expecting("compile/quick", 10.0, largest_speedup=2.0),
+        expecting("compile/useless", 10.0, largest_speedup=1.0),
     ]
     budget = msgspec.structs.replace(builders.question().budget, contenders_only=True)
     queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget, **asked)
@@ -179,7 +172,7 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
 @pytest.mark.parametrize("called_for", [None, "convolutions"])
 def test_an_arm_that_the_model_calls_for_precedes_its_siblings(called_for: str | None) -> None:
     arms = [
-        msgspec.structs.replace(expecting("compile", 20.0), largest_speedup=2.0),
+        expecting("compile", 20.0, largest_speedup=2.0),
         msgspec.structs.replace(
             expecting("compile/images", 30.0), largest_speedup=1.5, called_for=called_for
         ),
@@ -193,7 +186,7 @@ def test_an_arm_that_the_model_calls_for_precedes_its_siblings(called_for: str |
 
 def test_one_arm_of_each_workflow_precedes_the_other_arms_of_others() -> None:
     promising = [
-        msgspec.structs.replace(expecting(name, 10.0), largest_speedup=speedup)
+        expecting(name, 10.0, largest_speedup=speedup)
         for name, speedup in (("fast/one", 4.0), ("fast/two", 3.0), ("slow/one", 1.1))
     ]
     state = simulation.new_recorder([each.id for each in promising]).state

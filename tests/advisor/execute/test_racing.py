@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import math
@@ -19,6 +18,7 @@ from builders import BASELINE, DUPLICATE
 from built_measurements import summarise
 from simulation import (
     NOISE_LEVELS,
+    QUIET_CONDITIONS,
     SimulatedSession,
     lower_bound,
     new_recorder,
@@ -40,7 +40,7 @@ from advisor.domain.run_state import RunState
 from advisor.execute import execution, racing, remaining
 from advisor.execute.racing import DECIDING_ROUNDS, RaceEnds, StopRule
 from advisor.execute.run_in_progress import Recorder
-from advisor.probing.conditions import CpuReading, find_disturbance
+from advisor.probing.conditions import ConditionsMonitor, find_disturbance
 from advisor.report.answer_files import decide
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
@@ -146,7 +146,6 @@ LIMITS = VisitQualityLimits(
     most_discarded_share=0.3,
     source="a test",
 )
-QUIET = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +165,7 @@ QUIET = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_s
     ],
 )
 def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str | None) -> None:
-    found = find_disturbance(None, msgspec.structs.replace(QUIET, **changes), LIMITS)
+    found = find_disturbance(None, msgspec.structs.replace(QUIET_CONDITIONS, **changes), LIMITS)
     assert words in found if words and found else found is words
 
 
@@ -175,7 +174,7 @@ def test_a_processor_that_becomes_slower_disturbs_a_visit(
     slowdown: float | None, is_disturbed: bool
 ) -> None:
     visit = dataclasses.replace(builders.visits([1.0])[0], host_slowdown=slowdown)
-    assert (find_disturbance(visit, QUIET, LIMITS) is not None) is is_disturbed
+    assert (find_disturbance(visit, QUIET_CONDITIONS, LIMITS) is not None) is is_disturbed
 
 
 def test_a_visit_is_repeated_at_most_as_often_as_the_limit_allows() -> None:
@@ -214,24 +213,11 @@ def test_a_change_of_speed_during_the_race_is_a_figure_of_its_cell() -> None:
     assert shifts == {BASELINE: [0.0], "compiled": [pytest.approx(0.25)]}
 
 
-class BusyMonitor:
-    """Stands for the monitor of a machine with a busy processor."""
+class BusyMonitor(ConditionsMonitor):
+    """A worker always has waited for a processor half of the time."""
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        yield
-
-    def energy_joules(self) -> float | None:
-        return None
-
-    def read_counters(self, process: int) -> CpuReading:
-        del process
-        return CpuReading(0.0, 0, 0, None, None)
-
-    def conditions_since(self, before: CpuReading, process: int) -> Conditions:
-        """Return that the worker waited for a processor half of the time."""
-        del before, process
-        return Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.5, throttled_seconds=0.0)
+    def conditions_since(self, *_: object) -> Conditions:
+        return msgspec.structs.replace(QUIET_CONDITIONS, queued_share=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -282,21 +268,16 @@ class Instance:
         return math.expm1(self.gaps[self.result.best] - min(self.gaps.values()))
 
 
-def draw_gaps(scenario: str, chance: random.Random) -> dict[str, float]:
-    """Return log gaps by arm in random order; the baseline is one of them."""
+def race(noise: str, scenario: str, seed: int) -> Instance:
+    """Race one instance with the code of the pipeline; the arms are in random order."""
+    chance = random.Random(f"{noise}/{scenario}/{seed}")
     shares = SCENARIOS.get(scenario) or (
         0,
         *(math.expm1(chance.gammavariate(1.0, 0.35)) for _ in range(chance.randint(2, 15))),
     )
     names = [BASELINE, *(f"arm-{number}" for number in range(1, len(shares)))]
     chance.shuffle(names)
-    return {name: math.log1p(share) for name, share in zip(names, shares, strict=True)}
-
-
-def race(noise: str, scenario: str, seed: int) -> Instance:
-    """Race one instance with the code of the pipeline."""
-    chance = random.Random(f"{noise}/{scenario}/{seed}")
-    gaps = draw_gaps(scenario, chance)
+    gaps = {name: math.log1p(share) for name, share in zip(names, shares, strict=True)}
     session = SimulatedSession(gaps, noise, chance)
     question = builders.question(budget=STANDARD, seed=seed)
     _, state = simulate_run(session, question)

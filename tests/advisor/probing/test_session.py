@@ -38,7 +38,6 @@ from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.processes import process_tree
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
-from advisor.probing.worker_process import Worker
 from probes.events import (
     BlockTimed,
     Created,
@@ -344,13 +343,6 @@ def test_files_of_an_interrupted_process_are_not_read(
     assert session.is_running(QUICK.id)
 
 
-def worker_processes(session: WorkerSession, arm: str) -> list[psutil.Process]:
-    """Return the arm's worker and its watchdog."""
-    worker: Worker = session.workers[arm]
-    process = psutil.Process(worker.popen.pid)
-    return [process, *process.children(recursive=True)]
-
-
 def cpu_seconds(processes: list[psutil.Process]) -> float:
     return sum(sum(process.cpu_times()[:2]) for process in processes)
 
@@ -359,9 +351,8 @@ def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(session: Worker
     start_workers(session, QUICK, ALIKE)
     for planned in (QUICK, ALIKE):
         list(session.build(planned.id))
-    processes = [
-        process for each in (QUICK, ALIKE) for process in worker_processes(session, each.id)
-    ]
+    found = [psutil.Process(session.workers[each.id].popen.pid) for each in (QUICK, ALIKE)]
+    processes = found + [child for each in found for child in each.children(recursive=True)]
     assert len(processes) == 4, "two workers and their watchdogs"
     windows = []
     for _ in range(IDLE_WINDOWS):

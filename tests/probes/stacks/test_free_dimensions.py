@@ -37,24 +37,6 @@ def subject_of(module: Any, arguments: Any, request: Any) -> Any:
     return torch_subject.TorchSubject(model, request)
 
 
-def keyword_subject(request: Any) -> Any:
-    """Return a subject whose module calls another one with keyword inputs."""
-
-    class Weighted(torch.nn.Module):  # type: ignore[name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.table = torch.nn.Embedding(50, 8)
-
-        def forward(self, *, ids: Any, factor: Any) -> Any:
-            return self.table(ids) * factor.unsqueeze(1)
-
-    examples = {"ids": torch.zeros(1, TOKENS, dtype=torch.int64), "factor": torch.ones(1, 8)}
-    module, _ = call_inputs.flatten(Weighted().eval(), (), examples)
-    tokens = loaded_model.Argument((TOKENS,), torch.int64, 0, 50)
-    factor = loaded_model.Argument((8,), torch.float32)
-    return subject_of(module, (tokens, factor), request)
-
-
 def assert_served(
     subject: Any, request: Any, inputs: list[Any], shape: tuple[int, ...], *, with_onnx: bool
 ) -> None:
@@ -76,8 +58,20 @@ def assert_served(
 def test_keyword_inputs_get_a_free_batch_and_length(
     with_onnx: bool, tmp_path: pathlib.Path
 ) -> None:
+    class Weighted(torch.nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(50, 8)
+
+        def forward(self, *, ids: Any, factor: Any) -> Any:
+            return self.table(ids) * factor.unsqueeze(1)
+
     request = make_request(tmp_path, input_tokens=TOKENS)
-    subject = keyword_subject(request)
+    examples = {"ids": torch.zeros(1, TOKENS, dtype=torch.int64), "factor": torch.ones(1, 8)}
+    module, _ = call_inputs.flatten(Weighted().eval(), (), examples)
+    tokens = loaded_model.Argument((TOKENS,), torch.int64, 0, 50)
+    factor = loaded_model.Argument((8,), torch.float32)
+    subject = subject_of(module, (tokens, factor), request)
     inputs = subject.inputs(5, 0)
     longer = [inputs[0].repeat(2, axis=1), inputs[1]]
     assert_served(subject, request, longer, (5, 2 * TOKENS, 8), with_onnx=with_onnx)

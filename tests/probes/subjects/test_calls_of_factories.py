@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from typing import Any, cast
 
@@ -154,7 +153,8 @@ def of_a_list_of_images():
 
 
 FACTORIES = Factories(MODEL + MODELS, dtype="float32")
-request_for, make_reference = FACTORIES.request, FACTORIES.make_reference
+request_for, open_subject = FACTORIES.request, FACTORIES.open
+make_reference = FACTORIES.make_reference
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
@@ -190,7 +190,7 @@ def settled_inputs(function: str, directory: pathlib.Path) -> list[list[Any]]:
 
 
 def settled_subject(function: str, directory: pathlib.Path, sets: int = 2) -> Any:
-    subject = by_request.open_torch_subject(request_for(function, directory))
+    subject = open_subject(function, directory)
     with torch.inference_mode():
         subject.settle_inputs(2, sets)
     return subject
@@ -206,8 +206,7 @@ def test_inputs_of_the_examples_are_reported(tmp_path: pathlib.Path) -> None:
 
 
 def test_inputs_of_different_first_dimensions_have_no_batch(tmp_path: pathlib.Path) -> None:
-    request = dataclasses.replace(request_for("bags_of_words", tmp_path), batch_sizes=[1])
-    subject = by_request.open_torch_subject(request)
+    subject = open_subject("bags_of_words", tmp_path, batch_sizes=[1])
     inputs = subject.inputs(1, 0)
     assert [array.shape for array in inputs] == [(40,), (8,)]
     with torch.inference_mode():
@@ -247,7 +246,7 @@ def test_large_outputs_or_slow_calls_have_fewer_input_sets(
     limit: str, value: float, sets: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"probes.subjects.torch_subject.{limit}", value)
-    subject = by_request.open_torch_subject(request_for("plain", tmp_path))
+    subject = open_subject("plain", tmp_path)
     with torch.inference_mode():
         assert subject.settle_inputs(2, 4) == sets
 
@@ -264,7 +263,7 @@ def test_the_buffers_are_the_first_ones_after_inputs_were_tried(tmp_path: pathli
     function = "with_a_cache_that_no_output_reads"
     assert not make_reference(function, tmp_path).uncompared
     assert not settled_subject(function, tmp_path).module.values.any()
-    subject = by_request.open_torch_subject(request_for(function, tmp_path))
+    subject = open_subject(function, tmp_path)
     subject.examine_calls([subject.inputs(2, number) for number in range(2)])
     assert not subject.module.values.any()
 
