@@ -6,11 +6,9 @@ import ast
 import collections
 import functools
 import json
-import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
@@ -19,6 +17,7 @@ import msgspec
 import pytest
 import sessions
 import workers
+from forks import run_command
 from packaging.requirements import Requirement
 
 from advisor.ask import planning, rubric_files
@@ -185,7 +184,7 @@ def test_user_errors_are_defined_in_one_module() -> None:
 
 def test_the_import_contracts_are_kept() -> None:
     command = [sys.executable, "-c", LINT_IMPORTS, "--no-logo", "--no-cache"]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    answer = run_command(command, directory=ROOT)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert " 0 broken" in answer.stdout
 
@@ -193,7 +192,7 @@ def test_the_import_contracts_are_kept() -> None:
 def test_core_modules_of_the_worker_import_only_the_standard_library() -> None:
     isolated = [sys.executable, "-I", "-S", "-c", IMPORT_CORE_MODULES]
     command = [*isolated, str(PROBES / "runtime/worker.py"), *workers.CORE_MODULES]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = run_command(command)
     assert answer.returncode == 0, answer.stderr
 
 
@@ -202,9 +201,8 @@ def run_and_list_packages(
 ) -> tuple[set[str], str]:
     """Run a command; return the packages that it loads, and its standard output."""
     file = directory / "modules.json"
-    environment = {**os.environ, "P3_ADVISOR_HOME": str(home or directory)}
     line = [sys.executable, "-c", LIST_LOADED_MODULES, str(file), *command]
-    answer = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
+    answer = run_command(line, {"P3_ADVISOR_HOME": str(home or directory)})
     assert answer.returncode == 0, answer.stderr
     return {name.partition(".")[0] for name in json.loads(file.read_text())}, answer.stdout
 

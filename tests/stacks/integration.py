@@ -22,8 +22,6 @@ from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
-from typing_extensions import Self
-
 ROOT = pathlib.Path(__file__).parents[2]
 BASELINE = "pytorch-eager"
 #: Servers generate text; their workers know no other task.
@@ -50,19 +48,10 @@ class Stub:
     def __call__(self, *_arguments: object, **_keywords: object) -> Stub:
         return Stub()
 
-    def __enter__(self) -> Self:
-        return self
+    __enter__ = __getitem__ = __or__ = __ror__ = __call__
 
     def __exit__(self, *_arguments: object) -> None:
         return None
-
-    def __getitem__(self, _key: object) -> Stub:
-        return Stub()
-
-    def __or__(self, _other: object) -> Stub:
-        return self
-
-    __ror__ = __or__
 
     def __mro_entries__(self, _bases: object) -> tuple[type, ...]:
         return ()

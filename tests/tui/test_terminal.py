@@ -11,7 +11,6 @@ import re
 import select
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -20,6 +19,7 @@ from collections.abc import Sequence
 import psutil
 import pytest
 import workers
+from forks import run_command
 
 from advisor.store.runs import Run
 
@@ -118,11 +118,7 @@ def processes_of(home: pathlib.Path) -> list[psutil.Process]:
 
 def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:
     script = "import sys, advisor.cli, advisor.tui.app; print(*sys.modules)"
-    loaded = set(
-        subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True
-        ).stdout.split()
-    )
+    loaded = set(run_command([sys.executable, "-c", script]).stdout.split())
     assert "textual.app" in loaded
     assert (
         not {

@@ -184,6 +184,10 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
     assert make_options("demo", "serving", {}).preset == "serving"
     limits = make_options("demo", None, {"max_build_times": {"tensorrt": "1h", "iree": "5min"}})
     assert limits.max_build_times == "tensorrt=1h,iree=5min"
+    mix = {"input_tokens": (32, 512), "length_mix": {32: 70, (512, 16): 30.5}}
+    made = make_options("demo", None, mix)
+    assert (made.input_tokens, made.length_mix) == ("32,512", "32:70,512/16:30.5")
+    assert make_options("demo", None, {"input_tokens": 32}).input_tokens == "32"
 
 
 def test_a_wrong_option_is_refused() -> None:
@@ -226,11 +230,3 @@ def test_several_lengths_are_one_run_with_a_mix_and_progress_is_on_standard_erro
     table = found.to_dataframe()
     quick = table[table["arm"] == "quick"]
     assert list(quick["input_tokens"]) == [8, 32]
-
-
-def test_a_mix_is_written_as_the_option_takes_it() -> None:
-    made = make_options(
-        "demo", None, {"input_tokens": (32, 512), "length_mix": {32: 70, (512, 16): 30.5}}
-    )
-    assert (made.input_tokens, made.length_mix) == ("32,512", "32:70,512/16:30.5")
-    assert make_options("demo", None, {"input_tokens": 32}).input_tokens == "32"

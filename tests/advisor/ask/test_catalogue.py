@@ -13,6 +13,7 @@ from collections.abc import Callable
 import builders
 import msgspec
 import pytest
+from forks import run_command
 from kept.runs import NAMES, read_run
 
 from advisor.ask import rubric_files
@@ -201,11 +202,7 @@ def test_a_fact_on_our_own_basis_needs_a_reason(
 
 
 def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -> None:
-    counted = json.loads(
-        subprocess.run(
-            [sys.executable, INTEGRATION, "--count"], check=True, capture_output=True
-        ).stdout
-    )
+    counted = json.loads(run_command([sys.executable, INTEGRATION, "--count"]).stdout)
     declared = {
         f"{workflow.id}/{arm}/{task}/{device}/{form}": workflow.for_question(
             builders.question(device=device, task=task, model=MODELS[form])
@@ -238,7 +235,7 @@ def test_integrations_use_no_undefined_names(tmp_path: pathlib.Path) -> None:
     configuration = 'builtins = ["model", "inputs", "CHECKPOINT", "prompts"]'
     ruff = str(pathlib.Path(sys.executable).with_name("ruff"))
     command = [ruff, "check", "--isolated", "--select", "F821,E9", "--config", configuration]
-    answer = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
+    answer = run_command([*command, tmp_path])
     assert answer.returncode == 0, answer.stdout
 
 

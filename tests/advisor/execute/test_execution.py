@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
-import subprocess
 import sys
 import types
 from collections.abc import Sequence
@@ -15,6 +13,7 @@ import msgspec
 import pytest
 import recorded_runs
 from fake_clock import FakeClock
+from forks import run_command
 
 from advisor.domain.answer import encode
 from advisor.domain.catalogue import EarlierRuns
@@ -48,14 +47,7 @@ def run(tmp_path: pathlib.Path) -> Run:
 
 def test_another_process_with_another_hash_seed_gives_the_same_bytes(run: Run) -> None:
     command = [sys.executable, "-c", DECIDE_SCRIPT, str(run.directory)]
-    answer = subprocess.run(
-        command,
-        capture_output=True,
-        check=True,
-        text=True,
-        env={**os.environ, "PYTHONHASHSEED": "7"},
-    )
-    assert answer.stdout == encode(decide(run))
+    assert run_command(command, {"PYTHONHASHSEED": "7"}).stdout == encode(decide(run))
 
 
 def test_an_event_is_stored_and_folded_before_it_is_yielded() -> None:

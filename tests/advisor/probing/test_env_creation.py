@@ -18,6 +18,7 @@ import builders
 import msgspec
 import pytest
 import uv
+from forks import run_command
 from wheels import write_wheel
 
 from advisor.domain.errors import EnvironmentInUseError, EnvironmentNotUsableError
@@ -213,13 +214,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing(
     write_wheel(tmp_path / "wheels", padding_bytes=64 * MEBIBYTE)
     root = tmp_path / "small" / "root"
     script = f'{sys.executable} {CREATE_SCRIPT} {root}; echo "left with $?"; ls -A {root}'
-    result = subprocess.run(
-        [*small_disk, "sh", "-c", script],
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run_command([*small_disk, "sh", "-c", script], variables)
     assert "No space left on device" in result.stdout
     assert "P3_ADVISOR_HOME" in result.stdout
     assert "left with 3" in result.stdout

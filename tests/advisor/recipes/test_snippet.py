@@ -333,10 +333,14 @@ def mixed():
 """
 
 
-def measured_inputs(file: pathlib.Path, function: str, batch_size: int) -> Any:
+def run_factory(file: pathlib.Path, function: str, size: int, integration: str) -> dict[str, Any]:
+    """Return the names of the snippet of a factory, which is written to the file."""
+    file.write_text(FACTORIES)
     subject = {"kind": "factory", "name": f"{file}:{function}"}
-    request = workers.subject_request(subject, file.parent, batch_sizes=[batch_size])
-    return reported_inputs(by_request.open_torch_subject(request))
+    request = workers.subject_request(subject, file.parent, batch_sizes=[size])
+    inputs = reported_inputs(by_request.open_torch_subject(request))
+    question = builders.question(model=FactoryModel(name=f"{file}:{function}"))
+    return run_snippet(compose_snippet(question, size, integration, inputs))
 
 
 @pytest.mark.stack
@@ -358,14 +362,11 @@ def measured_inputs(file: pathlib.Path, function: str, batch_size: int) -> Any:
 def test_the_snippet_of_a_factory_calls_the_model(
     function: str, shape: tuple[int, ...], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "nets_of_snippets.py"
-    file.write_text(FACTORIES)
     monkeypatch.syspath_prepend(tmp_path)
     size = 1 if function == "fixed" else 4
-    question = builders.question(model=FactoryModel(name=f"{file}:{function}"))
     integration = integration_of(pytorch_eager, {"kind": "factory"})
-    inputs = measured_inputs(file, function, size)
-    output = run_snippet(compose_snippet(question, size, integration, inputs))["output"]
+    file = tmp_path / "nets_of_snippets.py"
+    output = run_factory(file, function, size, integration)["output"]
     assert tuple(output.shape) == shape
     assert output.isfinite().all()
 
@@ -387,15 +388,12 @@ def test_the_snippet_of_a_factory_calls_the_model(
 def test_the_snippet_of_a_factory_exports_with_a_free_batch(
     function: str, rows: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "nets_of_exports.py"
-    file.write_text(FACTORIES)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    question = builders.question(model=FactoryModel(name=f"{file}:{function}"))
     options = {"feeding": "host", "dynamic": True}
     integration = integration_of(onnxruntime_cpu, {"kind": "factory"}, **options)
-    inputs = measured_inputs(file, function, rows)
-    session = run_snippet(compose_snippet(question, rows, integration, inputs))["session"]
+    file = tmp_path / "nets_of_exports.py"
+    session = run_factory(file, function, rows, integration)["session"]
     batches = [value.shape[0] for value in session.get_inputs() if value.shape]
     assert batches
     assert all(isinstance(size, str) for size in batches)

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import pathlib
 import shlex
-import subprocess
 import types
 from typing import Any
 
@@ -16,6 +15,7 @@ import built_measurements
 import msgspec
 import pytest
 from built_answers import run_answer, with_results
+from forks import run_command
 from kept.runs import read_run
 from recorded_runs import make_run
 
@@ -225,7 +225,7 @@ def test_an_engine_is_started_with_its_variables_and_the_users_port(tmp_path: pa
     """A value of a run from another machine stays one word of the shell."""
     script = tmp_path / "server.sh"
     script.write_text(short(measured("printenv CACHE_GIB")))
-    answer = subprocess.run(["sh", script], capture_output=True, text=True, check=True)
+    answer = run_command(["sh", script])
     assert answer.stdout == "4; echo hacked\n"
     (last,) = [line for line in script.read_text().splitlines() if line.startswith("exec ")]
     assert shlex.split(last)[-1] == "$@"

@@ -16,6 +16,7 @@ import built_answers
 import msgspec
 import pytest
 from built_answers import with_measurement, with_results, without_advice
+from forks import run_command
 from packaging.requirements import Requirement
 
 from advisor.domain.answer import Answer, Problem
@@ -348,9 +349,7 @@ def test_an_engine_is_served_by_its_own_command(name: str, tmp_path: Any) -> Non
     recipe = found(serving_command=f"echo serve {shlex.quote(name)} --dtype float16")
     script = tmp_path / "server.sh"
     script.write_text(server(answer, recipe))
-    printed = subprocess.run(
-        ["sh", script, "--port", "1"], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    printed = run_command(["sh", script, "--port", "1"], directory=tmp_path)
     expected = name.replace("/secret/place/", "./")
     assert printed.stdout == f"serve {expected} --dtype float16 --port 1\n"
     assert [*tmp_path.iterdir()] == [script]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from fake_clock import FakeClock, no_synchronize, replace_clocks
+from forks import run_command
 
 from probes.measuring import device_work
 from probes.measuring.timing import Calls
@@ -148,6 +149,4 @@ print(found.shape.batch_size, "torch._inductor" in sys.modules)
 
 
 def test_a_profile_of_eager_pytorch_imports_no_compiler() -> None:
-    command = [sys.executable, "-c", PROFILE]
-    found = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    assert found.split() == ["1", "False"]
+    assert run_command([sys.executable, "-c", PROFILE]).stdout.split() == ["1", "False"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import pathlib
-import subprocess
 import sys
 
 import pytest
+from forks import run_command
 
 STACKS = pathlib.Path(__file__).parents[2] / "stacks"
 #: In a process of its own, which replaces the stacks by stubs.
@@ -35,8 +35,7 @@ SWITCHES = {
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, str]:
-    command = [sys.executable, "-c", RENDER]
-    answer = subprocess.run(command, check=True, capture_output=True, cwd=STACKS)
+    answer = run_command([sys.executable, "-c", RENDER], directory=STACKS)
     lines: dict[str, str] = json.loads(answer.stdout)
     return lines
 
