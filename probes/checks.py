@@ -98,8 +98,7 @@ class Accuracy:
     outputs: Count = 0
     #: Types of values among the outputs that cannot be compared, such as classes of the user's.
     unseen: tuple[str, ...] = ()
-    #: Buffers, attributes and variables that each call of the module changes without an effect on
-    #: the outputs. Compiled and exported programs may leave them as they are.
+    #: What each call of the module changes without an effect on the outputs; programs may not.
     changed_states: tuple[str, ...] = ()
     #: How often one input was called again, and all results were the same within rounding.
     repeats: Count = 0

@@ -118,8 +118,8 @@ def new_shape_lines(answer: Answer) -> Section:
 def _worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
     sizes = [result for result in results if not result.shape.lengths]
     lengths = [result for result in results if result.shape.lengths]
-    return [max(each, key=_severity) for each in (sizes, lengths) if each]
-
-
-def _severity(result: NewShapeResult) -> tuple[int, float]:
-    return OUTCOMES.index(result.outcome), result.first_call_seconds or 0.0
+    return [
+        max(each, key=lambda found: (OUTCOMES.index(found.outcome), found.first_call_seconds or 0))
+        for each in (sizes, lengths)
+        if each
+    ]

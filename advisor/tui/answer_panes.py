@@ -15,7 +15,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Markdown, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTab, ContentTabs
 
-from advisor.decide.decision import decide_again
 from advisor.decide.trust import grade
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
@@ -49,10 +48,6 @@ class ShownAnswer:
     run: Run | None = None
     #: The file of an answer that may be of another user or machine.
     file: str = ""
-
-    def with_priorities(self, priorities: Priorities) -> ShownAnswer:
-        again = decide_again(self.answer, self.catalogue, priorities=priorities)
-        return dataclasses.replace(self, answer=again)
 
     @property
     def source(self) -> str:

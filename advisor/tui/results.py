@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 from rich.text import Text
@@ -10,6 +11,7 @@ from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 
+from advisor.decide.decision import decide_again
 from advisor.decide.trust import is_unfit
 from advisor.decide.unmeasured import arms_to_retry
 from advisor.domain.constraints import CRITERIA
@@ -158,7 +160,9 @@ attached come from a stored run, which the first lines name and o opens."""
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
         with self.app.showing_errors():
-            self.shown = self.original.with_priorities(event.priorities)
+            known, asked = self.original.catalogue, event.priorities
+            again = decide_again(self.original.answer, known, priorities=asked)
+            self.shown = dataclasses.replace(self.original, answer=again)
         self.draw()
 
     def action_undo(self) -> None:

@@ -127,11 +127,10 @@ class ProgramCell:
     def is_fixed(self) -> bool:
         """Return whether calls return an output again that the model draws anew each time."""
         varying = getattr(self.reference, "varying", ())
-        if not varying:
-            return False
         calls = run_program(self.workflow, self.program, self.device_inputs[:1] * VARYING_CALLS)
-        first = [array.copy() for array in next(calls)]
-        return all(any(arrays.np.array_equal(first[n], each[n]) for n in varying) for each in calls)
+        first = [array.copy() for array in next(calls)] if varying else []
+        is_same = (any(arrays.np.array_equal(first[n], each[n]) for n in varying) for each in calls)
+        return bool(varying) and all(is_same)
 
 
 def eager_allowance(

@@ -56,8 +56,11 @@ def find_random_outputs(
     with restored(module):
         tensors = make_tensors[0]()
         first = call_seeded(tensors)
-        both = enumerate(zip(tensors, make_tensors[0](), strict=True), 1)
-        inputs = [f"input {n}" for n, each in both if not torch.allclose(*each, 0, 0, True)]  # noqa: FBT003 - NaN is NaN
+        inputs = [
+            f"input {number}"
+            for number, (one, other) in enumerate(zip(tensors, make_tensors[0](), strict=True), 1)
+            if one.shape != other.shape or not torch.allclose(one, other, 0, 0, equal_nan=True)
+        ]
         if inputs and _differing(first, call_seeded(tensors)):
             reason = "the model changes its inputs in place, so a second call with them differs"
             raise ModelError(reason, "let forward change a copy, such as x = x.clone()")

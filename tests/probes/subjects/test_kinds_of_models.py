@@ -118,6 +118,7 @@ def test_a_state_is_refused_by_its_name(function: str, state: str, tmp_path: pat
         ("remembers_a_table", set()),
         ("returns_its_input", set()),
         ("fills_its_input", {"input 1"}),
+        ("reshapes_its_input", {"input 1"}),
         ("reads_what_a_hook_writes", {"features"}),
     ],
 )
