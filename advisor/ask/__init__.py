@@ -1,1 +1,1 @@
-"""Options, machine and facts about workflows: what is asked, and which arms are measured."""
+"""From options and the facts about workflows: what is asked, and which arms are measured."""

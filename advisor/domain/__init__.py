@@ -1,1 +1,1 @@
-"""Immutable values that the stages pass to each other; no stage is imported here."""
+"""Immutable values that all packages share, errors and text; it imports no other of them."""

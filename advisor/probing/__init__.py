@@ -1,1 +1,1 @@
-"""Measurement stage: arms -> outcomes and visits. The only importer of `probes.protocol`."""
+"""The machine, environments and workers. The only importer of `probes.protocol`."""

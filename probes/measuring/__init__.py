@@ -1,1 +1,1 @@
-"""Measure callables: warm-up, timed blocks, profiles, new batch sizes."""
+"""Measure callables: warm-up, timed blocks, profiles, peak rates."""
