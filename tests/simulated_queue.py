@@ -49,21 +49,18 @@ def rules_of_serving() -> ServingRules:
     return builders.known(builders.shipped_catalogue().serving)
 
 
-def waited_at_most(time: float, rate: float) -> float:
-    """Return the share of requests of an endless queue that wait at most `time` (Erlang)."""
-    return (1 - rate) * sum(
-        math.exp(rate * (time - k)) * (rate * (k - time)) ** k / math.factorial(k)
-        for k in range(int(time) + 1)
-    )
-
-
 @functools.cache
 def true_goodput(limit: float) -> float:
     """Return the rate at which `SHARE` of the requests wait and are served within the limit."""
-    low, high = 0.01, 0.9999
+    low, high, time = 0.01, 0.9999, limit - 1
     for _ in range(HALVINGS):
         rate = (low + high) / 2
-        low, high = (rate, high) if waited_at_most(limit - 1, rate) >= SHARE else (low, rate)
+        # The share of requests of an endless queue that wait at most this time (Erlang).
+        share = (1 - rate) * sum(
+            math.exp(rate * (time - k)) * (rate * (k - time)) ** k / math.factorial(k)
+            for k in range(int(time) + 1)
+        )
+        low, high = (rate, high) if share >= SHARE else (low, rate)
     return low
 
 
@@ -75,30 +72,23 @@ def latencies(arrivals: Any, work: float, service: float = 1.0) -> Any:
     return total - np.minimum(np.minimum.accumulate(total), 0) + service
 
 
-def measure_queue(
-    stream: np.random.RandomState, rate: float, seconds: float, load: Load, work: float
-) -> tuple[LoadBlock, float]:
-    """Return a block, and the work that remains at its end."""
-    rules = rules_of_serving()
-    service = SLOWED if load.slowed_share and stream.random_sample() < load.slowed_share else 1.0
-    arrivals = np.cumsum(stream.exponential(1 / rate, size=int(1.5 * rate * seconds) + 60))
-    count = max(int(np.searchsorted(arrivals, seconds)), rules.least_requests(SHARE))
-    arrivals = arrivals[:count]
-    seconds = max(seconds, arrivals[-1])
-    times = latencies(arrivals, work, service)
-    missed = times[arrivals >= rules.lead_share * seconds] > load.limit
-    block = LoadBlock(rate, int((~missed).sum()), len(missed), count_groups(missed.tolist()))
-    return block, max(0.0, times[-1] - (seconds - arrivals[-1]))
-
-
 def measure_in_turn(
     stream: np.random.RandomState, rates: Sequence[float], load: Load
 ) -> Iterator[LoadBlock]:
-    """Yield a block at each rate; the load does not pause between them."""
-    seconds, work = load.block_seconds(rules_of_serving()), 0.0
+    """Yield a block at each rate; work remains, as the load does not pause between them."""
+    rules, work = rules_of_serving(), 0.0
     for rate in rates:
-        block, work = measure_queue(stream, rate, seconds, load, work)
-        yield block
+        seconds, is_slowed = load.block_seconds(rules), False
+        if load.slowed_share:
+            is_slowed = stream.random_sample() < load.slowed_share
+        arrivals = np.cumsum(stream.exponential(1 / rate, size=int(1.5 * rate * seconds) + 60))
+        count = max(int(np.searchsorted(arrivals, seconds)), rules.least_requests(SHARE))
+        arrivals = arrivals[:count]
+        seconds = max(seconds, arrivals[-1])
+        times = latencies(arrivals, work, SLOWED if is_slowed else 1.0)
+        missed = times[arrivals >= rules.lead_share * seconds] > load.limit
+        yield LoadBlock(rate, int((~missed).sum()), len(missed), count_groups(missed.tolist()))
+        work = max(0.0, times[-1] - (seconds - arrivals[-1]))
 
 
 def measure_server(seed: int, load: Load, start_rate: float | None = None) -> Goodput | None:

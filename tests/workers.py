@@ -113,6 +113,22 @@ class WorkerResult:
         return versions
 
 
+@dataclasses.dataclass
+class FakeProgram:
+    """Computes its output from the first input."""
+
+    call: Callable[[Any], Any]
+
+    def feed(self, inputs: list[Any]) -> Any:
+        return inputs[0]
+
+    def __call__(self, device_inputs: Any) -> Any:
+        return self.call(device_inputs)
+
+    def collect(self, output: Any) -> list[Any]:
+        return [output]
+
+
 def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -> protocol.Request:
     """Return a request for the workflow in this file; `shared` holds weights and references."""
     request = protocol.Request(

@@ -87,28 +87,18 @@ def victim_of(process: subprocess.Popen[bytes], victim: str) -> psutil.Process:
     return parent
 
 
-def send(target: psutil.Process, name: str) -> None:
-    """Send a signal; a stopped process continues after a while."""
-    target.send_signal(signal.Signals[name])
-    if name == "SIGSTOP":
-        time.sleep(STOPPED_SECONDS)
-        target.send_signal(signal.SIGCONT)
-
-
 def wait_for_end(process: subprocess.Popen[bytes]) -> int:
     """Wait for the end of the advisor; return the last event that it reported as stored."""
     output, _ = process.communicate(timeout=END_SECONDS)
     return max((int(line) for line in output.split() if line.isdigit()), default=0)
 
 
-def case(phase: str, name: str, victim: str) -> object:
-    marks = () if (phase, name, victim) in ALWAYS else pytest.mark.long
-    return pytest.param(phase, name, victim, marks=marks)
-
-
 @pytest.mark.parametrize(
     ("phase", "name", "victim"),
-    [case(*each) for each in itertools.product(PHASES, SIGNALS, VICTIMS)],
+    [
+        pytest.param(*each, marks=() if each in ALWAYS else pytest.mark.long)
+        for each in itertools.product(PHASES, SIGNALS, VICTIMS)
+    ],
 )
 def test_a_killed_run_leaves_nothing_and_loses_nothing(
     phase: str,
@@ -130,7 +120,11 @@ def test_a_killed_run_leaves_nothing_and_loses_nothing(
         try:
             wait_for_phase(process, home, phase)
             with contextlib.suppress(psutil.Error, ProcessLookupError):
-                send(victim_of(process, victim), name)
+                target = victim_of(process, victim)
+                target.send_signal(signal.Signals[name])
+                if name == "SIGSTOP":
+                    time.sleep(STOPPED_SECONDS)
+                    target.send_signal(signal.SIGCONT)
             reported = wait_for_end(process)
             workers.wait_until(is_gone)
             directory = newest_run(home)

@@ -49,29 +49,24 @@ def test_one_interruption_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None
     assert host.time_host() == 0.25
 
 
-def test_the_thread_moves_to_a_fast_processor_and_may_use_all_again(processors: Processors) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "used"),
+    [
+        ((SLOW, SLOW, SLOW, FAST), 3),
+        ((FAST, FAST, 1.1 * FAST, FAST), 2),
+        ((3 * SLOW, SLOW, 2 * SLOW, 4 * SLOW), 1),
+    ],
+    ids=["moves", "stays", "without a fast one"],
+)
+def test_the_thread_moves_to_a_fast_processor_and_may_use_all_again(
+    seconds: tuple[float, ...], used: int, processors: Processors
+) -> None:
     measured = Host()
     measured.settle()
-    processors.seconds = {0: SLOW, 1: SLOW, 2: SLOW, 3: FAST}
+    processors.seconds = dict(enumerate(seconds))
     measured.settle()
-    assert processors.current == 3
+    assert processors.current == used
     assert processors.allowed == {0, 1, 2, 3}
-
-
-def test_a_fast_processor_is_kept(processors: Processors) -> None:
-    measured = Host()
-    measured.settle()
-    processors.seconds = {0: FAST, 1: FAST, 2: 1.1 * FAST, 3: FAST}
-    measured.settle()
-    assert processors.current == 2
-
-
-def test_without_a_fast_processor_the_least_slow_one_is_used(processors: Processors) -> None:
-    measured = Host()
-    measured.settle()
-    processors.seconds = {0: 3 * SLOW, 1: SLOW, 2: 2 * SLOW, 3: 4 * SLOW}
-    measured.settle()
-    assert processors.current == 1
 
 
 def test_a_slowdown_is_relative_to_the_fastest_work_so_far(processors: Processors) -> None:

@@ -55,20 +55,13 @@ def make(advise: RunCli, workflow: str) -> pathlib.Path:
     return pathlib.Path(answer.stdout.strip(), "bin", "python")
 
 
-def probe(advise: RunCli, workflows: str, *more: str) -> dict[str, dict[str, Any]]:
-    """Probe workflows and the baseline; return what is known of each by workflow."""
-    answer = advise(
-        "--json", "--gpu", "cpu", "--budget", "8s", "--all-arms", "--workflows", workflows, *more
-    )
+def probe(advise: RunCli, *options: str, by: str = "workflow") -> dict[str, dict[str, Any]]:
+    """Return the measurements, and the reasons of the other arms, by workflow or by arm."""
+    answer = advise("--json", "--gpu", "cpu", "--budget", "8s", "--all-arms", *options)
     # A busy machine ends without advice, but with every measurement.
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
-    return {entry["workflow"]: entry for entry in arms_of(answer).values()}
-
-
-def arms_of(answer: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
-    """Return the measurements, and the reasons of the other arms, by arm."""
     found = json.loads(answer.stdout)
-    return {each["arm"]: each for each in (*found["results"]["measurements"], *found["unmeasured"])}
+    return {each[by]: each for each in (*found["results"]["measurements"], *found["unmeasured"])}
 
 
 def snapshot(python: pathlib.Path) -> dict[str, tuple[int, int]]:
@@ -112,7 +105,7 @@ def test_every_workflow_is_probed_in_its_environment(
 ) -> None:
     python = make(advise, workflow)
     before = snapshot(python)
-    entry = probe(advise, workflow, *options)[workflow]
+    entry = probe(advise, "--workflows", workflow, *options)[workflow]
     assert entry.get("engaged_share") == 1.0, entry
     assert {checked["accuracy_class"] for checked in entry["correctness"]} == {"exact"}
     assert [cell["shape"]["batch_size"] for cell in entry["cells"]] == batch_sizes
@@ -132,10 +125,7 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
     options = ("--task", "generate", "--dtype", "bfloat16", "--batch-sizes", "1", *arms)
     reasons = []
     for model, w4a16 in ((str(tmp_path), None), ("demo/llama", "unsupported")):
-        answer = advise(
-            "--json", "--gpu", "cpu", "--budget", "8s", "--all-arms", "--model", model, *options
-        )
-        found = arms_of(answer)
+        found = probe(advise, "--model", model, *options, by="arm")
         assert found["vllm/w8a8"].get("engaged_share") == 1.0, found["vllm/w8a8"]
         assert "int8" in found["vllm/w8a8"]["engagement"]
         assert found["vllm/w4a16"].get("status") == w4a16, found["vllm/w4a16"]
@@ -145,7 +135,6 @@ def test_vllm_stores_the_weights_of_a_quantised_checkpoint_as_the_scheme_says(
 
 def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(advise: RunCli) -> None:
     make(advise, "openvino")
-    entry = probe(advise, "torch-compile-openvino", "--dtype", "bfloat16", "--batch-sizes", "1")[
-        "torch-compile-openvino"
-    ]
-    assert entry["status"] == "unsupported"
+    workflow = "torch-compile-openvino"
+    options = ("--workflows", workflow, "--dtype", "bfloat16", "--batch-sizes", "1")
+    assert probe(advise, *options)[workflow]["status"] == "unsupported"

@@ -66,11 +66,7 @@ def network(tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     directory = tmp_path_factory.mktemp("models")
-    subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", MAKE_MODELS, directory],
-        check=True,
-        capture_output=True,
-    )
+    run_command([sys.executable, "-W", "ignore", "-c", MAKE_MODELS, directory])
     return directory
 
 

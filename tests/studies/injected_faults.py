@@ -24,14 +24,6 @@ def set_epsilon(module: torch.nn.Module) -> bool:
     return found
 
 
-def square_linears(module: torch.nn.Module) -> list[Any]:
-    return [
-        layer
-        for layer in layers(module, torch.nn.Linear)
-        if layer.in_features == layer.out_features and layer.in_features >= 16
-    ]
-
-
 def drop_head(module: torch.nn.Module) -> bool:
     """Zero the inputs of one attention head's output projection."""
     names = ("out_proj", "o_proj", "wo", "output.dense", "c_proj", "to_out")
@@ -46,7 +38,11 @@ def drop_head(module: torch.nn.Module) -> bool:
 
 
 def transpose_weight(module: torch.nn.Module) -> bool:
-    found = square_linears(module)
+    found = [
+        layer
+        for layer in layers(module, torch.nn.Linear)
+        if layer.in_features == layer.out_features and layer.in_features >= 16
+    ]
     for layer in found[-1:]:
         layer.weight.data = layer.weight.data.T.contiguous()
     return bool(found)

@@ -146,13 +146,7 @@ def test_an_arm_whose_figures_a_file_lacks_is_not_ranked() -> None:
 
 
 def test_the_device_is_the_gpu_that_was_measured() -> None:
-    two = (
-        builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
-        builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
-    )
-    made = built_answers.answer(
-        question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two)
-    )
+    made = built_answers.answer(**builders.on_second_gpu("NVIDIA H200"))
     assert made.device_name == "NVIDIA H200"
 
 

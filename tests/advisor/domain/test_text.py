@@ -78,15 +78,8 @@ def test_a_share_without_decimals_is_shown_as_it_was_given(share: float, text: s
 
 
 def test_a_value_that_is_not_known_is_a_dash() -> None:
-    missing = [
-        domain_text.format_interval(None),
-        domain_text.format_speedup(None),
-        domain_text.format_seconds(None),
-        domain_text.format_milliseconds(None),
-        domain_text.format_mebibytes(None),
-        domain_text.format_share(None),
-    ]
-    assert missing == [MISSING] * len(missing)
+    for unit in ("interval", "speedup", "seconds", "milliseconds", "mebibytes", "share"):
+        assert getattr(domain_text, f"format_{unit}")(None) == MISSING
 
 
 @pytest.mark.parametrize(

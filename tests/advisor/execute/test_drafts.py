@@ -109,10 +109,12 @@ exec "{python}" "$@"
 """
 
 
-def write_rubric(source: pathlib.Path, directory: pathlib.Path) -> None:
-    """Copy a rubric; in the copy `quick` has environments of its own."""
-    shutil.copytree(source, directory)
-    before, quick = (directory / "workflows.toml").read_text().split("[workflow.quick]\n")
+def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_pythonpath(
+    context: Context, home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    log, rubric = tmp_path / "log", tmp_path / "rubric"
+    shutil.copytree(context.rubric, rubric)
+    before, quick = (rubric / "workflows.toml").read_text().split("[workflow.quick]\n")
     shared = 'environment = { kind = "shared", requirements = [] }'
     own = 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'
     tables = [
@@ -120,14 +122,7 @@ def write_rubric(source: pathlib.Path, directory: pathlib.Path) -> None:
         for name in ("apart", "elsewhere")
     ]
     changed = f"{before}[workflow.quick]\n{quick.replace(shared, own, 1)}"
-    (directory / "workflows.toml").write_text("\n".join([changed, *tables]))
-
-
-def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_pythonpath(
-    context: Context, home: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    log, rubric = tmp_path / "log", tmp_path / "rubric"
-    write_rubric(context.rubric, rubric)
+    (rubric / "workflows.toml").write_text("\n".join([changed, *tables]))
     known = rubric_files.load(rubric, probes=context.probes).workflows
     environment = env_registry.own_environments(known)["apart"]
     digest = env_registry.environment_digest(environment, env_registry.lock_file(rubric, "apart"))

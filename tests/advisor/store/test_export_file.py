@@ -123,6 +123,8 @@ UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=IMPORTE
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
+        (b'{"schema": "p3-advisor/export/2"}\n', "newer version"),
+        (export_content(b'{"schema": "p3-advisor/stored-run/5"}', [b'{"a": 1}']), "newer version"),
         (b"", "not an exported run"),
         (b"\x00\xff\xfe", "not an exported run"),
         (DEEP, "not an exported run"),
@@ -165,22 +167,11 @@ UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=IMPORTE
         ),
     ],
 )
-def test_a_damaged_or_edited_file_is_refused_with_the_reason(
+def test_a_damaged_edited_or_newer_file_is_refused_with_the_reason(
     content: bytes, reason: str, tmp_path: pathlib.Path
 ) -> None:
-    with pytest.raises(ExportFileError, match=reason):
-        export_file.read_export(write_export(tmp_path, content))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b'{"schema": "p3-advisor/export/2"}\n',
-        export_content(b'{"schema": "p3-advisor/stored-run/5"}', [b'{"of": "a newer version"}']),
-    ],
-)
-def test_a_file_of_a_newer_version_says_so(content: bytes, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(NewerVersionError, match="newer version"):
+    kind = NewerVersionError if reason == "newer version" else ExportFileError
+    with pytest.raises(kind, match=reason):
         export_file.read_export(write_export(tmp_path, content))
 
 

@@ -109,11 +109,13 @@ def test_missing_or_inconsistent_events_raise_an_error(home: pathlib.Path) -> No
         make_planned_run(home, IDS[2], *builders.events(*run_events, unknown_arm)).state()
 
 
-def test_an_event_file_that_cannot_be_opened_raises_an_error(run: Run) -> None:
-    (run.directory / "events.jsonl").unlink()
-    (run.directory / "events.jsonl").mkdir()
-    with pytest.raises(RunFileError, match="cannot be read"):
-        run.events()
+def test_files_that_cannot_be_opened_raise_an_error(run: Run) -> None:
+    for name, read in (("events.jsonl", run.events), ("run.json", run.header)):
+        (run.directory / name).unlink()
+        if name == "events.jsonl":  # no event is stored yet where it is missing
+            (run.directory / name).mkdir()
+        with pytest.raises(RunFileError, match="cannot be read"):
+            read()
 
 
 @pytest.mark.parametrize(
@@ -149,12 +151,6 @@ def test_a_run_of_a_newer_version_says_so(run: Run, version: str) -> None:
         assert newer[:30] in problem.value.what
         assert SCHEMA in problem.value.what
         assert "upgrade" in problem.value.next_step
-
-
-def test_a_missing_header_raises_an_error(run: Run) -> None:
-    (run.directory / "run.json").unlink()
-    with pytest.raises(RunFileError, match="cannot be read"):
-        run.header()
 
 
 def test_only_one_process_writes_a_run_at_a_time(run: Run) -> None:

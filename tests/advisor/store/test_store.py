@@ -32,16 +32,7 @@ def test_the_history_is_newest_first_with_model_and_device(three_runs: Store) ->
 
 
 def test_the_history_has_the_measured_gpu(home: pathlib.Path) -> None:
-    two = (
-        builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
-        builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
-    )
-    Store(home).create(
-        builders.header(
-            question=builders.question(device="cuda", gpu="GPU-b"),
-            machine=builders.gpu_machine(*two),
-        )
-    )
+    Store(home).create(builders.header(**builders.on_second_gpu("NVIDIA H200")))
     assert [entry.device for entry in Store(home).history()] == ["NVIDIA H200"]
 
 

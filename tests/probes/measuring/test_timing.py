@@ -122,16 +122,13 @@ def test_calls_next_to_a_slow_check_of_the_host_are_replaced(clock: FakeClock) -
     assert host.moves == 2, "before the block, and after the slow check"
 
 
-def test_where_the_host_is_always_slow_all_calls_count(clock: FakeClock) -> None:
+@pytest.mark.parametrize(("block", "calls"), [(SIX_CALLS, 12), (ONE_AND_THREE, 3)])
+def test_where_the_host_is_always_slow_all_calls_count_and_few_long_ones_are_not_replaced(
+    block: Block, calls: int, clock: FakeClock
+) -> None:
     host = ChangingHost(clock, [1.0, 2.0])
-    timed = time_block(host.call, block=SIX_CALLS, host=host)
-    assert (len(timed.seconds), timed.host_slowdown) == (12, 2.0)
-
-
-def test_few_long_calls_are_not_replaced(clock: FakeClock) -> None:
-    host = ChangingHost(clock, [1.0, 2.0])
-    timed = time_block(host.call, block=Block(calls=3, warmup_calls=1), host=host)
-    assert (len(timed.seconds), timed.host_slowdown) == (3, 2.0)
+    timed = time_block(host.call, block=block, host=host)
+    assert (len(timed.seconds), timed.host_slowdown) == (calls, 2.0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from workers import rules
+from workers import FakeProgram, rules
 
 from probes.checking.array_reference import create_reference
 from probes.checking.program_cell import ProgramCell
@@ -20,22 +20,6 @@ from probes.shape import Shape
 
 MATRIX = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
 BUILT = 4
-
-
-class Program:
-    """Multiplies by a matrix and then changes the output."""
-
-    def __init__(self, change: Callable[[Any], Any] = lambda output: output) -> None:
-        self.change = change
-
-    def feed(self, inputs: list[Any]) -> Any:
-        return inputs[0]
-
-    def __call__(self, device_inputs: Any) -> Any:
-        return self.change(device_inputs @ MATRIX)
-
-    def collect(self, output: Any) -> list[Any]:
-        return [output]
 
 
 WORKFLOW = types.SimpleNamespace(synchronise=lambda: None)
@@ -63,7 +47,9 @@ def test_an_index_at_a_near_tie_is_no_wrong_output_of_a_new_size(
 
 
 def try_size(size: int, change: Callable[[Any], Any] = lambda output: output) -> Any:
-    cell = ProgramCell(WORKFLOW, Shape(BUILT), Program(change), [], reference(), rules())
+    """Try a program that multiplies by a matrix and then changes the output."""
+    program = FakeProgram(lambda values: change(values @ MATRIX))
+    cell = ProgramCell(WORKFLOW, Shape(BUILT), program, [], reference(), rules())
     return flexibility.of_batch_size(cell, size).call()
 
 

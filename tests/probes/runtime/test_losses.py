@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import workers
 
 from probes.checking.program_cell import ProgramCell
 from probes.checks import UserMetric
@@ -27,17 +28,6 @@ def broken(model):
 """
 
 
-class Doubling:
-    def feed(self, inputs: list[Any]) -> Any:
-        return inputs[0]
-
-    def __call__(self, fed: Any) -> Any:
-        return 2 * fed
-
-    def collect(self, output: Any) -> list[Any]:
-        return [output]
-
-
 def ask(directory: pathlib.Path, function: str, **long_text: Any) -> list[Any]:
     file = directory / "metric.py"
     file.write_text(METRIC)
@@ -51,8 +41,9 @@ def ask(directory: pathlib.Path, function: str, **long_text: Any) -> list[Any]:
     )
     workflow = types.SimpleNamespace(synchronise=lambda: None)
     unused: Any = None
+    doubling = workers.FakeProgram(lambda fed: 2 * fed)
     cells = {
-        shape: ProgramCell(workflow, shape, Doubling(), [], unused, unused)
+        shape: ProgramCell(workflow, shape, doubling, [], unused, unused)
         for shape in (Shape(1), Shape(4))
     }
     report_losses(cells, Job(request, channel, workflow))

@@ -34,17 +34,13 @@ class SmallMemory:
         return [inputs[0] + inputs[1]]
 
 
-def test_a_batch_that_fits_is_one_call() -> None:
-    run = SmallMemory(ROWS)
-    (output,) = row_parts.run_within_memory(run, INPUTS, BATCHED, pytest.fail)
-    assert run.rows == [ROWS]
-    assert (output == INPUTS[0] + INPUTS[1]).all()
-
-
-@pytest.mark.parametrize(("most_rows", "calls"), [(4, [7, 4, 3]), (3, [7, 4, 2, 2, 2, 1])])
+@pytest.mark.parametrize(
+    ("most_rows", "calls"), [(ROWS, [ROWS]), (4, [7, 4, 3]), (3, [7, 4, 2, 2, 2, 1])]
+)
 def test_parts_are_halved_until_they_fit(most_rows: int, calls: list[int]) -> None:
     run = SmallMemory(most_rows)
-    (output,) = row_parts.run_within_memory(run, INPUTS, BATCHED, lambda: True)
+    can_divide = pytest.fail if most_rows == ROWS else lambda: True
+    (output,) = row_parts.run_within_memory(run, INPUTS, BATCHED, can_divide)
     assert run.rows == calls
     assert (output == INPUTS[0] + INPUTS[1]).all()
 
