@@ -28,7 +28,7 @@ BEYOND_ROUNDING: Mapping[Fault, str] = {
 #: What is said of float32, by whether the model takes images.
 WITHOUT_TF32 = {
     False: "TF32 was off, as it is by default; p3-advisor improve tries it.",
-    True: "Eager may be faster with TF32 in convolutions, its default (p3-advisor improve).",
+    True: "TF32 was off, which PyTorch uses in convolutions; p3-advisor improve tries it.",
 }
 #: States that a line names.
 MOST_STATES = 3

@@ -102,7 +102,7 @@ def _certainty(facts: AdvisedAnswer) -> str:
     # A clear answer may have equals, and its word must not hide them.
     is_first = found == "CLEAR" and bool(as_good)
     compared = {each.workflow for each in facts.answer.scores}
-    asked = f" among the {len(compared)} workflows asked for"
+    asked = f" among the {len(compared)} workflows measured"
     word = f"{found}{asked if facts.answer.question.workflows and len(compared) > 1 else ''}"
     sentences = [
         f"{word}: nothing is better by much; {as_good}."

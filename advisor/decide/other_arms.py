@@ -178,7 +178,8 @@ def describe_batch_sizes(facts: AdvisedAnswer) -> list[str]:
         if advice.speedup >= CLEARLY_FASTER * advice.advised_speedup:
             ahead.setdefault(advice.arm, []).append(gain)
     lines += [
-        f"{facts.answer.titles[arm]} scores more at {_shape_noun(facts, len(at))} {join_names(at)}."
+        f"For {_shape_noun(facts, len(at))} {join_names(at)} alone, {facts.answer.titles[arm]}"
+        " has the higher score."
         for arm, at in ahead.items()
     ]
     slower = [

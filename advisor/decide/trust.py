@@ -138,8 +138,10 @@ def _missing_process_intervals(results: Results) -> list[str]:
     fewest = min((results.process_differences(cell.shape) for cell in cells), default=0)
     if fewest >= FEWEST_DIFFERENCES:
         return []
-    times = write_count(fewest, "time")
-    return [f"the spread between processes is mostly assumed: it was measured {times}"]
+    known = (
+        f"mostly assumed: it was measured {write_count(fewest, 'time')}" if fewest else "assumed"
+    )
+    return [f"how much equal processes differ is {known}"]
 
 
 def _find_noise_beside(

@@ -12,12 +12,13 @@ from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
 from advisor.domain.model import OnnxModel
 from advisor.domain.plan import BASELINE
-from advisor.domain.recommendation import Recommendation
+from advisor.domain.recommendation import BreakEven, Recommendation
 from advisor.domain.results import Adoption
 from advisor.recipes.server import serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, lines_for, shorten
 from advisor.report.setup_facts import describe_shapes
 from probes.facts import TRAINING_MODE
+from probes.shape import Shape
 
 #: Stands next to figures of a machine that was not fit to measure on.
 UNFIT_NOTICE = (
@@ -249,7 +250,7 @@ def cost_line(answer: Answer, entry: RankedArm, caches: str = "") -> str:
         *_memory(measured, answer.baseline),
     ]
     advice = answer.recommendation
-    if advice is not None and advice.arm == scored.arm and (repaid := when_repaid(advice)):
+    if advice is not None and advice.arm == scored.arm and (repaid := when_repaid(answer, advice)):
         parts.append(repaid)
     return "; ".join(parts)
 
@@ -260,27 +261,39 @@ def is_fixed(entry: RankedArm) -> bool:
     return (flexibility.fact, flexibility.value) == ("new_shapes", "refused")
 
 
-def when_repaid(advice: Recommendation) -> str:
-    """Return the requests after which the build has paid off at every batch size.
+#: With more numbers of requests, the smallest and the largest are named.
+MOST_COUNTS = 3
 
-    The batch size that needs most of several is named. Empty where it pays off at none.
+
+def when_repaid(answer: Answer, advice: Recommendation) -> str:
+    """Return the requests after which the build has paid off, by shape; of many, the extremes.
+
+    Empty where it pays off at none.
     """
-    worst = max(
-        advice.break_even,
-        key=lambda each: math.inf if each.requests is None else each.requests,
-        default=None,
-    )
-    if worst is None or all(each.requests is None for each in advice.break_even):
+    shapes: dict[str, list[Shape]] = {}
+    for each in sorted(advice.break_even, key=lambda each: each.requests or math.inf):
+        shapes.setdefault(_count_requests(each), []).append(each.shape)
+    never = shapes.pop("", [])
+    counts = [*shapes]
+    if not counts:
         return ""
-    if worst.requests is None:
-        return f"never repaid at {worst.shape.description}"
-    low = _round(worst.requests if worst.low is None else worst.low)
-    high = _round(worst.high)
-    count = low if low == high else f"{low} to {high}" if high else f"at least {low}"
-    all_requests = [each.requests for each in advice.break_even]
-    is_one_of_several = all_requests.count(worst.requests) == 1 < len(all_requests)
-    where = f" at {worst.shape.description}" if is_one_of_several else ""
-    return f"repaid after {text.write_count(count, 'request')}{where}"
+    named = counts if len(counts) <= MOST_COUNTS else [counts[0], counts[-1]]
+    if len(advice.break_even) == len(shapes[named[0]]):
+        return f"repaid after {text.write_count(named[0], 'request')}"
+    found = [
+        f"{text.write_count(count, 'request')} at {describe_shapes(answer, shapes[count])}"
+        for count in named
+    ]
+    last = f"; never at {describe_shapes(answer, never)}" if never else ""
+    return f"repaid after {text.join_names(found)}{last}"
+
+
+def _count_requests(found: BreakEven) -> str:
+    if found.requests is None:
+        return ""
+    low = _round(found.requests if found.low is None else found.low)
+    high = _round(found.high)
+    return low if low == high else f"{low} to {high}" if high else f"at least {low}"
 
 
 def _round(requests: float | None) -> str:

@@ -202,7 +202,7 @@ def test_a_doubt_is_not_denied_by_what_a_wrong_choice_costs(expect: Expect) -> N
     assert " --budget " in found.advice.next_steps[0], "what settles it comes first"
     answer = built_answers.with_question(found.answer, workflows=("once",))
     restricted = write_headline(answer, builders.catalogue())[1].text
-    assert restricted.startswith("LIKELY among the 2 workflows asked for: ")
+    assert restricted.startswith("LIKELY among the 2 workflows measured: ")
     expect("headline-one-process", built_answers.headline(found.answer, "certainty"))
 
 
