@@ -18,7 +18,7 @@ from advisor.domain.answer import AdvisedAnswer, Answer, HeadlinePart, Problem, 
 from advisor.domain.measurement import CallSeconds, Cell, Throughput
 from advisor.domain.recommendation import Recommendation
 from advisor.domain.results import Results, ScoredArm
-from advisor.domain.run_state import Header, RunState
+from advisor.domain.run_state import Header
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -63,12 +63,23 @@ def headline(answer: Answer, *parts: HeadlinePart) -> list[str]:
     return [line.text for line in answer.headline if not parts or line.part in parts]
 
 
-def finished_state() -> RunState:
-    """Return the state of a run in which `compiled` wins and `broken` crashes.
+def finished_header() -> Header:
+    """Return the header of the run of `answer`."""
+    known = builders.catalogue(
+        builders.workflow("compiled", verified=("cpu 2026-11",)),
+        builders.workflow("broken"),
+        builders.workflow("absent"),
+    )
+    return builders.header(question=builders.question(), catalogue=known)
 
-    The workflow `absent` is excluded.
+
+def answer(**changes: Any) -> Answer:
+    """Return the answer of a run in which `compiled` wins and `broken` crashes.
+
+    The workflow `absent` is excluded. Keywords change its fields, not what was decided.
     """
-    return builders.run_state(
+    head = finished_header()
+    state = builders.run_state(
         {
             builders.BASELINE: builders.process(*builders.visits([0.4] * 4), outcome=Outcome()),
             builders.DUPLICATE: builders.process(*builders.visits([0.4] * 4), outcome=Outcome()),
@@ -89,21 +100,6 @@ def finished_state() -> RunState:
         plan=builders.plan("compiled", "broken", excluded=[builders.excluded()]),
         finished=True,
     )
-
-
-def finished_header() -> Header:
-    """Return the header of the same run."""
-    known = builders.catalogue(
-        builders.workflow("compiled", verified=("cpu 2026-11",)),
-        builders.workflow("broken"),
-        builders.workflow("absent"),
-    )
-    return builders.header(question=builders.question(), catalogue=known)
-
-
-def answer(**changes: Any) -> Answer:
-    """Return the answer of the same run; keywords change its fields, not what was decided."""
-    state, head = finished_state(), finished_header()
     measured = summarise(
         state,
         {Shape(1): builders.race_result(1, best="compiled", eliminated={builders.BASELINE: 4})},

@@ -25,12 +25,14 @@ def render_all() -> dict[pathlib.Path, str]:
     pyproject = ROOT / "pyproject.toml"
     results = ROOT / "docs" / "results.md"
     environments = env_registry.own_environments(rubric_files.load().workflows)
+    terms = rubric_files.read_glossary()
+    rows = (f"- **{term}**: {terms[term]}" for term in sorted(terms, key=str.lower))
     return {
         pyproject: extras.render(pyproject.read_text(encoding="utf-8"), environments),
         rubric / "integration.toml": render_integrations(),
         rubric / "verified.toml": verified.render(),
         rubric / "earlier_runs.toml": earlier_runs.render(),
-        ROOT / "docs" / "glossary.md": render_glossary(),
+        ROOT / "docs" / "glossary.md": "\n".join(["# Glossary", "", *rows]) + "\n",
         results: results_page.render(results.read_text(encoding="utf-8")),
         **{schema_file(name): schemas.render(name).decode() for name in schemas.SHIPPED},
     }
@@ -38,13 +40,6 @@ def render_all() -> dict[pathlib.Path, str]:
 
 def schema_file(name: str) -> pathlib.Path:
     return ROOT / "rubric" / "schema" / f"{name}.schema.json"
-
-
-def render_glossary() -> str:
-    """Return the terms of `rubric/glossary.toml` as a Markdown page."""
-    terms = rubric_files.read_glossary()
-    rows = (f"- **{term}**: {terms[term]}" for term in sorted(terms, key=str.lower))
-    return "\n".join(["# Glossary", "", *rows]) + "\n"
 
 
 def render_integrations() -> str:

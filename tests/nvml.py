@@ -36,7 +36,9 @@ class FakeNvml:
             "nvmlDeviceGetUUID": UUID,
             "nvmlDeviceGetName": "NVIDIA H200",
             "nvmlDeviceGetCudaComputeCapability": (9, 0),
-            "nvmlDeviceGetMemoryInfo": self._memory_info,
+            "nvmlDeviceGetMemoryInfo": lambda _: types.SimpleNamespace(
+                total=self.answers["total"], free=70, used=self._answer("used")
+            ),
             "nvmlDeviceGetDefaultApplicationsClock": 1980,
             "nvmlDeviceGetClockInfo": 1980,
             "nvmlDeviceGetTemperature": 40,
@@ -48,10 +50,6 @@ class FakeNvml:
         }
         #: Names of the functions called so far.
         self.calls: list[str] = []
-
-    def _memory_info(self, _handle: object) -> types.SimpleNamespace:
-        used, total = self._answer("used"), self.answers["total"]
-        return types.SimpleNamespace(total=total, free=70, used=used)
 
     def __getattr__(self, name: str) -> Any:
         if name not in self.answers.keys() | self.absent:
