@@ -23,7 +23,7 @@ INTEGRATION_SCRIPT = ROOT / "tests" / "stacks" / "integration.py"
 def render_all() -> dict[pathlib.Path, str]:
     rubric = ROOT / "rubric"
     pyproject = ROOT / "pyproject.toml"
-    results = ROOT / "docs" / "results.md"
+    pages = (ROOT / "docs" / "results.md", ROOT / "docs" / "tables.md")
     environments = env_registry.own_environments(rubric_files.load().workflows)
     terms = rubric_files.read_glossary()
     rows = (f"- **{term}**: {terms[term]}" for term in sorted(terms, key=str.lower))
@@ -33,7 +33,7 @@ def render_all() -> dict[pathlib.Path, str]:
         rubric / "verified.toml": verified.render(),
         rubric / "earlier_runs.toml": earlier_runs.render(),
         ROOT / "docs" / "glossary.md": "\n".join(["# Glossary", "", *rows]) + "\n",
-        results: results_page.render(results.read_text(encoding="utf-8")),
+        **{page: results_page.render(page.read_text(encoding="utf-8")) for page in pages},
         **{schema_file(name): schemas.render(name).decode() for name in schemas.SHIPPED},
     }
 

@@ -1,61 +1,152 @@
-"""Render the tables of `docs/results.md`: what the kept runs asked, and what is answered."""
+"""Render the answers, counts and arms of kept runs in `docs/results.md` and `docs/tables.md`."""
 
 from __future__ import annotations
 
+import functools
 import re
+import textwrap
+from collections import Counter
 
 import msgspec
 from kept.runs import NAMES, decide_run, read_run
 from tabulate import tabulate
 
+from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer, AnswerSummary
 from advisor.domain.errors import UserError
+from advisor.domain.measurement import Interval
 from advisor.domain.model import short_name
+from advisor.domain.text import format_mebibytes, format_seconds, format_share, write_speedup
+from advisor.report.formatting import accuracy_cell, markdown_table
 
-HEAD = ["question", "asked", "answer", "speed-up (95 %)", "word", "trust", "measured"]
+HEAD = ["question", "asked", "answer", "speed-up (95 %)", "word", "workflows", "trust", "measured"]
 #: Percent of the three Ps.
 DEFAULT_PERFORMANCE = 40
-MARKED = re.compile(r"(<!-- answers: (GPU|CPU) -->\n).*?(<!-- end -->)", re.DOTALL)
+DEFAULT_TOKENS = 32
+PAPER_SIZES = ("@llama2-7b", "@tinyllama")
+MARKED = re.compile(r"(<!-- ([a-z]+): ([\w-]+) -->)(\n?).*?(<!-- end -->)", re.DOTALL)
 
 
 def render(page: str) -> str:
-    """Return the page with the present answers between its marks, one line for each kept run."""
-    lines: dict[str, list[list[str]]] = {"GPU": [], "CPU": []}
-    for name in NAMES:
-        try:
-            answer = decide_run(name)
-        except UserError:
-            answer = msgspec.structs.replace(read_run(name), recommendation=None)
-        gpu = answer.machine.find_gpu(answer.question.gpu)
-        link = f"[{answer.created[:10]}](../tests/stacks/evidence/{name}.json)"
-        lines["GPU" if gpu else "CPU"].append([*describe(answer), link])
-    tables = {
-        kind: tabulate(sorted(rows), HEAD, tablefmt="pipe", disable_numparse=True)
-        for kind, rows in lines.items()
-    }
-    return MARKED.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n\n{found[3]}", page)
+    """Return the page with what the present version answers between its marks."""
+
+    def write(found: re.Match[str]) -> str:
+        text = WRITERS[found[2]](found[3])
+        return f"{found[1]}\n\n{text}\n\n{found[5]}" if found[4] else found[1] + text + found[5]
+
+    return MARKED.sub(write, page)
+
+
+@functools.cache
+def decide(name: str) -> Answer:
+    """Return the present answer, or the run without one."""
+    try:
+        return decide_run(name)
+    except UserError:
+        return msgspec.structs.replace(read_run(name), recommendation=None)
+
+
+def write_answers(kind: str) -> str:
+    """Return one line for each run on GPUs or on CPUs."""
+    rows = [
+        [*describe(answer), f"[{answer.created[:10]}](../tests/stacks/evidence/{name}.json)"]
+        for name, answer in ((name, decide(name)) for name in NAMES)
+        if kind == ("GPU" if answer.machine.find_gpu(answer.question.gpu) else "CPU")
+    ]
+    return tabulate(sorted(rows), HEAD, tablefmt="pipe", disable_numparse=True)
 
 
 def describe(answer: Answer) -> list[str]:
-    """Return question, conditions, answer, gain, word and trust of a run."""
+    """Return question, conditions, answer, gain, word, number of workflows and trust of a run."""
     question, summary = answer.question, AnswerSummary.of(answer)
+    arm, gain = summary.arm, summary.speedup
+    shown = "-" if gain is None or arm == answer.results.baseline else write_gain(answer, gain)
+    word = summary.decision_word or ("alone" if arm else "no answer")
+    task = {"generate": ", text", "serve": ", served"}.get(question.task, "")
+    name = f"`{short_name(question.model)}`{task}"
+    compared = str(len({measured.workflow for measured in answer.results.measurements}))
+    named = f"`{arm}`" if arm else "-"
+    return [name, describe_conditions(answer), named, shown, word, compared, summary.trust or "-"]
+
+
+def describe_conditions(answer: Answer) -> str:
+    """Return what was asked for besides the model; defaults of most runs are left out."""
+    question, missing = answer.question, answer.unmeasured_shapes
     gpu = answer.machine.find_gpu(question.gpu)
     device = gpu.name.removeprefix("NVIDIA ").split()[0] if gpu else ""
     number = f"{question.devices_per_model} x " if question.devices_per_model > 1 else ""
-    missing = answer.unmeasured_shapes
     measured = [shape for shape in question.shapes if shape not in missing] or question.shapes
     sizes = ", ".join(dict.fromkeys(str(shape.batch_size) for shape in measured))
-    shapes = "" if question.load is not None else f", batch {sizes}"
-    asked = ", ".join(filter(None, [f"{number}{device}", str(question.dtype)])) + shapes
-    if question.priorities.performance != DEFAULT_PERFORMANCE:
-        asked += f", performance {question.priorities.performance:g} %"
-    task = {"generate": ", text", "serve": ", served"}.get(question.task, "")
-    arm, gain = summary.arm, summary.speedup
-    shown = "-"
-    if gain is not None and arm != answer.results.baseline:
-        interval = f"{gain.low:.2f} to {gain.high:.2f}"
-        shown = f"{gain.value:.2f}x ({interval})" if summary.fit else interval
-    word = summary.decision_word or ("alone" if arm else "no answer")
-    named = f"`{arm}`" if arm else "-"
-    name = f"`{short_name(question.model)}`{task}"
-    return [name, asked, named, shown, word, summary.trust or "-"]
+    tokens = question.lengths[0].input_tokens
+    performance = question.priorities.performance
+    conditions = {
+        number + device: gpu is not None,
+        str(question.dtype): True,
+        f"batch {sizes}": question.load is None,
+        f"{tokens} tokens": question.load is None and tokens != DEFAULT_TOKENS,
+        f"quantised {', '.join(question.quantised)}": question.quantised,
+        f"performance {performance:g} %": performance != DEFAULT_PERFORMANCE,
+    }
+    return ", ".join(condition for condition, applies in conditions.items() if applies)
+
+
+def write_gain(answer: Answer, gain: Interval) -> str:
+    """Return the range alone where `show` does, else the value with its interval."""
+    unfit = is_unfit(answer.results)
+    return write_speedup(gain, unfit=unfit, interval=not gain.is_range(unfit=unfit))
+
+
+def write_arms(name: str) -> str:
+    """Return the answer, the noise and all arms of one run of a model's calls."""
+    answer = decide(name)
+    asked, conditions, arm, _gain, word, _workflows, trust = describe(answer)
+    shapes = [f"@{race.shape.batch_size}" for race in answer.results.races]
+    noise = (format_share(race.noise_floor) for race in answer.results.races)
+    unfit = is_unfit(answer.results)
+    rows = [
+        [
+            measured.arm,
+            write_gain(answer, measured.speedup),
+            *(write_speedup(cell.speedup, unfit=unfit) for cell in measured.cells),
+            format_seconds(measured.build_seconds.cold),
+            format_mebibytes(measured.memory_bytes.peak),
+            accuracy_cell(measured.correctness),
+        ]
+        for measured in sorted(answer.results.measurements, key=lambda each: -each.speedup.value)
+    ]
+    head = ["arm", "speed-up (95 %)", *shapes, "build s", "MiB", "error"]
+    lines = [
+        f"{asked}, {conditions}, {answer.created[:10]}",
+        f"([kept run](../tests/stacks/evidence/{name}.json)): {arm}, {word}, trust {trust}.",
+        f"Noise: {', '.join(map(' '.join, zip(shapes, noise, strict=True)))}.",
+        "",
+        *markdown_table(head, rows, {0}),
+    ]
+    return "\n".join(lines)
+
+
+def write_count(kind: str) -> str:
+    """Return how many runs of the paper's sizes advise the baseline, or the trust of all runs."""
+    answers = [decide(name) for name in NAMES]
+    summaries = [AnswerSummary.of(answer) for answer in answers]
+    if kind == "paper":
+        sized = [each for each in answers if short_name(each.question.model).endswith(PAPER_SIZES)]
+        eager = [each for each in sized if AnswerSummary.of(each).arm == each.results.baseline]
+        return f"eager PyTorch is advised in {len(eager)} of the {len(sized)} runs"
+    trust = Counter(str(found.trust) for found in summaries if found.arm)
+    pairs = list(zip(answers, summaries, strict=True))
+    single = [found for answer, found in pairs if found.arm and not answer.results.repeats]
+    lowered = " or ".join(sorted({str(found.trust) for found in single}))
+    clear = sum(found.decision_word == "CLEAR" for found in single)
+    floors = [answer.results.noise_floor for answer, found in pairs if found.trust == "D"]
+    text = (
+        f"is {', '.join(f'{grade} in {trust[grade]}' for grade in sorted(trust))} of the "
+        f"{len(answers)} runs ({len(answers) - trust.total()} without an answer). No arm was "
+        f"repeated in a fresh process in {len(single)} of those with an answer: they have trust "
+        f"{lowered}, and {clear or 'none'} of them are CLEAR. In those with D equal processes may "
+        f"differ by {format_share(min(filter(None, floors)))} or more."
+    )
+    return textwrap.fill(text, 118, initial_indent=" " * 36, subsequent_indent="  ").lstrip()
+
+
+WRITERS = {"answers": write_answers, "arms": write_arms, "count": write_count}
