@@ -39,8 +39,7 @@ from advisor.execute.drafts import create, propose, propose_or_answer
 from advisor.execute.execution import drop_refused, execute
 from advisor.report import answer_files
 from advisor.report.answer_files import decide
-from advisor.report.notebook import Report, format_priorities, reports_errors
-from advisor.report.progress_lines import show_progress
+from advisor.report.notebook import Report, format_priorities, reports_errors, show_progress
 from advisor.store.runs import Run
 from advisor.store.store import Store, default_home
 

@@ -99,6 +99,28 @@ class LongTextOptions(TypedDict, total=False):
     data: str
 
 
+class SnippetOptions(TypedDict, total=False):
+    """The code that a worker of the role `snippet` runs, and what it does with its calls."""
+
+    script: str
+    #: Folder in which it runs.
+    files: str
+    #: When its process was begun, by the monotonic clock.
+    begun: float
+    #: Whether its environment is described first; then it starts later.
+    describes: bool
+    #: Whether it has no calls and only writes files.
+    writes: bool
+    #: File to which inputs and outputs of its call are written.
+    call: str
+    #: Lines that save its program after that.
+    saves: str
+    #: Such files of others, by name, with which it is compared.
+    calls: dict[str, str]
+    #: The error of each output that a comparison allows, or of a text; None compares nothing.
+    allowed: Any
+
+
 @dataclasses.dataclass(frozen=True)
 class Request:
     arm: str
@@ -152,6 +174,8 @@ class Request:
     new_shapes: bool = False
     #: For the role `serve`; else empty.
     load: RequestLoad = dataclasses.field(default_factory=RequestLoad)
+    #: For the role `snippet`; else empty.
+    snippet: SnippetOptions = dataclasses.field(default_factory=SnippetOptions)
     #: Empty for none.
     long_text: LongTextOptions = dataclasses.field(default_factory=LongTextOptions)
     #: The user's metric as `file.py:function`, or "".

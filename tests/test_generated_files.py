@@ -119,3 +119,11 @@ def test_the_names_that_contributors_read_exist(page: str) -> None:
     names = {each for each in quoted_in(ROOT / page) if NAME.fullmatch(each)}
     words = {name: set(re.findall(r"\w+", name)) for name in names if not PATH.fullmatch(name)}
     assert {name for name, found in words.items() if not found <= WORDS} == set()
+
+
+def test_the_tests_that_pages_name_exist() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    named = {name for page in pages for name in re.findall(r"\btest_\w+", page.read_text("utf-8"))}
+    defined = {*re.findall(r"\bdef (test_\w+)", CODE), *(file.stem for file in FILES)}
+    assert "test_architecture" in named
+    assert named - defined == set()

@@ -42,8 +42,6 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
 NOTHING = 0.005
 #: Problems of figures that do not decide.
 UNDECIDED = {MachineUnfitError.name, ConstraintUndecidedError.name}
-#: From this certainty on, other things keep an answer from being clear.
-CERTAIN = 0.95
 #: Arms that are outstanding, further ones are counted, and workflows that failed.
 MOST_NAMED = 3
 #: The same for arms that might be better: their line is long.
@@ -57,10 +55,11 @@ def write_headline(answer: Answer, catalogue: Catalogue) -> tuple[HeadlineLine, 
         reason = problem.what if problem else "nothing was decided"
         missing = "No answer" if problem and problem.name in UNDECIDED else "No recommendation"
         return (HeadlineLine(part="answer", text=f"{missing}: {reason}"),)
-    precisions = catalogue.improvements.precision
+    precisions, certain = catalogue.improvements.precision, catalogue.rubric.decision.certain
+    certainty = _why_alone(facts) if facts.decision.word is None else _certainty(facts, certain)
     parts: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
         ("answer", [_instruction(facts)]),
-        ("certainty", [_why_alone(facts) if facts.decision.word is None else _certainty(facts)]),
+        ("certainty", [certainty]),
         ("change", [_how_to_compare(facts) if _is_alone(facts) else _change(facts)]),
         ("start", further_lines.describe_start(facts)),
         ("variant", further_lines.describe_variants(facts)),
@@ -97,7 +96,7 @@ def _is_alone(facts: AdvisedAnswer) -> bool:
     return len(facts.answer.scores) == 1
 
 
-def _certainty(facts: AdvisedAnswer) -> str:
+def _certainty(facts: AdvisedAnswer, certain: float) -> str:
     found, as_good = facts.decision.word, describe_equals(facts, facts.scored.arm)
     # A clear answer may have equals, and its word must not hide them.
     is_first = found == "CLEAR" and bool(as_good)
@@ -107,7 +106,7 @@ def _certainty(facts: AdvisedAnswer) -> str:
     sentences = [
         f"{word}: nothing is better by much; {as_good}."
         if is_first
-        else f"{word}{_why_not_clear(facts)}.",
+        else f"{word}{_why_not_clear(facts, certain)}.",
         _speed(facts),
         _chosen_for(facts),
         f"{as_good[:1].upper()}{as_good[1:]}." if as_good and not is_first else "",
@@ -181,12 +180,13 @@ def _how_to_compare(facts: AdvisedAnswer) -> str:
     return f"To compare it: {steps[0] if steps else 'p3-advisor workflows lists the others'}."
 
 
-def _why_not_clear(facts: AdvisedAnswer) -> str:
+def _why_not_clear(facts: AdvisedAnswer, certain: float) -> str:
+    """Return what is missing for `CLEAR`, which needs the certainty `certain` among others."""
     found = facts.decision
     if found.word == "CLEAR":
         return ""
     reasons = []
-    if found.certainty < CERTAIN:
+    if found.certainty < certain:
         certainty = describe_certainty(facts.answer.results, found.certainty)
         reasons.append(f"best, or as good, with {certainty}")
     if not found.fit and is_baseline_advised(facts):

@@ -84,8 +84,7 @@ def measure(
     try:
         calls = run_pair(pair, config, seconds, lambda _line: None)
     except VerificationError as problem:
-        reason = problem.what.removeprefix("the snippet failed: ")
-        return msgspec.structs.replace(variant, failure=reason)
+        return msgspec.structs.replace(variant, failure=problem.reason)
     turned = tuple((own, first) for first, own in calls.rounds)
     speedup, doubt = compare(msgspec.structs.replace(calls, rounds=turned), config)
     return msgspec.structs.replace(

@@ -21,7 +21,7 @@ from advisor.domain.snippet import Snippet
 from advisor.execute.repetitions import leaders_of
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.session import WorkerSession
-from advisor.probing.snippets import follow, make_arm, open_session, start
+from advisor.probing.snippets import SnippetOptions, follow, make_arm, open_session, start
 from advisor.recipes.snippet import StartScripts, compose_starts
 from probes.events import Compared, Event, FirstReply, RecipeFacts
 from probes.files import count_bytes
@@ -149,7 +149,7 @@ class Starter:
 
     def _write_and_start(self, way: StartScripts) -> Start:
         began, before = self._clock(), count_bytes(self.files)
-        written, _ = self._run(way, way.write, writes=True)
+        written, _ = self._run(way, way.write, {"writes": True})
         if written.failure is not None:
             return written
         seconds, size = self._clock() - began, count_bytes(self.files) - before
@@ -157,17 +157,16 @@ class Starter:
 
     def start(self, way: StartScripts, saves: str = "") -> Start:
         """Return the start by one way; the lines `saves` follow its first call."""
-        found, _ = self._run(way, way.start, call=self._call_file(way.way), saves=saves)
-        return found
+        return self._run(way, way.start, {"call": self._call_file(way.way), "saves": saves})[0]
 
     def check(
         self, eager: StartScripts, python: str, starts: Sequence[Start]
     ) -> tuple[Start, list[Start]]:
         """Return the start of eager PyTorch, and the others with what is wrong with the replies."""
         calls = {each.way: self._call_file(each.way) for each in starts if each.failure is None}
-        call = self._call_file(BASELINE_SNIPPET)
+        options: SnippetOptions = {"call": self._call_file(BASELINE_SNIPPET), "calls": calls}
         snippet = Snippet(text=eager.start, python=python)
-        first, events = self._run(eager, snippet, BASELINE_SNIPPET, call=call, calls=calls)
+        first, events = self._run(eager, snippet, options, BASELINE_SNIPPET)
         unchecked = f"nothing could be compared: {first.failure}" if first.failure else UNCHECKED
         compared = {each.call: each.problem for each in events if isinstance(each, Compared)}
         problems = {each.way: each.failure or compared.get(each.way, unchecked) for each in starts}
@@ -184,7 +183,7 @@ class Starter:
         return str(self._shared / f"{name}.pt")
 
     def _run(
-        self, way: StartScripts, script: str | Snippet, name: str = SNIPPET, **options: object
+        self, way: StartScripts, script: str | Snippet, options: SnippetOptions, name: str = SNIPPET
     ) -> tuple[Start, list[Event]]:
         if isinstance(script, str):
             script = Snippet(text=script, python=self._arm.python)
@@ -192,14 +191,13 @@ class Starter:
         found = Start(way=way.way, lines=way.lines, **msgspec.structs.asdict(ways[way.way]))
         try:
             options = {"allowed": self._allowed, **options}
-            planned = make_arm(session, self._arm, name, script, **options)
+            planned = make_arm(session, self._arm, name, script, options)
             events = start(session, planned, keeps_caches=way.way == CACHE_DIRECTORY)
             if not options.get("writes"):
                 follow(session.visit(name, Shape(1), 0))
             follow(session.stop())
         except VerificationError as problem:
-            reason = problem.what.removeprefix("the snippet failed: ")
-            return msgspec.structs.replace(found, failure=reason), []
+            return msgspec.structs.replace(found, failure=problem.reason), []
         replies = [each.seconds for each in events if isinstance(each, FirstReply)]
         visit = session.last_visit(name) if replies else None
         return msgspec.structs.replace(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import pathlib
 import re
@@ -24,9 +23,12 @@ from advisor.domain.snippet import Snippet, SnippetPair
 from advisor.probing.conditions import find_disturbance
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
+from probes import protocol
 from probes.events import Compared, Event, FirstReply, Imported
 from probes.shape import Shape
 
+#: What `make_arm` takes: other packages do not import the protocol.
+SnippetOptions = protocol.SnippetOptions
 MIN_ROUNDS = 5
 NAMED_FILE = re.compile(r'"([\w-]+\.[\w.-]+)"')
 
@@ -56,12 +58,13 @@ def run_pair(
     `VerificationError` with the reason if one fails.
     """
     with open_session(config) as session:
-        planned, allowed = pair.planned, pair.allowed
-        make = functools.partial(make_arm, session, planned, allowed=allowed, describes=True)
+        planned = pair.planned
         shared = session.config.scratch_directory / "shared"
         call, own_call = str(shared / "call.pt"), str(shared / "own.pt")
-        own = make(SNIPPET, pair.own, call=call)
-        baseline = make(BASELINE_SNIPPET, pair.baseline, call=own_call, calls={SNIPPET: call})
+        options: SnippetOptions = {"call": call, "describes": True}
+        own = make_arm(session, planned, SNIPPET, pair.own, options)
+        options = {**options, "call": own_call, "calls": {SNIPPET: call}, "allowed": pair.allowed}
+        baseline = make_arm(session, planned, BASELINE_SNIPPET, pair.baseline, options)
         tell(f"running the snippet of {planned.id}: load, build, first call")
         imported = next(each for each in start(session, own) if isinstance(each, Imported))
         versions = imported.environment.distributions if imported.environment else {}
@@ -107,12 +110,12 @@ def open_session(config: RunConfig, parent: pathlib.Path | None = None) -> Itera
 
 
 def make_arm(
-    session: WorkerSession, planned: Arm, name: str, snippet: Snippet, **options: object
+    session: WorkerSession, planned: Arm, name: str, snippet: Snippet, options: SnippetOptions
 ) -> Arm:
     """Return the arm of a process that runs the snippet, and write what it needs.
 
-    The options are those of `probes.runtime.snippet`. Workers can replace what is in the folder
-    `shared`, so the script goes to another one. Raise `VerificationError` for a replaced folder.
+    Workers can replace what is in the folder `shared`, so the script goes to another one. Raise
+    `VerificationError` for a replaced folder.
     """
     home = session.config.scratch_directory
     scripts, files = home / "scripts", home / "shared" / name
@@ -124,9 +127,9 @@ def make_arm(
     scripts.mkdir(exist_ok=True)
     file = scripts / f"{name}.py"
     file.write_text(snippet.text, encoding="utf-8")
-    given = {"describes": False, "writes": False, "calls": {}, "saves": ""}
-    given |= {"snippet": str(file), "files": str(files), "begun": time.monotonic()}
-    return msgspec.structs.replace(planned, id=name, python=snippet.python, options=given | options)
+    script, begun = str(file), time.monotonic()
+    session.snippets[name] = {**options, "script": script, "files": str(files), "begun": begun}
+    return msgspec.structs.replace(planned, id=name, python=snippet.python)
 
 
 def start(session: WorkerSession, planned: Arm, *, keeps_caches: bool = False) -> list[Event]:
@@ -147,6 +150,7 @@ def follow(run_events: Iterable[RunEvent]) -> list[RunEvent]:
             raise VerificationError(
                 f"the snippet failed: {failure.reason}",
                 failure.fix or "repair the environment, or measure again",
+                failure.reason,
             )
         found.append(run_event)
     return found

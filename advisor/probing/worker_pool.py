@@ -58,6 +58,8 @@ class WorkerPool:
         self.workers: dict[str, Worker] = {}
         self._unstartable: set[str] = set()
         self.standbys: dict[str, Standby] = {}
+        #: What the processes of snippets run, by name.
+        self.snippets: dict[str, protocol.SnippetOptions] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +129,10 @@ class WorkerPool:
             with contextlib.suppress(FileExistsError):
                 temporary.mkdir()
         return self.supervisor.start(
-            config.worker_request(planned, scratch, shared, repeat=repeat),
+            dataclasses.replace(
+                config.worker_request(planned, scratch, shared, repeat=repeat),
+                snippet=self.snippets.get(planned.id, {}),
+            ),
             directory,
             process=process,
             interpreter=planned.python or config.question.python,

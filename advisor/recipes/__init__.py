@@ -1,1 +1,1 @@
-"""Stage: the script of an arm, composed from the probes' source, which is parsed and not run."""
+"""The script of an arm, composed from the lines that its worker reported, which it does not run."""

@@ -1,10 +1,15 @@
-"""The results of a run, for Python programs and notebooks."""
+"""The progress and the results of a run, for Python programs and notebooks.
+
+IPython is used only where the caller runs in it.
+"""
 
 from __future__ import annotations
 
 import functools
 import html
 import pathlib
+import sys
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,11 +21,15 @@ from advisor.decide.decision import decide_again
 from advisor.domain.answer import Answer, Problem, encode
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import FormatError, MissingExtraError, UserError, choose_among
+from advisor.domain.plan import Plan
 from advisor.domain.recommendation import Recommendation
+from advisor.domain.run_events import LoggedEvent, WorkerEnded, WorkerReported
+from advisor.domain.text import escape_control_chars
 from advisor.domain.version import how_to_install
-from advisor.report import answer_files, figures
+from advisor.report import answer_files, figures, progress_lines
 from advisor.report.comparison import Comparison, compare_answers
 from advisor.report.ranking import ranking_rows
+from probes.events import PhaseStarted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +57,53 @@ def reports_errors(function: Callable[Arguments, Returned]) -> Callable[Argument
 def format_priorities(priorities: Mapping[str, float]) -> str:
     """Return weights as `--priority` takes them."""
     return ",".join(f"{name}={weight:g}" for name, weight in priorities.items())
+
+
+def show_progress(plan: Plan, *, wanted: bool | None) -> Callable[[LoggedEvent], None]:
+    """Return a function that shows an event in a notebook, else on standard error."""
+    display = _notebook_display() if wanted is not False else None
+    if display is not None:
+        return _ProgressLine(plan, display)
+    is_shown = sys.stderr.isatty() if wanted is None else wanted
+    return _print_event if is_shown else lambda _event: None
+
+
+def _print_event(event: LoggedEvent) -> None:
+    line = progress_lines.render_event(event)
+    if line is not None:
+        sys.stderr.write(f"{escape_control_chars(line)}\n")
+
+
+def _notebook_display() -> types.ModuleType | None:
+    """Return `IPython.display` where a notebook runs this process; else None."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return sys.modules.get("IPython.display") if getattr(shell, "kernel", None) else None
+
+
+class _ProgressLine:
+    """A bar of the arms that are built or have failed, and the last line of progress."""
+
+    def __init__(self, plan: Plan, display: types.ModuleType) -> None:
+        self._arms = {each.id for each in plan.arms}
+        self._done: set[str] = set()
+        self._display = display
+        self._handle = display.display(display.HTML(""), display_id=True)
+
+    def __call__(self, event: LoggedEvent) -> None:
+        match event.run_event:
+            # An arm that is warmed up is built.
+            case WorkerReported(arm=arm, worker_event=PhaseStarted(phase="warmup")):
+                self._done.add(arm)
+            case WorkerEnded(arm=arm):
+                self._done.add(arm)
+            case _:
+                pass
+        line = progress_lines.render_event(event)
+        if line is not None:
+            done = len(self._done & self._arms)
+            bar = f'<progress max="{len(self._arms)}" value="{done}"></progress>'
+            self._handle.update(self._display.HTML(f"{bar} {html.escape(line)}"))
 
 
 class Report:

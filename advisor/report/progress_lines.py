@@ -1,16 +1,10 @@
-"""Render events of a run as lines of progress; most events have no line.
-
-IPython is used only where the caller runs in it.
-"""
+"""Render events of a run as lines of progress; most events have no line."""
 
 from __future__ import annotations
 
-import html
-import sys
-import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from advisor.domain.plan import REFERENCE, Plan
+from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
     ArmsAdded,
     BuildStarted,
@@ -29,7 +23,7 @@ from advisor.domain.run_events import (
     WorkerEnded,
     WorkerReported,
 )
-from advisor.domain.text import MISSING, escape_control_chars, write_count, write_speedup
+from advisor.domain.text import MISSING, write_count, write_speedup
 from advisor.report.formatting import describe_check
 from probes.events import PhaseStarted
 from probes.outcome import Failure, Outcome
@@ -109,50 +103,3 @@ def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
             unbuilt = write_count(len(waiting), "arm")
             left = f"{unbuilt} to be built" if waiting else "the leaders are measured further"
             return f"so far: {answer.arm}, {speed} the baseline; {left}"
-
-
-def show_progress(plan: Plan, *, wanted: bool | None) -> Callable[[LoggedEvent], None]:
-    """Return a function that shows an event in a notebook, else on standard error."""
-    display = _notebook_display() if wanted is not False else None
-    if display is not None:
-        return _ProgressLine(plan, display)
-    is_shown = sys.stderr.isatty() if wanted is None else wanted
-    return _print_event if is_shown else lambda _event: None
-
-
-def _print_event(event: LoggedEvent) -> None:
-    line = render_event(event)
-    if line is not None:
-        sys.stderr.write(f"{escape_control_chars(line)}\n")
-
-
-def _notebook_display() -> types.ModuleType | None:
-    """Return `IPython.display` where a notebook runs this process; else None."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return sys.modules.get("IPython.display") if getattr(shell, "kernel", None) else None
-
-
-class _ProgressLine:
-    """A bar of the arms that are built or have failed, and the last line of progress."""
-
-    def __init__(self, plan: Plan, display: types.ModuleType) -> None:
-        self._arms = {each.id for each in plan.arms}
-        self._done: set[str] = set()
-        self._display = display
-        self._handle = display.display(display.HTML(""), display_id=True)
-
-    def __call__(self, event: LoggedEvent) -> None:
-        match event.run_event:
-            # An arm that is warmed up is built.
-            case WorkerReported(arm=arm, worker_event=PhaseStarted(phase="warmup")):
-                self._done.add(arm)
-            case WorkerEnded(arm=arm):
-                self._done.add(arm)
-            case _:
-                pass
-        line = render_event(event)
-        if line is not None:
-            done = len(self._done & self._arms)
-            bar = f'<progress max="{len(self._arms)}" value="{done}"></progress>'
-            self._handle.update(self._display.HTML(f"{bar} {html.escape(line)}"))

@@ -1,4 +1,4 @@
-"""Try batch sizes that a program was not built for.
+"""Try batch sizes and a length that a program was not built for.
 
 The program serves them, stalls, falls back to eager code, refuses, or returns wrong outputs. The
 new batches consist of rows of a built one. In most models a row's output does not depend on the

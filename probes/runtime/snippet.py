@@ -31,17 +31,9 @@ from probes.runtime.process import keep_freed_blocks
 
 
 def run_role(request: Request, channel: Channel) -> None:
-    """Run the snippet, and time a block of its calls for each token.
-
-    The options of the request are the `snippet` and the folder of `files` in which it runs; when
-    its process was `begun`, by the monotonic clock; the file of its `call`, to which it writes
-    inputs and outputs; the lines that it `saves` its program with afterwards; the files of `calls`
-    of others, by name, with which it is compared; and what this comparison has `allowed`, for each
-    output, where None stands for outputs that are not compared. A snippet without calls `writes`.
-    One that `describes` its environment starts later.
-    """
-    options, shape = request.options, request.shapes[0]
-    found = read_environment() if options["describes"] else None
+    """Run the snippet, and time a block of its calls for each token."""
+    options, shape = request.snippet, request.shapes[0]
+    found = read_environment() if options.get("describes") else None
     channel.send(events.Imported({}, {}, found))
     if channel.read_token()[0] != "build":
         return
@@ -49,11 +41,11 @@ def run_role(request: Request, channel: Channel) -> None:
     os.chdir(options["files"])
     sys.path.insert(0, options["files"])
     keep_freed_blocks()
-    if options["writes"]:
-        runpy.run_path(options["snippet"], run_name="__main__")
+    if options.get("writes"):
+        runpy.run_path(options["script"], run_name="__main__")
         channel.send(events.Ready())
         return
-    snippet = MarkedSnippet(pathlib.Path(options["snippet"]))
+    snippet = MarkedSnippet(pathlib.Path(options["script"]))
     snippet.call()
     snippet.synchronise()
     replied, breaks = time.monotonic() - options["begun"], {}
@@ -63,12 +55,12 @@ def run_role(request: Request, channel: Channel) -> None:
         breaks = dynamo.graph_breaks()
     channel.send(events.FirstReply(replied, breaks))
     snippet.save_call(pathlib.Path(options["call"]))
-    exec(options["saves"], snippet.names)  # noqa: S102 - lines that this machine has composed
+    exec(options.get("saves", ""), snippet.names)  # noqa: S102 - lines that this machine has composed
     channel.start_phase("correctness")
-    for name, call in options["calls"].items():
+    for name, call in options.get("calls", {}).items():
         arrays = snippet.take_inputs(pathlib.Path(call))
         snippet.call()
-        if options["allowed"] is not None:
+        if options.get("allowed") is not None:
             channel.send(events.Compared(name, *compare(snippet, arrays, request)))
     channel.start_phase("warmup")
     calls = timing.Calls(lambda _: snippet.call(), [None], snippet.synchronise)
@@ -179,7 +171,7 @@ def compare(
     snippet: MarkedSnippet, other: list[Any], request: Request
 ) -> tuple[str | None, float | None]:
     """Return what is wrong with the other's arrays, and the largest relative error of an output."""
-    allowed = request.options["allowed"]
+    allowed = request.snippet["allowed"]
     if snippet.makes_text:
         return compare_texts(snippet, other[0], allowed), None
     expected = snippet.arrays()

@@ -1,1 +1,1 @@
-"""Code that several workflows of one stack share."""
+"""Code of a stack that several workflows share, or that is a job of its own."""

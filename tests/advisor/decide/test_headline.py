@@ -185,6 +185,15 @@ def test_three_workflows_in_question_are_listed(expect: Expect) -> None:
     expect("headline-three-contenders", built_answers.headline(found.answer))
 
 
+def test_from_which_certainty_on_it_is_not_missing_is_a_value_of_the_rubric() -> None:
+    found, known = advise(measured("one", 2.0, spread=3.0)), builders.catalogue()
+    for certain, is_missing in ((found.decision.certainty, False), (0.95, True)):
+        decision = msgspec.structs.replace(known.rubric.decision, certain=certain)
+        rubric = msgspec.structs.replace(known.rubric, decision=decision)
+        lines = write_headline(found.answer, msgspec.structs.replace(known, rubric=rubric))
+        assert ("best, or as good, with " in lines[1].text) == is_missing
+
+
 def test_an_open_answer_says_what_to_use_meanwhile(expect: Expect) -> None:
     found = advise(measured("one", 2.0, spread=3.0), measured("two", 3.0, spread=3.0))
     assert found.decision.word == "OPEN"

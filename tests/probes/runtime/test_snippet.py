@@ -66,7 +66,7 @@ def judge(
         makes_text=False, result=VALUES, arrays=lambda: [VALUES] * outputs
     )
     request: Any = types.SimpleNamespace(
-        options={"allowed": [eager] * outputs}, accuracy=ACCURACY, dtype=dtype
+        snippet={"allowed": [eager] * outputs}, accuracy=ACCURACY, dtype=dtype
     )
     problem, _ = snippet.compare(baseline, other, request)
     return problem
