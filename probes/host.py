@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import sys
 from time import perf_counter
-from typing import Any
 
 #: Passes of which the fastest counts, so that one interruption does not show, and their additions.
 PASSES, ADDITIONS = 2, 2500
@@ -68,9 +66,3 @@ class Host:
             self._fastest = min(self._fastest, *seconds)
         finally:
             os.sched_setaffinity(0, usable)
-
-
-def torch_on_gpu() -> Any:
-    """Return the module `torch` if the stack has loaded it and it uses a GPU, else None."""
-    torch = sys.modules.get("torch")
-    return torch if torch is not None and torch.cuda.is_initialized() else None

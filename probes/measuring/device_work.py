@@ -28,7 +28,13 @@ NEGLIGIBLE_READ_SHARE = 0.05
 READ_SPREAD = 2.0
 
 
-def late_share_on_device(timed: Calls, device_synchronise: Callable[[], None]) -> float:
+def torch_on_gpu() -> Any:
+    """Return the module `torch` if the stack has loaded it and it uses a GPU, else None."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and torch.cuda.is_initialized() else None
+
+
+def late_share_on_device(calls: Calls, device_synchronise: Callable[[], None]) -> float:
     """Return the share of a call's duration for which the device works after `synchronise`.
 
     The time that `device_synchronise` takes on an idle device is subtracted. The minimum of several
@@ -36,13 +42,13 @@ def late_share_on_device(timed: Calls, device_synchronise: Callable[[], None]) -
     """
     shares: list[float] = []
     for _ in range(TRIES):
-        timed.synchronise()
+        calls.synchronise()
         device_synchronise()
         idle = perf_counter()
         device_synchronise()
         start = perf_counter()
-        timed.call(timed.device_inputs[0])
-        timed.synchronise()
+        calls.call(calls.device_inputs[0])
+        calls.synchronise()
         synchronised = perf_counter()
         device_synchronise()
         end = perf_counter()
@@ -52,33 +58,33 @@ def late_share_on_device(timed: Calls, device_synchronise: Callable[[], None]) -
     return min(shares)
 
 
-def late_share_of_output(timed: Calls, collect: Callable[[Any], object]) -> float:
+def late_share_of_output(calls: Calls, collect: Callable[[Any], object]) -> float:
     """Return the share of a call's duration for which its output is late after `synchronise`.
 
     Late work shows where no device can be synchronised: an output takes longer to read at once
     than after a pause. Over several tries the fastest immediate read is compared with twice the
     slowest delayed one, because reads of the same output differ by that factor.
     """
-    calls: list[float] = []
+    call_seconds: list[float] = []
     immediate_reads: list[float] = []
     delayed_reads: list[float] = []
     share = 0.0
     for _ in range(TRIES):
-        timed.synchronise()
+        calls.synchronise()
         start = perf_counter()
-        output = timed.call(timed.device_inputs[0])
-        timed.synchronise()
-        calls.append(perf_counter() - start)
+        output = calls.call(calls.device_inputs[0])
+        calls.synchronise()
+        call_seconds.append(perf_counter() - start)
         immediate_reads.append(time_read(collect, output))
-        if immediate_reads[-1] <= NEGLIGIBLE_READ_SHARE * calls[-1]:
+        if immediate_reads[-1] <= NEGLIGIBLE_READ_SHARE * call_seconds[-1]:
             return 0.0
-        output = timed.call(timed.device_inputs[0])
-        timed.synchronise()
+        output = calls.call(calls.device_inputs[0])
+        calls.synchronise()
         sleep(immediate_reads[-1])
         delayed_reads.append(time_read(collect, output))
         late = max(min(immediate_reads) - READ_SPREAD * max(delayed_reads), 0.0)
-        share = late / (statistics.median(calls) + late)
-        if calls[-1] > LONG_CALL_SECONDS and share < CLEAN_SHARE:
+        share = late / (statistics.median(call_seconds) + late)
+        if call_seconds[-1] > LONG_CALL_SECONDS and share < CLEAN_SHARE:
             break
     return share
 
@@ -110,7 +116,7 @@ KERNEL_LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaLaunchKernelExC", 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 
 
-def profile_calls(timed: Calls, shape: Shape) -> Diagnosed | None:
+def profile_calls(calls: Calls, shape: Shape) -> Diagnosed | None:
     """Profile a few calls, each with other inputs; None if PyTorch is not loaded.
 
     Its profiler sees every CUDA kernel of the process. `torch.profiler` would do the same, but it
@@ -120,16 +126,15 @@ def profile_calls(timed: Calls, shape: Shape) -> Diagnosed | None:
     if torch is None:
         return None
     on_gpu = torch.cuda.is_initialized()
-    inputs = timed.device_inputs[:PROFILED_CALLS]
-    timed.synchronise()
+    inputs = calls.device_inputs[:PROFILED_CALLS]
+    calls.synchronise()
     device = "cuda" if on_gpu else None
     with torch.autograd.profiler.profile(use_kineto=True, use_device=device) as profile:
         start = perf_counter()
         for value in inputs:
-            timed.call(value)
-        timed.synchronise()
+            calls.call(value)
+        calls.synchronise()
         wall_seconds = perf_counter() - start
-    calls = len(inputs)
     events = profile.function_events
     kernels = [
         event
@@ -139,11 +144,11 @@ def profile_calls(timed: Calls, shape: Shape) -> Diagnosed | None:
     spans = [(event.time_range.start, event.time_range.end) for event in kernels]
 
     def count(names: Sequence[str]) -> float | None:
-        return sum(event.name in names for event in events) / calls if on_gpu else None
+        return sum(event.name in names for event in events) / len(inputs) if on_gpu else None
 
     return Diagnosed(
         shape=shape,
-        kernels_per_call=len(kernels) / calls if on_gpu else None,
+        kernels_per_call=len(kernels) / len(inputs) if on_gpu else None,
         launches_per_call=count(KERNEL_LAUNCHES),
         graph_launches_per_call=count(GRAPH_LAUNCHES),
         device_busy_share=busy_seconds(spans) / wall_seconds if on_gpu else None,

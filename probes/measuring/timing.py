@@ -94,7 +94,7 @@ def size_block(typical_seconds: float, block_seconds: float) -> Block:
 
 
 def time_block(
-    timed: Calls,
+    calls: Calls,
     block: Block,
     *,
     shape: Shape,
@@ -112,68 +112,75 @@ def time_block(
     between the calls; the throughput is that of the repetition. Long calls that block the host are
     not repeated.
     """
-    first = round_number % len(timed.device_inputs)
-    inputs = itertools.islice(itertools.cycle(timed.device_inputs), first, None)
-    clock, call, synchronise = perf_counter_ns, timed.call, timed.synchronise
-    calls: list[int] = []
-    enqueues: list[int] = []
-    slowdowns: list[float] = []
-    undisturbed: list[int] = []
-    streamed_seconds: float | None = None
-    measure_slowdown = host.slowdown if host is not None else lambda: 1.0
+    first = round_number % len(calls.device_inputs)
+    inputs = itertools.islice(itertools.cycle(calls.device_inputs), first, None)
+    clock, streamed_seconds = perf_counter_ns, None
     with _garbage_collection_paused():
         began = clock()
         if host is not None:
             host.settle()
-        leads = [timed.time(next(inputs)) for _ in range(block.warmup_calls)]
-        slowdown = measure_slowdown()
-        for _ in range(block.calls * (MOST_TRIES if block.calls >= MIN_CALLS else 1)):
-            value = next(inputs)
-            start = clock()
-            call(value)
-            returned = clock()
-            synchronise()
-            calls.append(clock() - start)
-            enqueues.append(returned - start)
-            before, slowdown = slowdown, measure_slowdown()
-            slowdowns.append(max(before, slowdown))
-            if slowdowns[-1] <= FAST_SLOWDOWN:
-                undisturbed.append(calls[-1])
-            is_overdue = (clock() - began) * NANOSECONDS > LONGEST_BLOCK_SECONDS
-            if len(undisturbed) == block.calls or (is_overdue and len(calls) >= MIN_CALLS):
-                break
-            if host is not None and slowdown > FAST_SLOWDOWN:
-                host.settle()
-                # The caches of another processor are cold.
-                timed.time(next(inputs))
-                slowdown = host.slowdown()
-        whole = statistics.median(calls)
+        leads = [calls.time(next(inputs)) for _ in range(block.warmup_calls)]
+        durations, enqueues, slowdowns = _time_counted_calls(calls, inputs, block, host, began)
+        whole = statistics.median(durations)
         is_blocking = (
             whole * NANOSECONDS > LONG_CALL_SECONDS
             and statistics.median(enqueues) > BLOCKING_SHARE * whole
         )
         if streams and not is_blocking:
-            count = min(len(calls), block.calls)
+            count = min(len(durations), block.calls)
             start = clock()
             for _ in range(count):
-                call(next(inputs))
-            synchronise()
+                calls.call(next(inputs))
+            calls.synchronise()
             streamed_seconds = (clock() - start) * NANOSECONDS / count
         ended = clock()
-    if len(undisturbed) < min(MIN_CALLS, block.calls):
-        undisturbed = calls
-    else:
-        slowdowns = [each for each in slowdowns if each <= FAST_SLOWDOWN]
+    fast = [number for number, each in enumerate(slowdowns) if each <= FAST_SLOWDOWN]
+    if len(fast) >= min(MIN_CALLS, block.calls):
+        durations = [durations[number] for number in fast]
+        slowdowns = [slowdowns[number] for number in fast]
     return BlockTimed(
         shape,
         round_number,
-        seconds=tuple(count * NANOSECONDS for count in undisturbed),
+        seconds=tuple(count * NANOSECONDS for count in durations),
         warmup_seconds=tuple(leads),
         streamed_seconds=streamed_seconds,
         began=began * NANOSECONDS,
         ended=ended * NANOSECONDS,
         host_slowdown=statistics.median(slowdowns) if host is not None else None,
     )
+
+
+def _time_counted_calls(
+    calls: Calls, inputs: Iterator[Any], block: Block, host: Host | None, began: int
+) -> tuple[list[int], list[int], list[float]]:
+    """Time the calls after the warm-up: whole, until each returned, and how slow the host was."""
+    clock, call, synchronise = perf_counter_ns, calls.call, calls.synchronise
+    durations: list[int] = []
+    enqueues: list[int] = []
+    slowdowns: list[float] = []
+    undisturbed = 0
+    measure_slowdown = host.slowdown if host is not None else lambda: 1.0
+    slowdown = measure_slowdown()
+    for _ in range(block.calls * (MOST_TRIES if block.calls >= MIN_CALLS else 1)):
+        value = next(inputs)
+        start = clock()
+        call(value)
+        returned = clock()
+        synchronise()
+        durations.append(clock() - start)
+        enqueues.append(returned - start)
+        before, slowdown = slowdown, measure_slowdown()
+        slowdowns.append(max(before, slowdown))
+        undisturbed += slowdowns[-1] <= FAST_SLOWDOWN
+        is_overdue = (clock() - began) * NANOSECONDS > LONGEST_BLOCK_SECONDS
+        if undisturbed == block.calls or (is_overdue and len(durations) >= MIN_CALLS):
+            break
+        if host is not None and slowdown > FAST_SLOWDOWN:
+            host.settle()
+            # The caches of another processor are cold.
+            calls.time(next(inputs))
+            slowdown = host.slowdown()
+    return durations, enqueues, slowdowns
 
 
 @contextlib.contextmanager
@@ -188,7 +195,7 @@ def _garbage_collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def warm_up(timed: Calls, min_seconds: float, shape: Shape) -> WarmedUp:
+def warm_up(calls: Calls, min_seconds: float, shape: Shape) -> WarmedUp:
     """Call until the durations are steady, for at least `min_seconds`.
 
     The limit is ten times that, four times for long calls. A call that takes many times as long as
@@ -196,10 +203,10 @@ def warm_up(timed: Calls, min_seconds: float, shape: Shape) -> WarmedUp:
     not use up the time.
     """
     seconds: list[float] = []
-    inputs = itertools.cycle(timed.device_inputs)
+    inputs = itertools.cycle(calls.device_inputs)
     next_check = perf_counter() + min_seconds
     while True:
-        seconds.append(timed.time(next(inputs)))
+        seconds.append(calls.time(next(inputs)))
         now = perf_counter()
         if now < next_check or len(seconds) < MIN_CALLS:
             continue
@@ -216,20 +223,20 @@ def warm_up(timed: Calls, min_seconds: float, shape: Shape) -> WarmedUp:
         next_check = now + RECHECK_SHARE * weighted
 
 
-def time_calls(timed: Calls, count: int) -> tuple[float, ...]:
-    inputs = itertools.cycle(timed.device_inputs)
+def time_calls(calls: Calls, count: int) -> tuple[float, ...]:
+    inputs = itertools.cycle(calls.device_inputs)
     with _garbage_collection_paused():
-        return tuple(timed.time(next(inputs)) for _ in range(count))
+        return tuple(calls.time(next(inputs)) for _ in range(count))
 
 
-def sustain(timed: Calls, seconds: float) -> tuple[int, float]:
-    inputs = itertools.cycle(timed.device_inputs)
-    calls = 0
+def sustain(calls: Calls, seconds: float) -> tuple[int, float]:
+    inputs = itertools.cycle(calls.device_inputs)
+    count = 0
     start = perf_counter()
     while perf_counter() - start < seconds:
-        timed.time(next(inputs))
-        calls += 1
-    return calls, perf_counter() - start
+        calls.time(next(inputs))
+        count += 1
+    return count, perf_counter() - start
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,6 @@ from probes.checking import long_text, program_cell
 from probes.checking.program_cell import ProgramCell
 from probes.checking.rules import rules_for
 from probes.files import load_module
-from probes.host import torch_on_gpu
 from probes.measuring import device_work, timing
 from probes.outcome import Failure, Phase
 from probes.runtime.channel import Channel
@@ -193,7 +192,7 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
     """Return the size of blocks; raise `FailureError` if calls return before their work is done."""
     request = job.request
     job.channel.start_phase("warmup", cell.shape)
-    calls, torch = calls_of(cell), torch_on_gpu()
+    calls, torch = calls_of(cell), device_work.torch_on_gpu()
     late_share = (
         device_work.late_share_on_device(calls, torch.cuda.synchronize)
         if torch

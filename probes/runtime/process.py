@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from probes import protocol
 from probes.events import MemoryRead
-from probes.host import torch_on_gpu
+from probes.measuring.device_work import torch_on_gpu
 
 KIBIBYTE = 1024
 #: NVIDIA's driver. It allocates below every library, so only the device counts its allocations.

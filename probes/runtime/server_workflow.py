@@ -74,14 +74,14 @@ class ServedWorkflow:
         server = self._module.server(self._subject, request, port)
         # The server prints into the worker's log. It is in the worker's session and group, so
         # whatever ends the worker ends the server.
-        process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
+        server_process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
             server.command,
             env={**os.environ, **server.variables},
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr.fileno(),
         )
-        wait_until_ready(url, process, request.load["start_seconds"])
-        return ServedProgram(url, server, process, request)
+        wait_until_ready(url, server_process, request.load["start_seconds"])
+        return ServedProgram(url, server, server_process, request)
 
     def build(self, subject: EngineSubject, inputs: list[Any], request: Request) -> ServedProgram:  # noqa: ARG002 - one server answers all
         first = self._program

@@ -22,8 +22,9 @@ from probes.arrays import as_collected, np
 from probes.checking.deviation import error_and_scale
 from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.facts import EACH_CALL
-from probes.host import Host, torch_on_gpu
+from probes.host import Host
 from probes.measuring import timing
+from probes.measuring.device_work import torch_on_gpu
 from probes.protocol import Request
 from probes.runtime.channel import Channel
 from probes.runtime.environment import read_environment

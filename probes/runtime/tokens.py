@@ -62,19 +62,19 @@ class BuiltWorker:
 
     def time_visit(self, shape: Shape, round_number: int) -> None:
         self.is_checked = False
-        cell, block = self.cells[shape], self.blocks[shape]
+        cell, sized = self.cells[shape], self.blocks[shape]
         calls, streams = calls_of(cell), self.job.request.device == "cuda"
-        timed = timing.time_block(
-            calls, block, shape=shape, round_number=round_number, streams=streams, host=self.host
+        block = timing.time_block(
+            calls, sized, shape=shape, round_number=round_number, streams=streams, host=self.host
         )
         # Other work may have slowed the calls of the warm-up, or of this visit.
-        typical = max(min(timed.seconds), statistics.median(timed.seconds) / MAX_BLOCK_GROWTH)
-        sized = timing.size_block(typical, self.job.request.block_seconds)
-        self.blocks[shape] = dataclasses.replace(sized, first_token_calls=block.first_token_calls)
+        typical = max(min(block.seconds), statistics.median(block.seconds) / MAX_BLOCK_GROWTH)
+        resized = timing.size_block(typical, self.job.request.block_seconds)
+        self.blocks[shape] = dataclasses.replace(resized, first_token_calls=sized.first_token_calls)
         first_token: Any = getattr(cell.program, "first_token", None)
         calls = dataclasses.replace(calls, call=first_token)
-        first_tokens = timing.time_calls(calls, block.first_token_calls)
-        self.job.channel.send(dataclasses.replace(timed, first_token_seconds=first_tokens))
+        first_tokens = timing.time_calls(calls, sized.first_token_calls)
+        self.job.channel.send(dataclasses.replace(block, first_token_seconds=first_tokens))
 
     def sustain(self, shape: Shape, seconds: float) -> None:
         self.job.channel.start_phase("sustain", shape)
