@@ -30,7 +30,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 import msgspec
 
 from advisor.ask.context import Context
-from advisor.ask.run_options import SPELLINGS, RunOptions
+from advisor.ask.run_options import DTYPE_SPELLINGS, RunOptions
 from advisor.domain.answer import Answer
 from advisor.domain.errors import ModelRefusedError, OptionValueError, UserError, choose_among
 from advisor.domain.plan import Plan
@@ -79,17 +79,17 @@ def recommend(
     if isinstance(draft, Answer):
         return Report(draft, context.catalogue())
     run = create(draft, context)
-    session = Session(run, context)
-    show = show_progress(session.plan, wanted=progress)
+    prepared = PreparedRun(run, context)
+    show = show_progress(prepared.plan, wanted=progress)
     try:
-        for event in session.events():
+        for event in prepared.events():
             show(event)
             if on_event is not None:
                 on_event(event)
     except UserError:
         drop_refused(run, context)
         raise
-    return session.report()
+    return prepared.report()
 
 
 @reports_errors
@@ -99,14 +99,14 @@ def prepare(
     inputs: object = None,
     priorities: Mapping[str, float] | str | None = None,
     **options: object,
-) -> Session:
+) -> PreparedRun:
     """Check a question and store it as a run that is not measured yet.
 
     The arguments are those of `recommend`. Iterate over `events()` of what is returned to measure.
     """
     context = _context()
     run_options = _read_options(model, inputs, priorities, options, context)
-    return Session(create(propose(run_options, context), context), context)
+    return PreparedRun(create(propose(run_options, context), context), context)
 
 
 @reports_errors
@@ -119,7 +119,7 @@ def load(name: str | os.PathLike[str] = "latest") -> Report:
     return Report(answer_files.open_answer(os.fspath(name), context), context.catalogue())
 
 
-class Session:
+class PreparedRun:
     """A stored run with its plan; reading its events measures it."""
 
     def __init__(self, run: Run, context: Context) -> None:
@@ -227,7 +227,7 @@ def make_options(
         raise TypeError(f"unknown option {unknown[0]!r}: {choose_among(unknown[0], sorted(known))}")
     fields = {name: _as_text(value) for name, value in options.items()}
     if "dtype" in fields:
-        fields["dtype"] = SPELLINGS.get(str(fields["dtype"]), fields["dtype"])
+        fields["dtype"] = DTYPE_SPELLINGS.get(str(fields["dtype"]), fields["dtype"])
     for name in ("budget", "accuracy", "batch_sizes", "input_tokens", "output_tokens"):
         if name in fields:
             fields[name] = str(fields[name])

@@ -20,8 +20,8 @@ from advisor.domain.constraints import (
     FROM_ZERO,
     FURTHER_CRITERIA,
     PILLARS,
-    SPELLINGS,
     TIERS,
+    UNIT_SPELLINGS,
     UNITS,
     Constraint,
     Dimension,
@@ -76,7 +76,7 @@ def parse_build_times(text: str, catalogue: Catalogue) -> dict[str, float]:
 
 
 ANY = "any"
-FORMATS: tuple[WeightFormat, ...] = get_args(WeightFormat)
+WEIGHT_FORMATS: tuple[WeightFormat, ...] = get_args(WeightFormat)
 
 
 def choose_weight_formats(text: str, constraints: Sequence[Constraint]) -> tuple[WeightFormat, ...]:
@@ -85,15 +85,15 @@ def choose_weight_formats(text: str, constraints: Sequence[Constraint]) -> tuple
     Such a constraint, `accuracy>=B`, accepts a loss. Raise `OptionValueError` for another name.
     """
     if not text and any(constraint.asks_for_class for constraint in constraints):
-        return FORMATS
+        return WEIGHT_FORMATS
     names = {part.strip().lower() for part in text.split(",")} - {""}
-    unknown = names - {*FORMATS, ANY}
+    unknown = names - {*WEIGHT_FORMATS, ANY}
     if unknown:
         raise OptionValueError(
             f"--quantised {text!r}: unknown format {min(unknown)!r}",
-            choose_among(min(unknown), [*FORMATS, ANY]),
+            choose_among(min(unknown), [*WEIGHT_FORMATS, ANY]),
         )
-    return tuple(name for name in FORMATS if ANY in names or name in names)
+    return tuple(name for name in WEIGHT_FORMATS if ANY in names or name in names)
 
 
 def parse_inputs(text: str) -> str:
@@ -186,7 +186,7 @@ def _figure(text: str, dimension: Dimension) -> tuple[float, Unit | None] | None
 
     Return None unless it is a positive number with a known unit, or 0 for some dimensions.
     """
-    match, spellings = NUMBER.fullmatch(text), SPELLINGS[dimension]
+    match, spellings = NUMBER.fullmatch(text), UNIT_SPELLINGS[dimension]
     if match is None or match[2].lower() not in spellings:
         return None
     unit = spellings[match[2].lower()]

@@ -30,8 +30,8 @@ _time = functools.partial(_option, "Time")
 _screens = functools.partial(_option, "Output and other options")
 
 
-#: What other programs call the choices of an option.
-SPELLINGS = {
+#: What other programs call the dtypes.
+DTYPE_SPELLINGS = {
     **dict.fromkeys(("fp32", "f32", "float"), "float32"),
     **dict.fromkeys(("fp16", "f16", "half"), "float16"),
     "bf16": "bfloat16",

@@ -11,7 +11,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from advisor.ask.run_options import SPELLINGS, LaunchOptions, RunOptions
+from advisor.ask.run_options import DTYPE_SPELLINGS, LaunchOptions, RunOptions
 from advisor.domain.errors import CommandLineError, choose_among
 
 RunName = Annotated[
@@ -30,7 +30,7 @@ WorkflowName = Annotated[
         "--workflow", metavar="NAME", help="a workflow or arm; default: the recommended one"
     ),
 ]
-ArmArgument = Annotated[
+PositionalArm = Annotated[
     str, typer.Argument(metavar="[ARM]", help="the same as --workflow", show_default=False)
 ]
 InFull = Annotated[bool, typer.Option("--full", help="all figures, and why arms have none")]
@@ -97,7 +97,7 @@ def _choice(choices: tuple[str, ...]) -> dict[str, Any]:
     """Return how Typer takes one of the choices, in the spellings of other programs, too."""
 
     def parse(text: str) -> str:
-        name = SPELLINGS.get(text.lower(), text.lower())
+        name = DTYPE_SPELLINGS.get(text.lower(), text.lower())
         if name not in choices:
             raise typer.BadParameter(f"{text!r}: {choose_among(text, choices)}")
         return name

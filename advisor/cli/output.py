@@ -55,7 +55,7 @@ def choose_output_format(*, json: bool, jsonl: bool = False) -> OutputFormat:
     return "json" if json else "text"
 
 
-def choose(kind: str, name: str, known: Iterable[str]) -> str:
+def known_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the name of a format or style; raise `FormatError` for an unknown one."""
     names = list(known)
     if name not in names:

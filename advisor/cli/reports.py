@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import ArmArgument, AsJson, Output, RunName, StoredRunName, WorkflowName
+from advisor.cli.options import AsJson, Output, PositionalArm, RunName, StoredRunName, WorkflowName
 from advisor.cli.output import (
     STANDARD_OUTPUT,
-    choose,
     choose_output_format,
+    known_name,
     make_context,
     open_store,
     print_document,
@@ -77,17 +77,19 @@ def report(
     others = [answer_files.decide(other) for other in elsewhere] if "csv" in selected else []
     for name in selected:
         content = answer_files.write(name, answer, others, recipe)
-        file = pathlib.Path(directory) / f"{answer.run_id}{answer_files.FORMATS[name].suffix}"
+        file = (
+            pathlib.Path(directory) / f"{answer.run_id}{answer_files.REPORT_FORMATS[name].suffix}"
+        )
         write_output(str(file), content)
         print_text(str(file))
 
 
 def parse_formats(text: str) -> list[str]:
     """Parse the formats of a report; raise `FormatError`."""
-    from advisor.report.answer_files import FORMATS
+    from advisor.report.answer_files import REPORT_FORMATS
 
     names = [part.strip().lower() for part in text.split(",") if part.strip()] or [text]
-    return list(dict.fromkeys(choose("format", name, FORMATS) for name in names))
+    return list(dict.fromkeys(known_name("format", name, REPORT_FORMATS) for name in names))
 
 
 @app.command(rich_help_panel="Results")
@@ -130,7 +132,7 @@ def compare(
         return comparison_text.render(comparison, table_width(output))
 
     renderers = {"text": render_text, "md": comparison_text.render_markdown, "json": encode}
-    chosen = choose("format", formats or choose_output_format(json=json), renderers)
+    chosen = known_name("format", formats or choose_output_format(json=json), renderers)
     if json and chosen != "json":
         raise FormatError(
             f"--json and --format {chosen} ask for different formats", "leave out one of them"
@@ -162,7 +164,7 @@ def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: b
 @app.command(rich_help_panel="Code")
 def recipe(
     run: RunName = "latest",
-    arm: ArmArgument = "",
+    arm: PositionalArm = "",
     *,
     workflow: WorkflowName = "",
     style: Annotated[
@@ -187,7 +189,7 @@ def recipe(
         "start": recipe_text.render_start,
         "write": recipe_text.render_write,
     }
-    choose("style", style, styles)
+    known_name("style", style, styles)
     store, is_file = open_store(), answer_files.is_file(run)
     if is_file and style != "snippet":
         raise NoRecipeError(
@@ -198,7 +200,7 @@ def recipe(
     answer = (
         answer_files.decide(stored) if stored else answer_files.open_answer(run, make_context())
     )
-    entry, found = found_recipe.choose(answer, stored, workflow or arm)
+    entry, found = found_recipe.choose_recipe(answer, stored, workflow or arm)
     text = styles[style](answer, entry, found)
     name = pathlib.Path(output).name
     if recipe_text.shadows_import(name, text, found):
@@ -216,7 +218,7 @@ def recipe(
 @app.command(rich_help_panel="Code")
 def verify(
     run: StoredRunName = "latest",
-    arm: ArmArgument = "",
+    arm: PositionalArm = "",
     *,
     workflow: WorkflowName = "",
     seconds: Annotated[

@@ -103,5 +103,5 @@ def show_answer(answer: Answer, output_format: OutputFormat, *, full: bool = Fal
     from advisor.report import text_report
 
     columns = shutil.get_terminal_size((text_report.WIDEST, 0)).columns
-    short = functools.partial(text_report.summarise, width=columns)
+    short = functools.partial(text_report.render_summary, width=columns)
     print_document(answer, output_format, text_report.render if full else short)

@@ -63,7 +63,7 @@ def show(
 
 
 @app.command("decide", rich_help_panel="Results")
-def decide_again(
+def reload_answer(
     run: RunName = "latest",
     *,
     priority: Annotated[

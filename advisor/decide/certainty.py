@@ -194,7 +194,7 @@ def assess(
     measured.
     """
     candidates, rule = candidates_of(viable, results.baseline), rubric.decision
-    advised = choose(candidates)
+    advised = best_scored(candidates)
     contest = Contest(results, measured, candidates, advised, priorities, rubric, seed)
     shares, as_good = contest.shares_and_as_good()
     own = contest.own_losses()
@@ -241,7 +241,7 @@ def assess(
     )
 
 
-def choose(arms: Sequence[ScoredArm]) -> ScoredArm:
+def best_scored(arms: Sequence[ScoredArm]) -> ScoredArm:
     return max(arms, key=lambda each: (round(each.score + each.bonus, 9), each.speedup, -each.rank))
 
 
@@ -255,7 +255,7 @@ def candidates_of(arms: Sequence[ScoredArm], baseline: str) -> list[ScoredArm]:
     for scored in arms:
         if not scored.unproven:
             groups.setdefault((scored.workflow, scored.arm == baseline), []).append(scored)
-    return [choose(own) for own in groups.values()]
+    return [best_scored(own) for own in groups.values()]
 
 
 def _is_alternative(rival: ScoredArm, advised: ScoredArm) -> bool:
@@ -306,5 +306,5 @@ def _processes(
     if rivals and not compared:
         own = next((each.workflow for each in candidates if each.arm == results.baseline), None)
         others = [each for each in rivals if each.workflow != own]
-        compared = [choose(others or rivals).arm]
+        compared = [best_scored(others or rivals).arm]
     return min((cell.processes for arm, cell in results.cells if arm in compared), default=0)

@@ -126,7 +126,7 @@ def describe_constraints(facts: AdvisedAnswer) -> list[str]:
     return [f"It may miss what is required: {'; '.join(found)}."] if found else []
 
 
-def describe_weights(facts: AdvisedAnswer) -> list[str]:
+def describe_quantised(facts: AdvisedAnswer) -> list[str]:
     if facts.scored.weights is None:
         return []
     worst = worst_check(facts.measured.correctness)

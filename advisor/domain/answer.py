@@ -226,7 +226,7 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
     #: False where the machine was busy or unsteady, so that the speed-up is a range.
     fit: bool = True
     #: The first line of the answer, or why there is none.
-    headline: str = ""
+    first_line: str = ""
     problem: Problem | None = None
 
     @classmethod
@@ -234,7 +234,7 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
         advice, advised = answer.recommendation, answer.advised
         first = answer.headline[0].text if answer.headline else ""
         if advice is None or advised is None:
-            return cls(headline=first, problem=answer.problem)
+            return cls(first_line=first, problem=answer.problem)
         return cls(
             arm=advice.arm,
             decision_word=advice.decision.word,
@@ -242,7 +242,7 @@ class AnswerSummary(msgspec.Struct, frozen=True, kw_only=True):
             trust=advice.trust,
             speedup=advised.speedup,
             fit=advice.decision.fit,
-            headline=first,
+            first_line=first,
         )
 
 

@@ -97,7 +97,7 @@ Dimension = Literal["factor", "bytes", "seconds", "share", "count"]
 BYTES: tuple[Unit, ...] = ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB")
 SECONDS: tuple[Unit, ...] = ("us", "ms", "s", "min", "h")
 #: Spellings of units in small letters, by what a figure measures; None for a figure without a unit.
-SPELLINGS: Mapping[Dimension, Mapping[str, Unit | None]] = {
+UNIT_SPELLINGS: Mapping[Dimension, Mapping[str, Unit | None]] = {
     "factor": {"x": None, "": None},
     "bytes": {unit.lower(): unit for unit in BYTES},
     "seconds": {"m": "min", **{unit: unit for unit in SECONDS}},

@@ -18,7 +18,7 @@ from advisor.domain.run_events import RunEvent
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits, remaining
 from advisor.execute.build_queue import BuildQueue, has_new_arm, order_builds, without_waiting
-from advisor.execute.race_pause import RacePause, is_over
+from advisor.execute.race_pause import RacePause, builds_are_over
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.side_by_side import SideBySideBuilds
 from advisor.probing.worker_failures import skipped_by_user
@@ -254,7 +254,7 @@ def _build_in_turn(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[Run
     session = progress.session
     baseline = progress.state.plan.baseline
     for planned in arms:
-        if planned != baseline and is_over(progress):
+        if planned != baseline and builds_are_over(progress):
             return
         if has_new_arm(progress) and not session.headroom.fits_another_worker():
             return

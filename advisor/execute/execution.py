@@ -73,7 +73,7 @@ def execute(
         header = msgspec.structs.replace(header, question=question)
     with run.writer() as writer:
         recorder = Recorder(run.state(), context.clock, writer.append)
-        if not recorder.state.finished or _keeps_builds(header, recorder.state):
+        if not recorder.state.finished or keeps_builds(evaluate(header, recorder.state)):
             if recorder.state.finished and not run.scratch.is_dir():
                 raise BuildsAreGoneError(
                     f"the builds of run {header.run_id} were removed",
@@ -82,9 +82,11 @@ def execute(
             steps = _execute_steps(run, header, recorder, context, to_skip)
             with contextlib.closing(steps):  # the workers end before the run is free for others
                 yield from recorder.record_each(steps)
-        if _keeps_builds(header, recorder.state):
+        if not recorder.state.finished:
+            return
+        if keeps_builds(evaluate(header, recorder.state)):
             run.clear_scratch_of_others()
-        elif recorder.state.finished:
+        else:
             run.clear_scratch()
 
 
@@ -114,10 +116,6 @@ def newest_resumable(store: Store) -> Run:
     if newest is None:
         raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
     return newest
-
-
-def _keeps_builds(header: Header, state: RunState) -> bool:
-    return state.finished and keeps_builds(evaluate(header, state))
 
 
 def keeps_builds(answer: Answer) -> bool:
@@ -185,7 +183,7 @@ def _race_and_measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
         yield from progress.session.finish_reference()
         yield from post_race.measure_further(progress)
         added = remaining.arms_to_add(progress)
-        if race_pause.is_over(progress) or not added:
+        if race_pause.builds_are_over(progress) or not added:
             return
         yield from added
 
@@ -200,7 +198,7 @@ def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[
     while True:
         before = progress.state
         yield from building.build_group(progress, builds)
-        if race_pause.is_over(progress):
+        if race_pause.builds_are_over(progress):
             yield from building.end_builds(progress, builds)
         else:
             yield from remaining.arms_to_add(progress)

@@ -14,7 +14,7 @@ from advisor.probing.side_by_side import SideBySideBuilds
 NEARLY_BUILT_SECONDS = 20.0
 
 
-def is_over(progress: RunInProgress) -> bool:
+def builds_are_over(progress: RunInProgress) -> bool:
     """Return whether no further arm is built.
 
     The build of a workflow that has no figure yet may go on for half of the time of the
@@ -83,7 +83,7 @@ class RacePause:
         has_failed = session.has_started(baseline) and not session.is_running(baseline)
         if has_failed or session.has_failed(REFERENCE):
             return True
-        if not is_over(progress) and not self._is_worth_a_race():
+        if not builds_are_over(progress) and not self._is_worth_a_race():
             return False
         now = progress.clock()
         self._last = min(self._last, now + NEARLY_BUILT_SECONDS, progress.end)

@@ -101,20 +101,20 @@ def oom_beside_others(state: RunState) -> set[str]:
 
 def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:
     state, header = progress.state, progress.header
-    planned = {each.workflow: each for each in state.plan.arms}
+    pythons = {each.workflow: each.python for each in state.plan.arms}
     known = {each.id for each in state.plan.arms}
     found = []
     for workflow in header.catalogue.workflows:
-        if workflow.id not in planned:
+        if workflow.id not in pythons:
             continue
         for finding, because in _findings(state, workflow).items():
             arms = [
-                msgspec.structs.replace(arm, python=planned[workflow.id].python)
-                for arm in list_arms(workflow, header.question.device)
-                if arm.called_for == finding
-                and arm.id not in known
-                and is_chosen(arm, header.question.workflows)
-                and unsupported_use(workflow, arm, header.question) is None
+                msgspec.structs.replace(planned, python=pythons[workflow.id])
+                for planned in list_arms(workflow, header.question.device)
+                if planned.called_for == finding
+                and planned.id not in known
+                and is_chosen(planned, header.question.workflows)
+                and unsupported_use(workflow, planned, header.question) is None
             ]
             if arms:
                 added = build_limits.with_expected_builds(arms, header, progress.store)

@@ -77,15 +77,15 @@ def measure_servers(
             continue
         yield from load.measure_arm(planned, SEARCH)
     found = [each for each in arms if load.goodput(each) is not None]
-    contenders = [each for each in reversed(found) if load.may_lead(each)]
+    contenders = [each for each in reversed(found) if load.is_contender(each)]
     if clock() >= end:
         return
     if contenders and REPEAT not in recorder.state.repeats:
         names = tuple(each.id for each in contenders)
         yield RepetitionStarted(repeat=REPEAT, arms=names)
-    for arm in contenders:
-        if not is_complete(recorder.state, arm.id, REPEAT):
-            yield from load.measure_arm(arm, REPEAT)
+    for planned in contenders:
+        if not is_complete(recorder.state, planned.id, REPEAT):
+            yield from load.measure_arm(planned, REPEAT)
 
 
 def _make_reference(session: WorkerSession, recorder: Recorder) -> Iterator[RunEvent]:
@@ -170,7 +170,7 @@ class ServerLoad:
         found = goodput_of_arm(state, planned.id, self._load, self._question.seed)
         return found.value if found else None
 
-    def may_lead(self, planned: Arm) -> bool:
+    def is_contender(self, planned: Arm) -> bool:
         state, seed = self._recorder.state, self._question.seed
         return may_lead(state, planned.id, self._load, self._rules, seed)
 
@@ -197,7 +197,7 @@ class ServerLoad:
         )
         sent = discarded = 0
         while self._session.is_running(planned.id) and discarded < rules.most_blocks:
-            coarse = not self.may_lead(planned)
+            coarse = not self.is_contender(planned)
             if search.is_finished(coarse=coarse):
                 return
             rates = search.next_rates(coarse=coarse)

@@ -39,7 +39,7 @@ class BuildLimit:
 NO_LIMIT = BuildLimit(NEVER, "", "", "")
 
 #: Most bytes of one message, of all messages between two polls, and of those of a process.
-MAX_BYTES, MAX_POLL_BYTES, MAX_RUN_BYTES = 4 << 20, 16 << 20, 256 << 20
+MAX_LINE_BYTES, MAX_POLL_BYTES, MAX_RUN_BYTES = 4 << 20, 16 << 20, 256 << 20
 TOO_LARGE = "the messages are too large"
 #: Phases that a worker may start for one token: each shape has four. Each start has a deadline.
 MAX_PHASE_STARTS = 400
@@ -173,7 +173,10 @@ class Worker:
         complete = text[: text.rfind(b"\n") + 1]
         self.events_read_bytes += len(complete)
         lines = complete.splitlines()
-        if self.events_read_bytes > MAX_RUN_BYTES or max(map(len, lines), default=0) > MAX_BYTES:
+        if (
+            self.events_read_bytes > MAX_RUN_BYTES
+            or max(map(len, lines), default=0) > MAX_LINE_BYTES
+        ):
             raise ValueError(TOO_LARGE)
         return [decode(line, Event) for line in lines]
 

@@ -57,9 +57,9 @@ class Format(NamedTuple):
 def write(
     name: str, answer: Answer, elsewhere: Sequence[Answer] = (), recipe: str | None = None
 ) -> str | bytes:
-    """Return an answer in one of `FORMATS`; raise `MissingExtraError` if a library is missing."""
+    """Return an answer in a format; raise `MissingExtraError` if a library is missing."""
     try:
-        return FORMATS[name].write(answer, elsewhere, recipe)
+        return REPORT_FORMATS[name].write(answer, elsewhere, recipe)
     except ModuleNotFoundError as problem:
         raise MissingExtraError(
             f"the package {problem.name} is not installed", how_to_install("export")
@@ -106,7 +106,7 @@ def to_parquet(answer: Answer) -> bytes:
     return file.getvalue()
 
 
-FORMATS: Mapping[str, Format] = {
+REPORT_FORMATS: Mapping[str, Format] = {
     "html": Format(".html", lambda answer, _, recipe: to_html(answer, recipe)),
     "md": Format(".md", lambda answer, *_: to_markdown(answer)),
     "csv": Format(".csv", lambda answer, elsewhere, _: to_csv([answer, *elsewhere])),
@@ -273,7 +273,7 @@ def read_summary(store: Store, kept: HistoryEntry) -> AnswerSummary:
     try:
         summary = AnswerSummary.of(decide(run))
     except UserError as problem:
-        return AnswerSummary(headline=problem.what)
+        return AnswerSummary(first_line=problem.what)
     store.save_answer(kept, summary, events_bytes)
     return summary
 

@@ -27,7 +27,7 @@ UNFIT_NOTICE = (
 )
 
 
-def headline(answer: Answer) -> str:
+def first_line(answer: Answer) -> str:
     """Return the instruction, or why there is none."""
     return answer.headline[0].text
 
@@ -38,7 +38,7 @@ def unfit_notice(answer: Answer) -> list[str]:
 
 def caveats(answer: Answer) -> list[str]:
     """Return what a recipe has to state on its run: that it has no answer, or unusable figures."""
-    no_answer = [] if answer.recommendation else [f"{headline(answer).rstrip('.')}."]
+    no_answer = [] if answer.recommendation else [f"{first_line(answer).rstrip('.')}."]
     return [*no_answer, *unfit_notice(answer)]
 
 
@@ -79,7 +79,7 @@ def _missing(answer: Answer) -> str:
 
 
 def answer_lines(answer: Answer) -> list[str]:
-    return [headline(answer), *stop_notice(answer), *confidence(answer)]
+    return [first_line(answer), *stop_notice(answer), *confidence(answer)]
 
 
 #: Parts of the headline that say where the answer is not the best one.
@@ -115,7 +115,7 @@ def short_answer_lines(
     if left := len(reasons[1:]):
         trust[-1] += f", and {text.write_count(left, 'other reason')}"
     return [
-        headline(answer),
+        first_line(answer),
         *stop_notice(answer),
         certainty,
         *further,

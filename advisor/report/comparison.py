@@ -20,7 +20,7 @@ from advisor.domain.accuracy import worst_check, worst_error
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.measurement import Cell, Interval, Measurement
 from advisor.domain.plan import BASELINE
-from advisor.report.answer_lines import headline
+from advisor.report.answer_lines import first_line
 from advisor.report.run_differences import Difference, find_differences, software_of
 from advisor.report.speed_ratios import (
     SpeedVerdict,
@@ -188,7 +188,7 @@ def _cells_of(answer: Answer) -> dict[str, tuple[Cell, ...]]:
 
 
 def _headline(answer: Answer) -> str:
-    return headline(answer) + ("" if answer.finished else " (not finished)")
+    return first_line(answer) + ("" if answer.finished else " (not finished)")
 
 
 def _outcome(comparison: Comparison) -> Outcome:

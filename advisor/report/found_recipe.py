@@ -31,7 +31,7 @@ class FoundRecipe(RecipeFacts):
     python: str = ""
 
 
-def choose(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, FoundRecipe]:
+def choose_recipe(answer: Answer, run: Run | None, name: str) -> tuple[RankedArm, FoundRecipe]:
     """Return the arm of this name, the recommended one for an empty name, with its recipe.
 
     Without the run it has the lines of the answer. Raise `NoRecipeError` where there is none.

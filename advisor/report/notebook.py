@@ -181,7 +181,7 @@ class Report:
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
         """Write the format of the file's suffix; raise `FormatError` for a suffix without one."""
         path = pathlib.Path(file)
-        names = {each.suffix: name for name, each in answer_files.FORMATS.items()}
+        names = {each.suffix: name for name, each in answer_files.REPORT_FORMATS.items()}
         suffix = next((each for each in names if path.name.endswith(each)), None)
         if suffix is None:
             raise FormatError(f"unknown format {path.suffix!r}", choose_among(path.suffix, names))

@@ -23,7 +23,7 @@ from advisor.recipes.calls import file_name
 from advisor.recipes.snippet import StartScripts, compose_snippet, compose_starts, lines_for
 from advisor.report.answer_lines import caveats, is_fixed, unfit_notice
 from advisor.report.formatting import format_error
-from advisor.report.found_recipe import FoundRecipe, choose
+from advisor.report.found_recipe import FoundRecipe, choose_recipe
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
 from probes.shape import Shape
@@ -153,7 +153,7 @@ def render_recommended(answer: Answer, run: Run | None) -> str | None:
     if answer.recommendation is None:
         return None
     with contextlib.suppress(NoRecipeError):
-        return render_short(answer, *choose(answer, run, ""))
+        return render_short(answer, *choose_recipe(answer, run, ""))
     return None
 
 

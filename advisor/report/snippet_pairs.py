@@ -19,7 +19,7 @@ from advisor.domain.snippet import Result, Snippet, SnippetPair, Tried, Verifica
 from advisor.domain.text import format_interval, format_milliseconds, write_speedup
 from advisor.recipes.snippet import MAIN_GUARD, split_imports
 from advisor.report.formatting import describe_problem
-from advisor.report.found_recipe import FoundRecipe, choose
+from advisor.report.found_recipe import FoundRecipe, choose_recipe
 from advisor.report.recipe_text import render_snippet, snippet_cell
 from advisor.store.runs import Run
 from probes.facts import EACH_CALL
@@ -44,7 +44,7 @@ def compose_pair(answer: Answer, run: Run, name: str, lines: str = "") -> Snippe
     `lines` follow the imports of the arm's own ones. Raise `VerificationError` for what no snippet
     repeats, and `NoRecipeError` for an arm without one.
     """
-    entry, found = choose(answer, run, name)
+    entry, found = choose_recipe(answer, run, name)
     cell, plan = snippet_cell(entry), run.state().plan
     planned, baseline = next(each for each in plan.arms if each.id == entry.arm), plan.baseline
     if answer.question.serves:
@@ -55,7 +55,7 @@ def compose_pair(answer: Answer, run: Run, name: str, lines: str = "") -> Snippe
     if cell is None:
         raise VerificationError(f"{entry.arm} was not measured to its end", "measure it again")
     own = compose(answer, planned, cell.shape, entry, with_lines(found, lines))
-    compared = compose(answer, baseline, cell.shape, *choose(answer, run, baseline.id))
+    compared = compose(answer, baseline, cell.shape, *choose_recipe(answer, run, baseline.id))
     model = answer.question.model
     if isinstance(model, TransformersModel) and model.weights == "random":
         # Another version of the library may make other weights from the same seed.

@@ -29,12 +29,12 @@ from advisor.report.limits import describe_limits
 from advisor.report.ranking import ranking_columns, ranking_rows, speed_unit
 from advisor.report.setup_facts import describe_inputs, describe_mix, describe_shapes, input_facts
 
-COST_COLUMNS = "build s: first build; MiB: peak memory; letters: A best, C lowest"
+COST_LEGEND = "build s: first build; MiB: peak memory; letters: A best, C lowest"
 #: What the columns of the ranking mean, by the unit of the speed.
 COLUMNS = {
     unit: (
         "speed-up: compared round by round, geometric mean over the batch sizes; "
-        f"{speed}; {COST_COLUMNS}"
+        f"{speed}; {COST_LEGEND}"
     )
     for unit, speed in (
         ("ms", "ms: typical call, that of the baseline over the speed-up"),
@@ -42,7 +42,7 @@ COLUMNS = {
     )
 }
 #: The same for servers, which have no batch sizes.
-SERVED_COLUMNS = f"speed-up: ratio of the sustained request rates; {COST_COLUMNS}"
+SERVED_COLUMNS = f"speed-up: ratio of the sustained request rates; {COST_LEGEND}"
 
 
 #: Of the answer in a few lines: its lines, and the columns of a line.
@@ -77,7 +77,7 @@ EXTENTS = (
 )
 
 
-def summarise(answer: Answer, width: int) -> str:
+def render_summary(answer: Answer, width: int) -> str:
     """Wrap sentences at `width` columns, and leave out columns of the table that do not fit."""
     width = min(max(width, NARROWEST), WIDEST)
     text = ""

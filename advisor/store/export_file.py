@@ -32,7 +32,7 @@ from advisor.store.store import Store
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"
 #: Larger files are refused; every known run is smaller.
-MAX_BYTES = 256 << 20
+MAX_EXPORT_BYTES = 256 << 20
 SEND_AGAIN = "have it exported and sent again"
 ASK_SENDER = "ask the sender for the origin of the file"
 #: The directory in a field that names an interpreter or a file of the model.
@@ -76,14 +76,14 @@ def read_export(file: pathlib.Path) -> tuple[Header, list[LoggedEvent]]:
     """Return the run in a file; raise `ExportFileError` if it is damaged, edited or too large."""
     try:
         with file.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
+            content = stream.read(MAX_EXPORT_BYTES + 1)
     except OSError as problem:
         raise ExportFileError(
             f"{file} cannot be read: {problem.strerror}", "check the name"
         ) from problem
-    if len(content) > MAX_BYTES:
+    if len(content) > MAX_EXPORT_BYTES:
         raise ExportFileError(
-            f"{file} is larger than {MAX_BYTES >> 20} MiB, the limit for a run", ASK_SENDER
+            f"{file} is larger than {MAX_EXPORT_BYTES >> 20} MiB, the limit for a run", ASK_SENDER
         )
     return decode_run(content, str(file))
 

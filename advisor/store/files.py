@@ -18,7 +18,7 @@ from advisor.domain.errors import NotWritableError
 
 HOME_VARIABLE = "P3_ADVISOR_HOME"
 #: Far more than the events of any run.
-MAX_BYTES = 1 << 30
+MAX_FILE_BYTES = 1 << 30
 
 
 def named_home(environment: Mapping[str, str]) -> pathlib.Path | None:
@@ -69,7 +69,7 @@ def read_regular(file: pathlib.Path, offset: int = 0) -> bytes:
     """Return a regular file from `offset` on; raise `OSError` for another or too large a one."""
     opened, size = open_regular(file)
     with opened:
-        if size > MAX_BYTES:
+        if size > MAX_FILE_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file))
         opened.seek(offset)
         return opened.read()

@@ -26,7 +26,7 @@ from advisor.execute.repetitions import leaders_of
 from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers
 from advisor.store.runs import Run
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.answer_panes import ShownAnswer
 from advisor.tui.dialogs import LineDialog, start_dialog, with_warning
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 #: A draft with what keeps the machine from being quiet, or the answer for a GPU that is absent.
-Checked: TypeAlias = tuple[DraftRun | Answer, tuple[str, ...]]
+Submitted: TypeAlias = tuple[DraftRun | Answer, tuple[str, ...]]
 Found = TypeVar("Found")
 
 
@@ -68,7 +68,7 @@ def resume(app: AdvisorApp, run: Run) -> None:
 
     def describe(drafted: DraftRun) -> str:
         names = ", ".join(each.id for each in drafted.plan.distinct) if state.finished else ""
-        return f"{text.printable(names, 200)}\n{describe_work(drafted)}".lstrip()
+        return f"{panels.printable(names, 200)}\n{describe_work(drafted)}".lstrip()
 
     def start(drafted: DraftRun) -> None:
         app.run_controller.run(run, drafted.question.wait_seconds)
@@ -93,13 +93,13 @@ def _start(
         return
     app.notify("preparing the run ...", timeout=2)
 
-    def check() -> Checked:
+    def check() -> Submitted:
         drafted = make_draft()
         if isinstance(drafted, Answer):
             return drafted, ()
         return drafted, find_quiet_problems(drafted, app.context)
 
-    def show(checked: Checked) -> None:
+    def show(checked: Submitted) -> None:
         drafted, problems = checked
         if isinstance(drafted, Answer):
             app.run_controller.show_absent_gpu(drafted)
@@ -167,7 +167,7 @@ def _most_time(draft: DraftRun, left_out: Collection[str]) -> str:
 
 
 def _task(question: Question) -> str:
-    name = text.model_name(question.model.name, 30)
+    name = panels.model_name(question.model.name, 30)
     inputs = list_numbers(each.input_tokens for each in question.lengths)
     outputs = list_numbers(each.output_tokens for each in question.lengths)
     if question.task == "forward":
@@ -210,7 +210,7 @@ def measure_again(app: AdvisorApp, shown: ShownAnswer) -> None:
     advice = shown.answer.recommendation
     workflows = undecided_workflows(advice, header.question)
     budget = further_budget(shown.answer, shown.catalogue)
-    names = text.printable(", ".join(workflows) or "all workflows", 200)
+    names = panels.printable(", ".join(workflows) or "all workflows", 200)
     reason = "No single one is undecided. " if advice and advice.decision.word != "OPEN" else ""
     question = (
         f"{reason}Measure {names} again for longer, in a new run with the budget {budget.name}?"
@@ -226,7 +226,7 @@ def verify(app: AdvisorApp, shown: ShownAnswer, arm: str) -> None:
 
     def show(problems: tuple[str, ...]) -> None:
         asked = with_warning(
-            f"Run the code of {text.printable(arm, 60)} and check its outputs and its speed?",
+            f"Run the code of {panels.printable(arm, 60)} and check its outputs and its speed?",
             "It takes as long as the build, and a few seconds.",
             problems,
         )
@@ -251,7 +251,7 @@ def export(app: AdvisorApp, shown: ShownAnswer, *, explored: bool = False) -> No
         except OSError as problem:
             return f"not written: {problem.strerror}; name another file"
         except UserError as error:
-            return text.printable(f"{error.what}; next: {error.next_step}", 600)
+            return panels.printable(f"{error.what}; next: {error.next_step}", 600)
         app.notify(f"written: {file.absolute()}")
         return ""
 

@@ -12,7 +12,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
 
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.widgets import KeyFooter, bind
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class TitleBar(Horizontal):
     def set_text(self, left: Text, right: str = "") -> None:
         title = Text.assemble((" p3 ", "bold reverse"), " ", left)
         self.query_one("#title", Static).update(title, layout=False)
-        self._right = text.printable(right, self.app.size.width - TITLE_WIDTH)
+        self._right = panels.printable(right, self.app.size.width - TITLE_WIDTH)
         self._draw_status()
 
     def _draw_status(self) -> None:

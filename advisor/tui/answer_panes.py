@@ -24,8 +24,8 @@ from advisor.domain.question import Question
 from advisor.report import markdown, parts, ranking
 from advisor.report.answer_lines import (
     code_lines,
+    first_line,
     flip_lines,
-    headline,
     next_steps,
     short_answer_lines,
     stop_notice,
@@ -33,7 +33,7 @@ from advisor.report.answer_lines import (
 from advisor.report.formatting import Section
 from advisor.report.shortcomings import is_unnamed
 from advisor.store.runs import Run
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.table import Column, Row
 from advisor.tui.widgets import Weights
 
@@ -64,7 +64,7 @@ class ShownAnswer:
 
 DECISION_COLOURS: dict[str, str] = {"CLEAR": "green", "LIKELY": "cyan", "OPEN": "yellow"}
 #: Most lines of code that an answer shows, and the columns that its frame takes.
-MOST_CODE_LINES, CODE_MARGIN = 5, 6
+MOST_PANE_CODE_LINES, CODE_MARGIN = 5, 6
 TASK_NAMES = {"generate": "generate text", "serve": "serve requests"}
 #: Cells of the terminal from which a title has room for the task.
 TASK_WIDTH, MAX_DEVICE_CELLS = 100, 24
@@ -77,10 +77,10 @@ def render_answer_lines(shown: ShownAnswer, width: int, lead: str = "") -> Text:
     advice = answer.recommendation
     word = advice.decision.word if advice else None
     code = [
-        text.styled(line, "cyan")
-        for whole in code_lines(answer, MOST_CODE_LINES)
+        panels.styled(line, "cyan")
+        for whole in code_lines(answer, MOST_PANE_CODE_LINES)
         for line in textwrap.wrap(
-            text.printable(whole),
+            panels.printable(whole),
             width - CODE_MARGIN,
             initial_indent="    ",
             subsequent_indent=" " * 12,
@@ -90,12 +90,12 @@ def render_answer_lines(shown: ShownAnswer, width: int, lead: str = "") -> Text:
     if advice is not None:
         # Decision and trust stay in sight; the code follows, or what a server achieves.
         others.insert(1 + len(stop_notice(answer)), others.pop())
-    rendered = [text.styled(text.printable(lead + first, 600), "bold")]
+    rendered = [panels.styled(panels.printable(lead + first, 600), "bold")]
     for line in others:
         start = Text()
         if word is not None and line.startswith(word):
-            start = text.styled(word, f"bold {DECISION_COLOURS[word]}")
-        rendered.append(start + Text(text.printable(line, 600)[len(start) :]))
+            start = panels.styled(word, f"bold {DECISION_COLOURS[word]}")
+        rendered.append(start + Text(panels.printable(line, 600)[len(start) :]))
     place = len(rendered) if answer.question.serves else 3 + len(stop_notice(answer))
     return Text("\n").join([*rendered[:place], *code, *rendered[place:]])
 
@@ -121,7 +121,7 @@ def describe_question(question: Question, device: str, width: int) -> str:
     required = question.required.replace(",", "")
     for name, head in CRITERION_HEADS.items():
         required = required.replace(name, head)
-    facts = (text.printable(device, MAX_DEVICE_CELLS), task, question.dtype, batch, tokens)
+    facts = (panels.printable(device, MAX_DEVICE_CELLS), task, question.dtype, batch, tokens)
     return " \N{MIDDLE DOT} ".join(filter(None, (*facts, required)))
 
 
@@ -156,7 +156,7 @@ def render_pane(answer: Answer, pane: str) -> str:
     if steps := next_steps(answer):
         found["next"] = Section("next", PANES["next"], steps)
     if answer.recommendation is None:
-        found["why"] = Section("why", PANES["why"], [headline(answer), *steps[:1]])
+        found["why"] = Section("why", PANES["why"], [first_line(answer), *steps[:1]])
         found["trust"] = Section("trust", PANES["trust"], _trust_reasons(answer))
     if answer.question.workflows:
         found["unasked"] = Section("unasked", "Not asked for", _unasked_lines(answer))
@@ -194,12 +194,12 @@ def _unasked_lines(answer: Answer) -> list[str]:
     ]
 
 
-def describe_weights(shown: ShownAnswer) -> Text:
+def describe_priorities(shown: ShownAnswer) -> Text:
     lines = [f"Your weights: {shown.priorities.describe()}."]
     if required := shown.answer.question.required:
         lines.append(f"Required: {required}.")
     lines += flip_lines(shown.answer) or ([NO_FLIP] if shown.answer.recommendation else [])
-    return Text("\n".join(text.printable(line, 600) for line in lines))
+    return Text("\n".join(panels.printable(line, 600) for line in lines))
 
 
 class AnswerPanel(VerticalScroll):
@@ -287,7 +287,7 @@ class ResultsPanes(Vertical):
     def draw(self, shown: ShownAnswer) -> None:
         self._shown = shown
         self._draw_text(self.shown)
-        self.query_one("#weights-note", Static).update(describe_weights(shown))
+        self.query_one("#weights-note", Static).update(describe_priorities(shown))
         tab = self.query_one(TabbedContent).get_tab("unmeasured")
         tab.label = f"5 {PANES['unmeasured']} ({len(shown.answer.unmeasured)})"
         advice = shown.answer.recommendation

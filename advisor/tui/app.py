@@ -22,7 +22,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import DefectError, UserError
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
 from advisor.domain.machine import Machine
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.appearance import THEMES, AsciiFilter
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import BackgroundTasks
@@ -180,7 +180,7 @@ class AdvisorApp(App[int]):
 
     def notify(self, message: str, **options: Any) -> None:  # noqa: ANN401 - Textual's
         """Show a message as it is: it may have names of models and logs."""
-        super().notify(text.printable(message, MAX_MESSAGE), **{**options, "markup": False})
+        super().notify(panels.printable(message, MAX_MESSAGE), **{**options, "markup": False})
 
     # Screens
 

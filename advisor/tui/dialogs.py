@@ -25,7 +25,7 @@ from textual.widgets import Input, OptionList, Static
 from advisor.ask.rubric_files import read_glossary
 from advisor.ask.run_options import RunOptions
 from advisor.store.runs import HistoryEntry
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.widgets import KeyFooter, bind
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def quit_dialog(run_status: str) -> ChoiceDialog[str]:
         ),
         Reply("escape", "Stay", ""),
     )
-    return ChoiceDialog(f"Quit?  {text.printable(run_status, 60)}", replies)
+    return ChoiceDialog(f"Quit?  {panels.printable(run_status, 60)}", replies)
 
 
 def yes_or_no(
@@ -106,14 +106,14 @@ def yes_or_no(
 
 
 def delete_dialog(kept: HistoryEntry) -> ChoiceDialog[bool]:
-    facts = (kept.run_id, text.model_name(kept.model), text.printable(kept.device, 40))
-    details = f"{'   '.join(facts)}\n{text.printable(kept.note, 200)}"
+    facts = (kept.run_id, panels.model_name(kept.model), panels.printable(kept.device, 40))
+    details = f"{'   '.join(facts)}\n{panels.printable(kept.note, 200)}"
     question = "Delete this run?  Its figures, logs and note cannot be recovered."
     return yes_or_no(question, "Delete it", "Keep it", details)
 
 
 def command_dialog(question: str, details: str, arguments: Sequence[str]) -> ChoiceDialog[bool]:
-    command = text.printable(" ".join(("p3-advisor", *arguments)), 200)
+    command = panels.printable(" ".join(("p3-advisor", *arguments)), 200)
     return yes_or_no(question, "Run it", "Not now", f"{details}\n", meaning=f"run {command}")
 
 

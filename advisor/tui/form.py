@@ -106,7 +106,7 @@ class Step(VerticalScroll, can_focus=False):
     class Answered(Message):
         """The user confirmed the answer."""
 
-    class Checked(Message):
+    class Validated(Message):
         """The user left or changed a field; `error` says what is wrong, None if nothing is."""
 
         def __init__(self, error: UserError | None) -> None:

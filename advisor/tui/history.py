@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static
 
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.dialogs import LineDialog, delete_dialog
 from advisor.tui.runs import COLUMNS, RunsScreen, format_age
 from advisor.tui.table import Column, SelectableTable, Table
@@ -76,7 +76,7 @@ a run, d deletes it; p3-advisor note and delete do the same."""
         parts = []
         if item is not None:
             age = format_age(item.kept.created, self.app.context.now())
-            note = text.printable(item.kept.note, 200)
+            note = panels.printable(item.kept.note, 200)
             parts = [f"Run {item.kept.run_id}", age, f"Note: {note}" if note else ""]
         self.query_one("#note", Static).update("   ".join(filter(None, parts)), layout=False)
         self.refresh_bindings()

@@ -19,7 +19,7 @@ from advisor.domain.machine import Machine
 from advisor.domain.text import GIBIBYTE
 from advisor.store.runs import GOING_ON
 from advisor.store.store import Store
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.runs import COLUMNS, RunsScreen, StoredItem, list_items
 from advisor.tui.table import SelectableTable, Table
 from advisor.tui.widgets import bind
@@ -118,11 +118,11 @@ def describe_machine(machine: Machine | None) -> str:
     average = os.getloadavg()[0]
     cpu = machine.cpu
     processors = (
-        f"{text.printable(cpu.model or 'processor', 40)}, {cpu.usable_processors} cores,"
+        f"{panels.printable(cpu.model or 'processor', 40)}, {cpu.usable_processors} cores,"
         f" {cpu.memory_bytes / GIBIBYTE:.0f} GiB, load average {average:.1f}"
     )
     gpus = [
-        f"{text.printable(gpu.name, 40)}, {gpu.memory_bytes / GIBIBYTE:.0f} GiB,"
+        f"{panels.printable(gpu.name, 40)}, {gpu.memory_bytes / GIBIBYTE:.0f} GiB,"
         f" driver {gpu.driver}"
         for gpu in machine.gpus
     ]

@@ -20,11 +20,12 @@ from advisor.domain.question import LoadQuestion
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import RateLevel
 from advisor.domain.text import format_milliseconds, format_number, format_share, write_speedup
-from advisor.report.answer_lines import headline
-from advisor.tui import text
+from advisor.report.answer_lines import first_line
+from advisor.tui import panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer_panes import describe_question
 from advisor.tui.dialogs import yes_or_no
+from advisor.tui.panels import LogTail
 from advisor.tui.progress import (
     STYLES,
     ProcessRow,
@@ -37,7 +38,6 @@ from advisor.tui.progress import (
 )
 from advisor.tui.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.table import Table
-from advisor.tui.text import LogTail
 from advisor.tui.widgets import EMPTY, FULL, bind
 
 #: Seconds without an event after which the screen shows how long ago the last one was.
@@ -119,7 +119,7 @@ measurements."""
         question, run_id = session.header.question, session.run.directory.name
         state = "replay" if session.is_replay else "paused" if session.is_paused else ""
         facts = describe_question(question, question.device, self.size.width)
-        title = Text(text.model_name(question.model.name, 30))
+        title = Text(panels.model_name(question.model.name, 30))
         self.set_title(title, f"{facts}  {state} {run_id[-11:]}")
 
     def _draw_stage(self, session: RunSession, rows: list[ProcessRow]) -> None:
@@ -127,10 +127,10 @@ measurements."""
             session.state, session.header.question, rows, is_running=session.is_running
         )
         now = session.now()
-        times = f"{text.format_duration(now)} elapsed"
+        times = f"{panels.format_duration(now)} elapsed"
         left = remaining_seconds(session.state, session.header.question, now)
         if left is not None and session.is_controlled and not session.is_paused:
-            shown = text.format_duration(abs(left))
+            shown = panels.format_duration(abs(left))
             times += f", {shown} left" if left >= 0 else f", over its limit by {shown}"
         # A line that wraps would hide the note, and the end of a title is missed least.
         line = Text.assemble(times, "   ", (stage, "bold"), no_wrap=True, overflow="ellipsis")
@@ -143,15 +143,15 @@ measurements."""
             return Text("Pausing after this section ...", "bold")
         if not session.is_running and not session.is_finished:
             error = session.host.failure_reason() if session.host is not None else ""
-            reason = text.printable(error or "the run has stopped", 300)
+            reason = panels.printable(error or "the run has stopped", 300)
             x = "shows the results so far" if session.state.groups else "closes it"
             return Text(f"{reason}  (x {x})", "bold")
         if wait := describe_wait(session.state, session.now()):
             return Text(wait, "dim")
         silence = session.now() - session.state.at
         if silence > SILENCE_SECONDS and not session.is_finished:
-            arm = text.printable(session.active_arm or "the run", 40)
-            quiet = text.format_duration(silence)
+            arm = panels.printable(session.active_arm or "the run", 40)
+            quiet = panels.format_duration(silence)
             return Text(f"{arm}: nothing new for {quiet}; a build may take minutes", "dim")
         if is_late and session.is_controlled:
             return Text("What was begun within the limit, and the last checks, end first", "dim")
@@ -229,7 +229,9 @@ measurements."""
         if refusal := session.why_not_skipped(arm):
             self.notify(refusal)
         else:
-            question = f"Skip {text.printable(arm, 60)}?  This run does not measure it any further."
+            question = (
+                f"Skip {panels.printable(arm, 60)}?  This run does not measure it any further."
+            )
             self.app.confirm(yes_or_no(question, "Skip it", "Continue", keys="y,s"), skip)
 
     def action_log(self) -> None:
@@ -248,7 +250,7 @@ def describe_leader(
         return Text(f"No answer{why} before the second round.", "dim")
     advice = answer.recommendation
     if leader is None or (advice is None and not answer.has_unfit_problem):
-        return Text(text.printable(headline(answer)))
+        return Text(panels.printable(first_line(answer)))
     decision = advice.decision if advice else None
     word = decision.word if decision else "OPEN"
     unfit = is_unfit(answer.results) or decision is None
@@ -259,13 +261,13 @@ def describe_leader(
     line = Text.assemble(
         ("So far (provisional): ", "dim"),
         (f"{word} " if word else "", "bold"),
-        (text.printable(leader.arm, 60), "bold"),
+        (panels.printable(leader.arm, 60), "bold"),
         f"  {speed}",
     )
     facts = AdvisedAnswer.of(answer)
     equals = describe_equals(facts, leader.arm) if facts else ""
     disturbances = find_unfitness(answer.results) or find_disturbances(answer.results)
-    doubts = [*([text.printable(equals, 300)] if equals else []), *disturbances[:1]]
+    doubts = [*([panels.printable(equals, 300)] if equals else []), *disturbances[:1]]
     return line + Text(f"\n{'; '.join(doubts)}" if doubts else "", "dim")
 
 
@@ -289,7 +291,7 @@ def draw_load(state: RunState, load: LoadQuestion, active_arm: str | None) -> Te
     ttft, itl = format_milliseconds(load.ttft_seconds), format_milliseconds(load.itl_seconds)
     limits = f"bars end at the limits, {ttft} and {itl} ms"
     head = f"{'requests/s':>10} {'in limits':>10} {'TTFT p95':>9} {'':{BAR_WIDTH}} {'ITL p95':>9}"
-    lines = [Text(f"{text.printable(arm, 44)}: {limits}", "bold"), Text(head, "dim")]
+    lines = [Text(f"{panels.printable(arm, 44)}: {limits}", "bold"), Text(head, "dim")]
     return Text("\n").join([*lines, *(Text(_line(level, load)) for level in levels)])
 
 

@@ -22,7 +22,7 @@ from advisor.ask.resolve import select_demo_model
 from advisor.ask.task import check_task, choose_task, suggest_task
 from advisor.domain.errors import UserError
 from advisor.domain.question import Task
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.form import AnswerInput, Choice, Field, Step
 from advisor.tui.widgets import bind
 
@@ -158,13 +158,13 @@ class ModelStep(Step):
         options = []
         for name, description in self._shipped_models().items():
             shown = description if self._has_descriptions else ""
-            prompt = text.styled(f"{text.truncate_middle(name, 38):<38}  ", "bold")
+            prompt = panels.styled(f"{panels.truncate_middle(name, 38):<38}  ", "bold")
             if typed.lower() in name.lower():
                 options.append(Option(prompt + Text(shown, "dim"), id=name))
         options += [
-            Option(Text(text.printable(each, 200), "bold"), id=each) for each in own_models(typed)
+            Option(Text(panels.printable(each, 200), "bold"), id=each) for each in own_models(typed)
         ]
-        own_model = Option(Text(f"use {text.printable(typed, 200)}", "bold"))
+        own_model = Option(Text(f"use {panels.printable(typed, 200)}", "bold"))
         option_list = self.query_one("#models", OptionList)
         option_list.set_options(options or [own_model])
         option_list.highlighted = 0
@@ -191,7 +191,7 @@ class ModelStep(Step):
 
     def on_select_changed(self) -> None:
         self._is_task_chosen = True
-        self.post_message(self.Checked(None))
+        self.post_message(self.Validated(None))
         self._draw_task_note()
 
     def _selected_model(self) -> str:
@@ -216,7 +216,7 @@ class ModelStep(Step):
     def _suggest_task(self) -> None:
         model = self._selected_model()
         if model != self._current_model:
-            self.post_message(self.Checked(None))
+            self.post_message(self.Validated(None))
             if not self._is_task_chosen:
                 task = suggest_task(model, self.app.catalogue.models)
                 self.query_one("#task", Choice).choose(task)

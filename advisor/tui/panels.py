@@ -51,7 +51,7 @@ def format_duration(seconds: float) -> str:
 
 
 #: Limits of one read.
-MAX_BYTES, MAX_LINES = 65536, 50
+MAX_READ_BYTES, MAX_LINES = 65536, 50
 ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
 
 
@@ -74,8 +74,8 @@ class LogTail:
                 offset = self._offsets.get(file, 0)
                 if size <= offset:
                     return []
-                log.seek(max(offset, size - MAX_BYTES))
-                content = log.read(MAX_BYTES)
+                log.seek(max(offset, size - MAX_READ_BYTES))
+                content = log.read(MAX_READ_BYTES)
         except OSError:
             return []
         self._offsets[file] = size

@@ -16,7 +16,7 @@ from advisor.domain.plan import ExclusionStatus
 from advisor.domain.text import write_count
 from advisor.domain.workflow import Environment, Workflow
 from advisor.execute.drafts import DraftRun
-from advisor.tui import actions, text
+from advisor.tui import actions, panels
 from advisor.tui.actions import describe_work
 from advisor.tui.form import Step
 from advisor.tui.table import Column, SelectableTable, Table
@@ -144,8 +144,8 @@ class PlanStep(Step):
         if workflow is None or self.app.run_controller.refuse_if_busy():
             return
         self.app.ask_to_run(
-            f"Create an environment for {text.printable(workflow.title, 60)}?",
-            f"{text.printable(describe_environment(workflow.environment), 400)}\n"
+            f"Create an environment for {panels.printable(workflow.title, 60)}?",
+            f"{panels.printable(describe_environment(workflow.environment), 400)}\n"
             "Packages come from the package index that uv or pip use.",
             ("env", "create", workflow.environment_name),
             self._make_plan,
@@ -217,17 +217,17 @@ def describe_row(draft: DraftRun, row: str) -> Text:
     lines = []
     excluded = next((each for each in draft.plan.excluded if each.workflow == row), None)
     if excluded is not None:
-        lines.append(text.printable(excluded.reason, 600))
+        lines.append(panels.printable(excluded.reason, 600))
         if excluded.fix:
-            lines.append(f"next: {text.printable(excluded.fix, 600)}")
+            lines.append(f"next: {panels.printable(excluded.fix, 600)}")
         if workflow is not None and workflow.environment.kind == "own":
-            lines.append(text.printable(describe_environment(workflow.environment), 400))
+            lines.append(panels.printable(describe_environment(workflow.environment), 400))
     elif workflow is not None:
         options = next((each.options for each in draft.plan.arms if each.id == row), {})
         values = ", ".join(f"{name} = {value}" for name, value in options.items())
         lines.append(_requirements(draft, row))
-        lines.append(f"options: {text.printable(values or 'defaults of the stack', 300)}")
-    title = text.styled(text.printable(workflow.title if workflow else row), "bold")
+        lines.append(f"options: {panels.printable(values or 'defaults of the stack', 300)}")
+    title = panels.styled(panels.printable(workflow.title if workflow else row), "bold")
     return title + Text("".join(f"\n{line}" for line in lines))
 
 

@@ -22,7 +22,7 @@ from advisor.report import explanation, found_recipe, recipe_text
 from advisor.report.answer_lines import cost_line
 from advisor.store.files import read_tail
 from advisor.store.runs import Run
-from advisor.tui import actions, text
+from advisor.tui import actions, panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.answer_panes import (
     PANES,
@@ -127,8 +127,8 @@ attached come from a stored run, which the first lines name and o opens."""
         if action == "retry" and not (answer.finished and arms_to_retry(answer)):
             return "every arm has a result"
         can_go_on = keeps_builds(answer) and run is not None and run.scratch.is_dir()
-        again, is_over = action == "leaders", answer.finished
-        if (action == "resume" and is_over) or (again and not (is_over and can_go_on)):
+        again, finished = action == "leaders", answer.finished
+        if (action == "resume" and finished) or (again and not (finished and can_go_on)):
             return "the run has finished, and its answer is clear or its builds are gone"
         return ""
 
@@ -137,14 +137,14 @@ attached come from a stored run, which the first lines name and o opens."""
         if arm is None or self.focused_part != RANKING:
             return ""
         entry = self.shown.ranked_arm(arm)
-        return text.printable(
+        return panels.printable(
             f"{arm}: {entry.scored.title}. {cost_line(self.shown.answer, entry)}."
         )
 
     def draw(self) -> None:
         answer, advice = self.shown.answer, self.shown.answer.recommendation
         question, device = answer.question, answer.device_name
-        title = Text.assemble(("Results  ", "bold"), text.model_name(question.model.name, 30))
+        title = Text.assemble(("Results  ", "bold"), panels.model_name(question.model.name, 30))
         self.set_title(title, describe_question(question, device, self.size.width))
         lead = "Not measured here. From a stored run: " if self.is_of_absent_gpu else ""
         lead = "With these weights: " if self.is_explored else lead
@@ -279,7 +279,7 @@ recipe prints it. Log: the output of the stack."""
     def draw(self) -> None:
         answer, entry = self._shown.answer, self._shown.ranked_arm(self._arm)
         known = self._shown.catalogue.by_id
-        title = text.styled(text.printable(entry.arm, 60), "bold")
+        title = panels.styled(panels.printable(entry.arm, 60), "bold")
         if not answer.has_unfit_problem:
             rank = f"rank {entry.scored.rank} of {len(answer.ranked)}"
             title += Text(f"   {rank}   score {entry.scored.score:.2f}")
@@ -287,13 +287,13 @@ recipe prints it. Log: the output of the stack."""
         self.set_title(title + Text(f"   {speed}"))
         explained = explanation.explain_arm(answer, entry, CRITERIA, known)
         for name, lines in zip(TABS, (explained, self._code(), self._log()), strict=True):
-            shown = "\n".join(text.printable(line, 400) for line in lines)
+            shown = "\n".join(panels.printable(line, 400) for line in lines)
             self.query_one(f"#text-{name.lower()}", Static).update(Text(shown))
 
     def _code(self) -> list[str]:
         answer = self._shown.answer
         try:
-            found = found_recipe.choose(answer, self._run, self._arm)
+            found = found_recipe.choose_recipe(answer, self._run, self._arm)
             return recipe_text.render_short(answer, *found).splitlines()
         except NoRecipeError as error:
             return [error.what, f"next: {error.next_step}"]
@@ -308,4 +308,4 @@ recipe prints it. Log: the output of the stack."""
         except OSError:
             return ["The log is not stored here."]
         lines = content.decode("utf-8", "replace").splitlines()
-        return [text.clean_line(line) for line in lines] or ["The stack wrote nothing."]
+        return [panels.clean_line(line) for line in lines] or ["The stack wrote nothing."]

@@ -11,9 +11,9 @@ from advisor.domain.answer import Answer
 from advisor.domain.errors import UserError
 from advisor.execute import execution
 from advisor.report.answer_files import decide, is_file, open_answer
-from advisor.report.answer_lines import headline
+from advisor.report.answer_lines import first_line
 from advisor.store.runs import Run
-from advisor.tui import actions, text
+from advisor.tui import actions, panels
 from advisor.tui.answer_panes import ShownAnswer
 from advisor.tui.dialogs import quit_dialog, yes_or_no
 from advisor.tui.live import LiveScreen
@@ -238,7 +238,7 @@ class RunController:
             return ""
         answer, advice = shown.answer, shown.answer.recommendation
         word = f"{advice.decision.word}. " if advice and advice.decision.word else ""
-        told = text.printable(headline(answer), MAX_ANSWER)
+        told = panels.printable(first_line(answer), MAX_ANSWER)
         is_whole = answer.finished or answer.imported
         command = "Show it: p3-advisor show" if is_whole else "Resume it: p3-advisor resume"
         return f"{word}{told}\n{command} {self._name_of(shown.run)}"

@@ -13,7 +13,7 @@ from advisor.domain.answer import AnswerSummary
 from advisor.domain.text import MISSING, format_speedup
 from advisor.store.runs import HistoryEntry, RunStatus
 from advisor.store.store import Store
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.table import Column, Table
 from advisor.tui.widgets import bind
@@ -49,7 +49,7 @@ def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime
     """Return the cells of a run; the summary counts only for a finished one."""
     kept = item.kept
     cells = {
-        "model": text.model_name(kept.model),
+        "model": panels.model_name(kept.model),
         "answer": kept.shortcoming(item.state) or item.state,
         "device": kept.device,
         "state": item.state,

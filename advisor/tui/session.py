@@ -21,7 +21,7 @@ from advisor.domain.run_events import LoggedEvent, ProvisionalAnswer, WorkerRepo
 from advisor.domain.run_state import Header, RunState
 from advisor.report import progress_lines
 from advisor.store.runs import Run
-from advisor.tui.text import format_duration, printable
+from advisor.tui.panels import format_duration, printable
 from probes.events import PhaseStarted
 
 #: Seconds between two refreshes: drawing must not disturb the timing.

@@ -16,7 +16,7 @@ from textual.widgets import ContentSwitcher, Static
 from advisor.domain.answer import Problem
 from advisor.domain.errors import UserError
 from advisor.domain.machine import Machine
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.advisor_screen import AdvisorScreen
 from advisor.tui.form import Step
 from advisor.tui.model_step import ModelStep
@@ -71,7 +71,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
             mark = "\N{CHECK MARK}" if index < self.step_index else f"{index + 1}"
             style = "bold" if index == self.step_index else "dim" if index > self.step_index else ""
             shown = self._answer_of(index) if index < self.step_index else name
-            line.append(f"{mark} {text.truncate_middle(shown, ANSWER_WIDTH)}", style)
+            line.append(f"{mark} {panels.truncate_middle(shown, ANSWER_WIDTH)}", style)
             if index < LAST_STEP:
                 line.append("  \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}  ", "dim")
         self.set_title(line)
@@ -83,7 +83,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         precision = "" if run_options.dtype == "auto" else f" {run_options.dtype}"
         priorities = "own weights" if run_options.priority else run_options.preset
         values = (run_options.model, device + precision, priorities)
-        return text.printable(values[index]) or STEP_NAMES[index]
+        return panels.printable(values[index]) or STEP_NAMES[index]
 
     def show_error(self, error: UserError | Problem | None) -> None:
         notice = self.query_one("#error", Static)
@@ -91,7 +91,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
         if error is None:
             return
         self.app.clear_notifications()  # they would cover the error
-        what, next_step = text.printable(error.what, 600), text.printable(error.next_step, 300)
+        what, next_step = panels.printable(error.what, 600), panels.printable(error.next_step, 300)
         notice.update(f"{what}\nnext: {next_step}")
         if self.step_index == LAST_STEP:
             plan = cast("PlanStep", self.step)
@@ -102,7 +102,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
             if step.has_begun:  # otherwise it reads the machine when it begins
                 step.show_machine(machine)
 
-    def on_step_checked(self, event: Step.Checked) -> None:
+    def on_step_validated(self, event: Step.Validated) -> None:
         self.show_error(event.error)
 
     def action_next(self) -> None:

@@ -14,7 +14,7 @@ from textual.widgets import DataTable
 from textual.widgets.data_table import RowKey
 
 from advisor.domain.measurement import Interval
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.widgets import bind
 
 VERTICAL, HORIZONTAL = "\N{BOX DRAWINGS LIGHT VERTICAL}", "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
@@ -111,8 +111,8 @@ class Column:
     terms: tuple[str, ...] = ()
 
     def cell(self, content: str, style: str = "") -> Text:
-        cut = text.truncate_middle if self.is_name else text.truncate
-        shown = cut(text.printable(content), self.width)
+        cut = panels.truncate_middle if self.is_name else panels.truncate
+        shown = cut(panels.printable(content), self.width)
         return Text(f"{shown:>{self.width}}" if self.is_numeric else shown, style, no_wrap=True)
 
 

@@ -21,7 +21,7 @@ from advisor.ask.devices import (
     find_no_gpu_reason,
 )
 from advisor.ask.model import parse_model
-from advisor.ask.option_values import ANY, FORMATS, parse_duration
+from advisor.ask.option_values import ANY, WEIGHT_FORMATS, parse_duration
 from advisor.ask.resolve import parse_batch_sizes, select_demo_model
 from advisor.ask.run_options import RunOptions
 from advisor.ask.task import (
@@ -43,7 +43,7 @@ from advisor.domain.errors import (
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype, Task
 from advisor.domain.text import GIBIBYTE
-from advisor.tui import text
+from advisor.tui import panels
 from advisor.tui.form import AnswerInput, Choice, Field, Step
 from advisor.tui.model_step import OF_MODEL
 
@@ -168,7 +168,7 @@ class TargetStep(Step):
         yield fields.pop("absent_gpu")
         dtypes = [(name, name) for name in DTYPES]
         yield Field("Precision", Choice(dtypes, run_options.dtype, id="dtype"))
-        formats = {"": "none", **{name: name for name in (*FORMATS, ANY)}}
+        formats = {"": "none", **{name: name for name in (*WEIGHT_FORMATS, ANY)}}
         formats.setdefault(run_options.quantised, run_options.quantised)
         quantised = Choice(formats.items(), run_options.quantised, id="quantised")
         yield Field("Quantised weights", quantised)
@@ -203,13 +203,13 @@ class TargetStep(Step):
 
     def show_machine(self, machine: Machine) -> None:
         usable = machine.gpus if find_no_gpu_reason(machine) is None else ()
-        values = {str(gpu.index): f"{gpu.index} {text.printable(gpu.name, 28)}" for gpu in usable}
+        values = {str(gpu.index): f"{gpu.index} {panels.printable(gpu.name, 28)}" for gpu in usable}
         values[CPU] = "CPU"
         asked = self.run_options.gpu
         if self.query_one("#absent_gpu", Input).value.strip() == asked:
             asked = ""
         if asked:
-            values.setdefault(asked, text.printable(asked, 28))
+            values.setdefault(asked, panels.printable(asked, 28))
         first = asked or self._default_device(machine) or next(iter(values))
         self.query_one("#device", Choice).set_values(values.items(), first)
         self._draw_device_note(machine)
@@ -217,7 +217,7 @@ class TargetStep(Step):
         found = f"torch {torch}" if torch else "no torch, so nothing can be measured"
         self.query_one("#machine", Static).update(
             f"Python {machine.software.version}, {found}, {machine.cpu.usable_processors}"
-            f" processors: {text.printable(machine.cpu.model, 60)}"
+            f" processors: {panels.printable(machine.cpu.model, 60)}"
         )
 
     def _default_device(self, machine: Machine) -> str:
@@ -241,7 +241,7 @@ class TargetStep(Step):
         else:
             reason = find_no_gpu_reason(machine)
             names = ", ".join(each.name for each in machine.gpus)
-            note = CPU_NOTES[reason].format(names=text.printable(names, MAX_NOTE))
+            note = CPU_NOTES[reason].format(names=panels.printable(names, MAX_NOTE))
         self.query_one("#device-note", Static).update(note)
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -271,7 +271,7 @@ class TargetStep(Step):
                 self._draw_device_note(self.app.machine)
 
     def on_input_blurred(self) -> None:
-        self.post_message(self.Checked(find_error(self._texts(), self.app.catalogue)))
+        self.post_message(self.Validated(find_error(self._texts(), self.app.catalogue)))
 
     def store_options(self) -> None:
         """Store the fields; raise the error of the first invalid one."""

@@ -276,7 +276,7 @@ async def test_details_scroll_at_once_and_q_means_quit_with_the_answer(context: 
         assert detail.focused is not None
         await pilot.press("q")
         await wait_for(pilot, lambda: app.return_value == 0)
-    assert answer_lines.headline(results.original.answer) in app.exit_message()
+    assert answer_lines.first_line(results.original.answer) in app.exit_message()
     first, last = app.exit_message().splitlines()
     assert first.startswith(str(advice_of(results.original.answer).decision.word))
     assert last.endswith(f"p3-advisor show {run.directory.name}")

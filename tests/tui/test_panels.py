@@ -40,7 +40,7 @@ from advisor.report.ranking import ranking_columns
 from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.tui import launch, settings, text
+from advisor.tui import launch, panels, settings
 from advisor.tui.answer_panes import (
     DECISION_COLOURS,
     AnswerPanel,
@@ -54,12 +54,12 @@ from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
 from advisor.tui.form import AnswerInput, Choice
 from advisor.tui.launch import BackgroundTasks
 from advisor.tui.live import LiveScreen
+from advisor.tui.panels import LogTail, clean_line
 from advisor.tui.progress import process_columns
 from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession
 from advisor.tui.settings import check_actions
 from advisor.tui.table import SelectableTable
-from advisor.tui.text import LogTail, clean_line
 from advisor.tui.widgets import HELP, MORE, WeightBar, hide_excess_hints
 
 HOSTILE = [
@@ -77,10 +77,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: ascii(hostile[:20]))
 def test_control_characters_and_bidirectional_marks_are_escaped(hostile: str) -> None:
-    line = text.printable(hostile)
-    assert len(line) <= text.MAX_CHARACTERS
+    line = panels.printable(hostile)
+    assert len(line) <= panels.MAX_CHARACTERS
     assert all(character.isprintable() or character == " " for character in line)
-    assert text.printable("[/ [b]") == "[/ [b]"
+    assert panels.printable("[/ [b]") == "[/ [b]"
 
 
 @async_test
@@ -95,7 +95,7 @@ async def test_a_hostile_model_name_is_shown_without_markup(
             renamed = with_question(original.answer, model=model)
             results.original = results.shown = dataclasses.replace(original, answer=renamed)
             results.draw()
-            await wait_for_text(pilot, text.printable(name)[:4])
+            await wait_for_text(pilot, panels.printable(name)[:4])
 
 
 @async_test
@@ -138,7 +138,7 @@ def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Pat
     file.write_bytes(b"\x1b[31mred\x1b[0m\n10%\r20%\r100%\n\xff\xfe [/\n" + b"x" * 10_000_000)
     lines = tail.read(file, "arm")
     assert len(lines) <= 50
-    assert all(len(line) <= text.MAX_CHARACTERS + 10 for line in lines)
+    assert all(len(line) <= panels.MAX_CHARACTERS + 10 for line in lines)
     assert clean_line("\x1b[31mred\x1b[0m") == "red"
     assert clean_line("10%\r20%\r100%") == "100%"
     assert tail.read(file, "arm") == []
@@ -149,16 +149,16 @@ def test_conversion_to_ascii_keeps_the_width() -> None:
 
 
 def test_durations_and_long_names_are_shortened() -> None:
-    assert [text.format_duration(seconds) for seconds in (0, 61, 3661)] == [
+    assert [panels.format_duration(seconds) for seconds in (0, 61, 3661)] == [
         "00:00",
         "01:01",
         "1:01:01",
     ]
     assert (
-        text.truncate_middle("torch-compile-inductor/max-autotune", 21)
+        panels.truncate_middle("torch-compile-inductor/max-autotune", 21)
         == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
     )
-    names = [text.model_name(each, 20) for each in ("/a/long/way/to/a/net.py:build", "owner/net")]
+    names = [panels.model_name(each, 20) for each in ("/a/long/way/to/a/net.py:build", "owner/net")]
     assert names == ["net.py:build", "owner/net"]
 
 

@@ -36,7 +36,7 @@ from advisor.domain.measurement import Interval
 from advisor.report import found_recipe, recipe_text
 from advisor.report.answer_files import decide, read_answer
 from advisor.report.answer_lines import short_answer_lines
-from advisor.report.text_report import summarise
+from advisor.report.text_report import render_summary
 from advisor.store.runs import Run
 from advisor.store.store import Store
 from advisor.tui import app as terminal_app
@@ -111,7 +111,7 @@ async def test_panes_follow_keys_that_are_typed_without_a_pause(
 def test_the_pane_of_next_steps_begins_as_the_printed_answer_does() -> None:
     opened = with_decision(built_answers.answer(imported=False), word="OPEN")
     first = render_pane(opened, "next").splitlines()[0].removeprefix("- ")
-    printed = " ".join(summarise(opened, 100).split())
+    printed = " ".join(render_summary(opened, 100).split())
     assert "resume" in first
     assert f"Next: {first.replace('`', '')}" in printed
 
@@ -259,7 +259,9 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
         await pilot.press("down", "c")
         assert app.screen is results
         answer, arm = decide(recorded), results.shown.answer.recommendation.arm
-        script = recipe_text.render_short(answer, *found_recipe.choose(answer, recorded, arm))
+        script = recipe_text.render_short(
+            answer, *found_recipe.choose_recipe(answer, recorded, arm)
+        )
         assert script in capfd.readouterr().out
         monkeypatch.setattr(app.run_controller, "refuse_if_busy", lambda: True)
         await pilot.press("v")

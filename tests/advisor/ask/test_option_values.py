@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from advisor.ask.devices import NoGpuReason, find_no_gpu_reason
 from advisor.ask.option_values import (
-    FORMATS,
+    WEIGHT_FORMATS,
     choose_priorities,
     choose_weight_formats,
     parse_build_times,
@@ -330,7 +330,7 @@ def test_missing_files_are_refused(parse: Callable[[str], str], tmp_path: pathli
 @pytest.mark.parametrize(
     ("text", "require", "formats"),
     [
-        ("", "accuracy>=B", FORMATS),
+        ("", "accuracy>=B", WEIGHT_FORMATS),
         ("int8", "accuracy>=B", ("int8",)),
         ("", "accuracy<=1e-2,portability>=B", ()),
     ],
@@ -356,7 +356,7 @@ parse_formats = functools.partial(choose_weight_formats, constraints=())
         (parse_tolerance, "0.5 %", 0.005),
         (parse_formats, "", ()),
         (parse_formats, " INT4, int8 ", ("int8", "int4")),
-        (parse_formats, "any,int8", FORMATS),
+        (parse_formats, "any,int8", WEIGHT_FORMATS),
     ],
 )
 def test_values_are_parsed(parse: Callable[[str], object], text: str, value: object) -> None:

@@ -141,7 +141,7 @@ def test_the_history_has_the_answer_of_each_finished_run(run_here: RunCli, store
     assert (answer["arm"], answer["decision_word"]) == (advice["arm"], word)
     assert listed[stopped]["answer"] is None
     assert listed[failed]["answer"]["arm"] is None
-    assert listed[failed]["answer"]["headline"]
+    assert listed[failed]["answer"]["first_line"]
     shown = run_here("show", failed)
     assert (shown.returncode, shown.stderr) == (0, ""), "it is shown, and the reason stands in it"
     assert listed[failed]["answer"]["headline"] in " ".join(shown.stdout.split())

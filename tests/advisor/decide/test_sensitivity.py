@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kept.runs import NAMES, decide_run
 
 from advisor.decide import scoring, sensitivity
-from advisor.decide.certainty import candidates_of, choose
+from advisor.decide.certainty import best_scored, candidates_of
 from advisor.decide.decision import with_preferences
 from advisor.decide.scoring import find_failures
 from advisor.domain.constraints import CRITERIA, PILLARS, Constraint, Priorities
@@ -248,5 +248,5 @@ def test_an_answer_changes_at_every_weight_of_which_a_flip_says_so(name: str) ->
                 answer.results, question, catalogue.for_question(question), answer.evidence
             )
             viable = [each for each in scored if not each.failures]
-            chosen = choose(candidates_of(viable, answer.results.baseline))
+            chosen = best_scored(candidates_of(viable, answer.results.baseline))
             assert chosen.arm == flip.to, f"{words}: {weight}"

@@ -159,8 +159,8 @@ def test_a_summary_has_the_decision_or_the_problem() -> None:
         certainty=advice.decision.certainty,
         trust=advice.trust,
         speedup=made.measurements["compiled"].speedup,
-        headline=made.headline[0].text,
+        first_line=made.headline[0].text,
     )
     found = AnswerSummary.of(without_advice(made, PROBLEM))
     assert (found.arm, found.problem) == (None, PROBLEM)
-    assert PROBLEM.what in found.headline
+    assert PROBLEM.what in found.first_line

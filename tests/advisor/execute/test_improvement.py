@@ -144,11 +144,11 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     assert unknown in told[3]
     assert improvement.find_breaks(built_answers.answer()) == ("", {})
     assert not render_breaks("compiled", {})
-    short = " ".join(text_report.summarise(with_breaks(*BREAKS), 80).split())
+    short = " ".join(text_report.render_summary(with_breaks(*BREAKS), 80).split())
     assert "breaks at net.py:12: Dynamo does not" in short
     assert "; 2 more breaks;" in short
     unanswered = msgspec.structs.replace(with_breaks(*BREAKS), recommendation=None)
-    assert "breaks at net.py:12" in " ".join(text_report.summarise(unanswered, 80).split())
+    assert "breaks at net.py:12" in " ".join(text_report.render_summary(unanswered, 80).split())
 
 
 def test_what_was_tried_is_not_named_as_a_next_step_again() -> None:

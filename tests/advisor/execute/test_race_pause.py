@@ -149,11 +149,11 @@ def test_a_later_race_waits_only_for_builds_that_may_end_soon(
 
 
 @pytest.mark.parametrize(
-    ("building", "now", "is_over"),
+    ("building", "now", "builds_are_over"),
     [("none", 70.0, True), ("second", 70.0, True), ("other", 70.0, False), ("other", 85.0, True)],
 )
 def test_the_first_build_of_a_workflow_may_take_longer(
-    building: str, now: float, is_over: bool
+    building: str, now: float, builds_are_over: bool
 ) -> None:
     arms = [
         builders.arm(BASELINE),
@@ -163,4 +163,4 @@ def test_the_first_build_of_a_workflow_may_take_longer(
     ]
     state = builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=()))
     progress = progress_of(building, (BASELINE, "first"), lambda: now, state=state, end=100.0)
-    assert race_pause.is_over(progress) is is_over
+    assert race_pause.builds_are_over(progress) is builds_are_over

@@ -177,7 +177,7 @@ def answered(**changes: Any) -> Answer:
 
 
 def short(run: Any) -> str:
-    entry, found = found_recipe.choose(answered(), run, "compiled")
+    entry, found = found_recipe.choose_recipe(answered(), run, "compiled")
     return recipe_text.render_short(answered(), entry, found)
 
 
@@ -215,7 +215,7 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
         *("--max-model-len", "78", "--port", "8000"),
     ]
     assert json.loads(shlex.split(request)[-1])["model"] == "model"
-    entry, found = found_recipe.choose(answer, None, "compiled")
+    entry, found = found_recipe.choose_recipe(answer, None, "compiled")
     script = recipe_text.render_short(answer, entry, found)
     assert "--tensor-parallel-size 2" in script
     assert "# --max-model-len is" in script

@@ -65,7 +65,7 @@ def test_threads_that_slow_pytorch_in_the_same_process_are_explained_alone() -> 
     spins = "session.intra_op.allow_spinning"
     assert spins in explain(answer, "onnxruntime-cpu")
     assert spins not in explain(answer, builders.BASELINE)
-    assert spins not in text_report.summarise(answer, 80)
+    assert spins not in text_report.render_summary(answer, 80)
 
 
 @pytest.mark.parametrize(

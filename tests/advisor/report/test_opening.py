@@ -56,7 +56,7 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     is_changed = (before.arm, before.decision_word) != (now.arm, now.decision_word)
     told = answer_files.describe_change(str(file), answer)
     assert (f"the file says {before.decision_word}" in told) == is_changed
-    text = text_report.summarise(answer, 100)
+    text = text_report.render_summary(answer, 100)
     assert f"resume {answer.run_id}" not in text + text_report.render(answer)
     lines = [line for line in code_lines(answer) if "p3-advisor recipe" not in line]
     is_served = answer.question.load is not None
@@ -70,7 +70,7 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     assert bool(lines) == is_changed
     assert all(f"    {line}" in text_report.render(answer).splitlines() for line in lines)
     if is_changed:
-        code = recipe_text.render_short(answer, *found_recipe.choose(answer, None, ""))
+        code = recipe_text.render_short(answer, *found_recipe.choose_recipe(answer, None, ""))
         start = " ".join(lines[: lines.index(REQUEST)]).replace("\\", "") if is_served else ""
         assert set(start.partition(" --port")[0].split()) <= set(code.split())
         assert is_served or set(lines) <= set(code.splitlines())

@@ -160,7 +160,7 @@ def measured(arm: str = "compiled", **changes: Any) -> Any:
 
 def test_a_recipe_pins_what_its_lines_import_and_what_the_worker_named() -> None:
     document, run = built_answers.answer(), measured()
-    entry, found = found_recipe.choose(document, run, "compiled")
+    entry, found = found_recipe.choose_recipe(document, run, "compiled")
     script = recipe_text.render_snippet(document, entry, found)
     assert header_of(script) == {
         "requires-python": "==3.11.*",
@@ -178,7 +178,7 @@ def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
         for each in answer.results.measurements
     ]
     with pytest.raises(NoRecipeError) as problem:
-        found_recipe.choose(with_results(answer, measurements=tuple(with_lines)), run, "")
+        found_recipe.choose_recipe(with_results(answer, measurements=tuple(with_lines)), run, "")
     assert builders.BASELINE in problem.value.next_step
     assert recipe_text.render_recommended(built_answers.answer(), run) is None
 
@@ -192,7 +192,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
     )
     answer = without_advice(built_answers.answer(), refused)
     with pytest.raises(NoRecipeError) as problem:
-        found_recipe.choose(answer, measured(recipe_facts=None), "")
+        found_recipe.choose_recipe(answer, measured(recipe_facts=None), "")
     assert answer.run_id in problem.value.what
     assert refused.what in problem.value.what
     assert "--batch-sizes" not in problem.value.next_step
@@ -201,7 +201,7 @@ def test_a_run_without_a_recommendation_gives_its_reason_and_no_step_of_a_measur
 @pytest.mark.parametrize("coupled", [True, False, None])
 def test_a_recipe_knows_whether_the_rows_of_its_model_are_coupled(coupled: bool | None) -> None:
     run = measured(recipe_facts=builders.recipe_facts(coupled_rows=coupled))
-    _, found = found_recipe.choose(built_answers.answer(), run, "compiled")
+    _, found = found_recipe.choose_recipe(built_answers.answer(), run, "compiled")
     assert found.coupled_rows is coupled
 
 

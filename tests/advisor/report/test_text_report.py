@@ -276,7 +276,7 @@ output = compiled(x)
 
 def test_the_short_answer_has_the_code_the_best_arms_and_what_is_next() -> None:
     made = with_measurement(built_answers.answer(), "compiled", integration=CODE)
-    lines = text_report.summarise(made, 80).splitlines()
+    lines = text_report.render_summary(made, 80).splitlines()
     code = [line.strip() for line in lines if line.startswith("    ")]
     assert code == [line for line in CODE.splitlines() if line and line != "import torch"]
     head = next(number for number, line in enumerate(lines) if "speed-up" in line.split())
@@ -296,7 +296,7 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
         if answer.advised is not None:
             code = "".join(f"model = stack.step_{number}(model)\n" for number in range(count))
             answer = with_measurement(answer, answer.advised.arm, integration=code)
-        lines = text_report.summarise(answer, 80).splitlines()
+        lines = text_report.render_summary(answer, 80).splitlines()
         assert len(lines) <= 25
         wide = [line for line in lines if len(line) > 80 and " --" not in line]
         assert all(len(line.split()) <= 3 for line in wide), "rank, a long name and the speed-up"
@@ -338,7 +338,7 @@ def test_the_nearest_rival_is_named_first() -> None:
 def test_the_answer_in_readme_is_what_show_prints() -> None:
     readme = (EVIDENCE.parents[2] / "README.md").read_text(encoding="utf-8").splitlines()
     made = decide_run("h100-whisper-base-float16-standard")
-    lines = [f"    {line}".rstrip() for line in text_report.summarise(made, 100).splitlines()]
+    lines = [f"    {line}".rstrip() for line in text_report.render_summary(made, 100).splitlines()]
     # The others have the path that `show` was given.
     start = readme.index(lines[0])
     shown = [line for line in lines if made.run_id not in line]

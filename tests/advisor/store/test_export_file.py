@@ -178,7 +178,7 @@ def test_a_damaged_edited_or_newer_file_is_refused_with_the_reason(
 def test_a_file_above_the_size_limit_is_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_file, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(export_file, "MAX_EXPORT_BYTES", 1 << 20)
     with pytest.raises(ExportFileError, match="larger than 1 MiB"):
         export_file.read_export(write_export(tmp_path, b"x" * (1 << 21)))
     with pytest.raises(ExportFileError, match="cannot be read"):

@@ -58,7 +58,7 @@ SUMMARY = AnswerSummary(
     decision_word="OPEN",
     trust="C",
     speedup=Interval(value=2.0, low=1.9, high=None),
-    headline="Use",
+    first_line="Use",
 )
 
 
