@@ -34,6 +34,8 @@ PROBES = rubric_files.probes_directory()
 PACKAGES = ("advisor", "probes", "rubric")
 #: Lines that a module may have, by top-level folder.
 MAX_LINES = {"advisor": 350, "probes": 350, "rubric": 350, "tests": 500}
+#: Lines that a function may have.
+MAX_FUNCTION_LINES = 60
 #: Packages that no command without a terminal loads.
 NEVER_LOADED = {"torch", "transformers", "textual", "onnx", "onnxruntime", "pydantic"}
 #: Calls that write to the terminal.
@@ -103,6 +105,17 @@ def test_modules_are_short(folder: str) -> None:
         for file in (ROOT / folder).rglob("*.py")
     }
     assert {file: length for file, length in lengths.items() if length > MAX_LINES[folder]} == {}
+
+
+def test_functions_are_short() -> None:
+    functions = [
+        (f"{name}:{node.name}", (node.end_lineno or 0) - node.lineno + 1)
+        for name, tree in parse_modules(*PACKAGES)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    assert len(functions) > 1000
+    assert {name for name, lines in functions if lines > MAX_FUNCTION_LINES} == set()
 
 
 def test_packages_keep_their_code_in_modules() -> None:

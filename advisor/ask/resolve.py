@@ -87,9 +87,9 @@ def resolve(
         constraints=constraints,
         budget=choose_budget(run_options.budget, catalogue),
         max_build_seconds=_positive("--max-build-seconds", run_options.max_build_seconds, SECONDS),
-        max_open_seconds=_positive("--max-open-seconds", run_options.max_open_seconds, SECONDS)
-        if run_options.max_open_seconds
-        else None,
+        max_open_seconds=_positive_or_none(
+            "--max-open-seconds", run_options.max_open_seconds, SECONDS
+        ),
         max_build_times=parse_build_times(run_options.max_build_times, catalogue),
         workflows=workflows,
         seed=check_range("--seed", run_options.seed, 0, (1 << 63) - 1),
@@ -97,9 +97,7 @@ def resolve(
         load=parse_load(run_options, task, model, catalogue),
         cold_start=run_options.cold_start or any(each.criterion == START for each in constraints),
         requests=check_range("--requests", run_options.requests, 0, MOST_REQUESTS) or None,
-        price_per_hour=_positive("--price-per-hour", price, "a price, such as 2.5")
-        if price
-        else None,
+        price_per_hour=_positive_or_none("--price-per-hour", price, "a price, such as 2.5"),
         wait_seconds=parse_duration("--wait-for-quiet", wait) if wait else 0.0,
         accuracy=parse_tolerance(run_options.accuracy),
         quantised=choose_weight_formats(run_options.quantised, constraints),
@@ -239,6 +237,10 @@ def _suggest_workflows(name: ArmName, workflows: Mapping[str, Workflow]) -> str:
 
 def worker_interpreter(run_options: RunOptions) -> str:
     return run_options.python or sys.executable
+
+
+def _positive_or_none(name: str, number: float, expected: str) -> float | None:
+    return _positive(name, number, expected) if number else None
 
 
 def _positive(name: str, number: float, expected: str) -> float:

@@ -16,6 +16,7 @@ from advisor.decide.grades import grades_at, interpolate
 from advisor.decide.intervals import Array
 from advisor.decide.speedup_draws import SpeedupErrors, draw_log_speedups, speedup_errors
 from advisor.domain.constraints import Priorities
+from advisor.domain.question import Question
 from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
 from advisor.domain.results import EQUIVALENCE_MARGIN, Results, ScoredArm
 from advisor.domain.rubric import DecisionRule, Rubric
@@ -35,12 +36,30 @@ class Contest:
     """Draws of the speed-ups of the measured arms, and the scores of those that may be advised."""
 
     results: Results
+    #: All scored arms, those that fail a constraint included.
     measured: Sequence[ScoredArm]
+    #: Those that may be advised, and of them those that stand for their workflow.
+    viable: Sequence[ScoredArm]
     candidates: Sequence[ScoredArm]
     advised: ScoredArm
     priorities: Priorities
     rubric: Rubric
     seed: int
+
+    @classmethod
+    def among(
+        cls,
+        viable: Sequence[ScoredArm],
+        measured: Sequence[ScoredArm],
+        results: Results,
+        question: Question,
+        rubric: Rubric,
+    ) -> Contest:
+        candidates = candidates_of(viable, results.baseline)
+        advised, priorities = best_scored(candidates), question.priorities
+        return cls(
+            results, measured, viable, candidates, advised, priorities, rubric, question.seed
+        )
 
     @functools.cached_property
     def _errors(self) -> SpeedupErrors:
@@ -106,11 +125,15 @@ class Contest:
         as_good = [scored.arm for scored, *_ in rivals[: max(named, default=0)]]
         return {scored.arm: near for scored, near, _ in ordered}, as_good
 
-    def options_as_good(self, siblings: Sequence[ScoredArm]) -> list[str]:
+    def options_as_good(self) -> list[str]:
         """Return the other arms of the advised workflow that lose nothing to it in most draws."""
-        rule, found = self.rubric.decision, []
-        for each in filter(lambda each: _is_alternative(each, self.advised), siblings):
-            two = dataclasses.replace(self, candidates=[self.advised, each])
+        rule, advised, found = self.rubric.decision, self.advised, []
+        for each in self.viable:
+            if each.workflow != advised.workflow or each.unproven or each in self.candidates:
+                continue
+            if not _is_alternative(each, advised):
+                continue
+            two = dataclasses.replace(self, candidates=[advised, each])
             if (two.lost_scores()[:, 1] <= rule.near).mean() >= MOSTLY:
                 found.append(each.arm)
         return found
@@ -176,53 +199,37 @@ class Contest:
 
 
 def assess(
-    viable: Sequence[ScoredArm],
-    measured: Sequence[ScoredArm],
-    results: Results,
-    priorities: Priorities,
-    rubric: Rubric,
-    *,
-    seed: int,
-    fit: bool = True,
-    outstanding: Mapping[str, float] | None = None,
-) -> tuple[ScoredArm, Decision]:
-    """Choose among the `viable` arms, best first, and say how certain that is.
+    contest: Contest, *, fit: bool = True, outstanding: Mapping[str, float] | None = None
+) -> Decision:
+    """Say how certain it is that the advised arm is the best one.
 
-    `measured` has all scored arms, those that fail a constraint included: the fastest of them is
-    named whatever the constraints are. `fit` is whether the machine was fit to measure on, and
-    `outstanding` has the highest possible score, with its bonus, of each arm that may still be
-    measured.
+    `fit` is whether the machine was fit to measure on, and `outstanding` has the highest possible
+    score, with its bonus, of each arm that may still be measured.
     """
-    candidates, rule = candidates_of(viable, results.baseline), rubric.decision
-    advised = best_scored(candidates)
-    contest = Contest(results, measured, candidates, advised, priorities, rubric, seed)
+    advised, results, rule = contest.advised, contest.results, contest.rubric.decision
     shares, as_good = contest.shares_and_as_good()
     own = contest.own_losses()
     share, high = _share_and_quantile(own.values(), rule)
-    processes = _processes(results, candidates, shares, rule)
+    processes = _processes(results, contest.candidates, shares, rule)
     shares[advised.arm] = round(share, DIGITS)
     least = advised.score + advised.bonus + rule.near
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
-    needs_speed = priorities.shares()[PERFORMANCE] > 0
+    needs_speed = contest.priorities.shares()[PERFORMANCE] > 0
     is_checked = all(
         checked.accuracy_class != "unchecked" for checked in results.by_arm[advised.arm].correctness
     )
     is_limited = bool(leaders) or (needs_speed and (not fit or processes == 1)) or not is_checked
-    siblings = [
-        each
-        for each in viable
-        if each.workflow == advised.workflow and not each.unproven and each not in candidates
-    ]
     drawn_word = _word(share, high, rule)
-    word: DecisionWord | None = drawn_word if candidates[1:] or (leaders and measured[1:]) else None
+    has_rivals = contest.candidates[1:] or (leaders and contest.measured[1:])
+    word: DecisionWord | None = drawn_word if has_rivals else None
     if word == "CLEAR" and is_limited:
         word = "LIKELY"
     may_improve = word is not None and (drawn_word != "CLEAR" or processes == 1)
-    return advised, Decision(
+    return Decision(
         word=word,
         certainty=shares[advised.arm],
-        seed=seed,
-        chosen_for=_chosen_for(advised, viable, results),
+        seed=contest.seed,
+        chosen_for=_chosen_for(advised, contest.viable, results),
         fit=fit,
         replicated=processes != 1,
         checked=is_checked,
@@ -233,7 +240,7 @@ def assess(
             if arm == advised.arm or each > rule.contending
         },
         as_good=tuple(as_good[: rule.most_named]),
-        options_as_good=tuple(contest.options_as_good(siblings)[: rule.most_named]),
+        options_as_good=tuple(contest.options_as_good()[: rule.most_named]),
         lost_score=round(high, DIGITS),
         lost_speed=contest.lost_speed(own),
         speed_regret=contest.speed_regret(),

@@ -45,36 +45,50 @@ def recommend(
     rounds and processes may still settle the decision.
     """
     question, results, scored = answer.question, answer.results, answer.scores
-    viable = [each for each in scored if not each.failures]
-    measurements = answer.measurements
     is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
-    # Figures of an unfit machine exclude no arm that may meet a constraint.
-    rivals = [
-        each
-        for each in scored
-        if not each.failures or (is_unfit and crossed_bounds(each, measurements[each.arm]))
-    ]
+    rivals = _find_rivals(answer, is_unfit=is_unfit)
     if not rivals:
         raise nothing_viable(answer, outstanding or ())
-    winner, found = certainty.assess(
-        rivals,
-        scored,
-        results,
-        question.priorities,
-        catalogue.rubric,
-        seed=question.seed,
-        fit=not is_unfit,
-        outstanding=outstanding,
-    )
+    contest = certainty.Contest.among(rivals, scored, results, question, catalogue.rubric)
+    winner = contest.advised
+    found = certainty.assess(contest, fit=not is_unfit, outstanding=outstanding)
     next_budget = choose_next_budget(
         catalogue.presets.budgets.values(),
         question.budget,
         made=results.repeats,
         needed=found.needed_repetitions,
     )
-    is_met = not any(each.crossed_by(measurements[winner.arm]) for each in question.constraints)
+    bounds = question.constraints
+    is_met = not any(each.crossed_by(answer.measurements[winner.arm]) for each in bounds)
     if is_unfit and not (is_met and found.word != "OPEN"):
-        raise machine_unfit(results, next_budget, *_leaders(winner, rivals, measurements))
+        leaders = _leaders(winner, rivals, answer.measurements)
+        raise machine_unfit(results, next_budget, *leaders)
+    return _advise(answer, catalogue, winner, found, by_shape, next_budget)
+
+
+def _find_rivals(answer: Answer, *, is_unfit: bool) -> list[ScoredArm]:
+    """Return the arms that no constraint excludes.
+
+    Figures of an unfit machine exclude no arm that may meet a constraint.
+    """
+    return [
+        each
+        for each in answer.scores
+        if not each.failures or (is_unfit and crossed_bounds(each, answer.measurements[each.arm]))
+    ]
+
+
+def _advise(
+    answer: Answer,
+    catalogue: Catalogue,
+    winner: ScoredArm,
+    found: Decision,
+    by_shape: Mapping[Shape, Sequence[ScoredArm]],
+    next_budget: Budget | None,
+) -> Recommendation:
+    """Return the advice to use the winner, with what else the answer says of it and its rivals."""
+    question, results, measurements = answer.question, answer.results, answer.measurements
+    viable = [each for each in answer.scores if not each.failures]
     is_baseline = winner.arm == results.baseline
     # Eager is kept because nothing gains so much.
     gain = catalogue.rubric.decision.speed_bonus_at if is_baseline else winner.speedup
@@ -103,7 +117,7 @@ def recommend(
         else find_break_even(measurements[winner.arm], answer.baseline),
         first_to_serve=first_to_serve(candidates, question.requests),
         costs=price(candidates, question.price_of_all_devices),
-        constraints=sensitivity.constraint_effects(scored, question.constraints, winner.arm),
+        constraints=sensitivity.constraint_effects(answer.scores, question.constraints, winner.arm),
         guideline=_guideline_opinion(answer, catalogue, winner, found),
         advice_by_shape=advise_by_shape(winner, results, by_shape),
         next_steps=tuple(

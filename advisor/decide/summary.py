@@ -16,6 +16,7 @@ from advisor.decide.intervals import TAIL, paired_interval, trimmed_mean
 from advisor.decide.process_variance import estimate_process_variances, widen_by_variances
 from advisor.decide.rounds import is_valid, paired_log_speedups, race_log_speedups, visits_by_round
 from advisor.domain.catalogue import NoisePrior
+from advisor.domain.measurement import Measurement
 from advisor.domain.question import Question
 from advisor.domain.results import (
     EQUIVALENCE_MARGIN,
@@ -25,6 +26,7 @@ from advisor.domain.results import (
     SustainedCheck,
 )
 from advisor.domain.run_state import ProcessState, RunState
+from probes.events import Peaks
 from probes.outcome import Failure
 from probes.shape import Shape
 
@@ -46,20 +48,7 @@ def summarise(
     equal = series.get(plan.duplicate, {})
     noise_floors = {shape: _noise_floor(equal.get(shape, ())) for shape in races}
     peaks = device_peaks(state, question.dtype)
-    variances = estimate_process_variances(
-        {arm: each for arm, each in series.items() if arm != baseline}, plan.duplicate, noise
-    )
-    paired = [
-        widen_by_variances(
-            summarise_arm(state, each, series[each.id], peaks, question),
-            variances.get(each.id, {}),
-            baseline,
-        )
-        for each in plan.distinct
-        # An arm has figures at every shape.
-        if races and all(raced.get(each.id, {}).values()) and each.id in raced
-    ]
-    measurements = [*reconcile(state, paired, noise.fastest_margin)]
+    measurements = _measure_arms(state, series, peaks, question, noise) if races else []
     own = next((each for each in measurements if each.arm == baseline), None)
     repeated = [len(each) for shapes in series.values() for each in shapes.values()]
     # Processes of the duplicate with two rounds or more, at every shape.
@@ -89,6 +78,30 @@ def summarise(
         stopped_builds=tuple(_stopped_builds(state)),
         inputs=read_inputs(state),
     )
+
+
+def _measure_arms(
+    state: RunState,
+    series: Mapping[str, Series],
+    peaks: Peaks | None,
+    question: Question,
+    noise: NoisePrior,
+) -> list[Measurement]:
+    """Return the measurements of the arms with figures at every shape."""
+    plan, baseline = state.plan, state.plan.baseline.id
+    variances = estimate_process_variances(
+        {arm: each for arm, each in series.items() if arm != baseline}, plan.duplicate, noise
+    )
+    paired = [
+        widen_by_variances(
+            summarise_arm(state, each, series[each.id], peaks, question),
+            variances.get(each.id, {}),
+            baseline,
+        )
+        for each in plan.distinct
+        if each.id in series and all(rounds[0] for rounds in series[each.id].values())
+    ]
+    return [*reconcile(state, paired, noise.fastest_margin)]
 
 
 def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:

@@ -1,26 +1,18 @@
-"""Expect and limit the time of builds, which must be able to pay for themselves in the budget."""
+"""Limit the time of builds, which must be able to pay for themselves in the budget."""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import math
-import statistics
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
-import msgspec
-
-from advisor.decide.performance_portability import is_same_work
 from advisor.decide.rounds import controls, is_valid, more_time
-from advisor.domain.errors import OptionValueError, RunFileError
-from advisor.domain.plan import Arm, ArmName
+from advisor.domain.errors import OptionValueError
+from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, ProcessState, RunState
 from advisor.domain.text import format_number, write_count, write_duration
 from advisor.execute.run_in_progress import RunInProgress
 from advisor.probing.worker_process import BuildLimit
-from advisor.store.store import Store
 from probes.outcome import Failure
 from probes.shape import Shape
 
@@ -129,59 +121,3 @@ def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | N
 def _seconds_to_serve(requests: int, process: ProcessState, shape: Shape) -> float:
     call_seconds = ALLOWANCE * process.warmed_up[shape].typical_seconds
     return process.build_seconds + requests * call_seconds / shape.batch_size
-
-
-#: Newest runs of the same work on the same device that are read.
-MOST_RUNS = 3
-
-
-def with_expected_builds(arms: Iterable[Arm], header: Header, store: Store) -> tuple[Arm, ...]:
-    """Return the arms with their expected seconds of a cold build and largest speed-up.
-
-    Both are only set where they are known. Stored runs of the same work on this device come before
-    the seconds of the catalogue.
-    """
-    earlier = header.catalogue.earlier_runs.get(header.question.device, {})
-    typical = {arm: figures.build_seconds for arm, figures in earlier.items()}
-    expected = {**typical, **_seconds_in_runs(header, store)}
-    largest = {
-        arm: figures.largest_speedup
-        for arm, figures in earlier.items()
-        if figures.largest_speedup is not None
-    }
-    return tuple(
-        msgspec.structs.replace(
-            each,
-            expected_build_seconds=_figure_of(each, expected, statistics.median),
-            largest_speedup=_figure_of(each, largest, max),
-        )
-        for each in arms
-    )
-
-
-def _figure_of(
-    planned: Arm, figures: Mapping[str, float], choose: Callable[[list[float]], float]
-) -> float | None:
-    own = figures.get(planned.duplicate_of or planned.id)
-    if own is not None:
-        return own
-    workflows = {name: ArmName.parse(name).workflow for name in figures}
-    alike = [each for name, each in figures.items() if workflows[name] == planned.workflow]
-    return choose(alike) if alike else None
-
-
-def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:
-    """Return the median seconds of the cold builds in comparable stored runs, by arm."""
-    seconds: dict[str, list[float]] = defaultdict(list)
-    for state in itertools.islice(_comparable_states(header, store), MOST_RUNS):
-        for arm, processes in state.processes.items():
-            if processes and processes[0].ready:
-                seconds[arm].append(processes[0].build_seconds)
-    return {arm: round(statistics.median(found), 1) for arm, found in seconds.items()}
-
-
-def _comparable_states(header: Header, store: Store) -> Iterator[RunState]:
-    for run, other in store.finished_runs(header.question.model.name):
-        if other.device == header.device and is_same_work(other.question, header.question):
-            with contextlib.suppress(RunFileError):
-                yield run.state()

@@ -14,7 +14,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_events import ArmsAdded
 from advisor.domain.run_state import RunState
 from advisor.domain.workflow import Workflow
-from advisor.execute import build_limits
+from advisor.execute.expected_builds import with_expected_builds
 from advisor.execute.run_in_progress import RunInProgress
 
 #: A vision transformer has one layer that convolves images, which cuts them into patches.
@@ -117,7 +117,7 @@ def arms_to_add(progress: RunInProgress) -> list[ArmsAdded]:
                 and unsupported_use(workflow, planned, header.question) is None
             ]
             if arms:
-                added = build_limits.with_expected_builds(arms, header, progress.store)
+                added = with_expected_builds(arms, header, progress.store)
                 found.append(ArmsAdded(added=added, because=because))
     return found
 

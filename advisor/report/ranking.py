@@ -64,7 +64,6 @@ def ranking_columns(
     Times of a machine that was not fit to measure on have no columns.
     """
     is_text, unfit = speed_unit(answer) == "tok/s", is_unfit(answer.results)
-    shapes = [] if unfit else column_shapes(answer.ranked)
     return [
         RankingColumn("rank", "#", lambda each: _rank(answer, each), "rank", ("score",)),
         RankingColumn("arm", "arm", lambda each: each.arm, "arm", ("workflow", "arm")),
@@ -75,30 +74,9 @@ def ranking_columns(
             "speedup",
             ("speed-up", "interval", "baseline"),
         ),
-        *(
-            RankingColumn(
-                f"call-{shape}",
-                f"{speed_unit(answer)} @{shape}",
-                functools.partial(_call, answer, shape),
-                "throughput" if is_text else "seconds_median",
-                ("throughput" if is_text else "call time",),
-                WIDE_WIDTH if number < WIDE_SHAPES else VERY_WIDE_WIDTH,
-            )
-            for number, shape in enumerate(shapes)
-        ),
-        *(_latency_columns() if is_text and has_latency and not unfit else ()),
-        *(
-            RankingColumn(
-                name,
-                figure.head,
-                functools.partial(_write_figure, figure),
-                figure.column,
-                figure.terms,
-                NORMAL_WIDTH + 18 if figure.is_main else VERY_WIDE_WIDTH,
-            )
-            for name, figure in ARM_FIGURES.items()
-            if figure.head
-        ),
+        *([] if unfit else _call_columns(answer)),
+        *(_latency_columns() if has_latency and is_text and not unfit else ()),
+        *_figure_columns(),
         RankingColumn(
             "accuracy",
             "error",
@@ -117,17 +95,52 @@ def ranking_columns(
             ("score", "weights"),
             NORMAL_WIDTH,
         ),
-        *(
-            RankingColumn(
-                name,
-                head,
-                functools.partial(_letter, name),
-                f"tier_{name}",
-                (name.replace("_", " ").title(), "grade"),
-                WIDE_WIDTH if name in FURTHER_CRITERIA else 0,
-            )
-            for name, head in CRITERION_HEADS.items()
-        ),
+        *_grade_columns(),
+    ]
+
+
+def _call_columns(answer: Answer) -> list[RankingColumn]:
+    unit = speed_unit(answer)
+    figure, term = ("throughput",) * 2 if unit == "tok/s" else ("seconds_median", "call time")
+    return [
+        RankingColumn(
+            f"call-{shape}",
+            f"{unit} @{shape}",
+            functools.partial(_call, answer, shape),
+            figure,
+            (term,),
+            WIDE_WIDTH if number < WIDE_SHAPES else VERY_WIDE_WIDTH,
+        )
+        for number, shape in enumerate(column_shapes(answer.ranked))
+    ]
+
+
+def _figure_columns() -> list[RankingColumn]:
+    return [
+        RankingColumn(
+            name,
+            figure.head,
+            functools.partial(_write_figure, figure),
+            figure.column,
+            figure.terms,
+            NORMAL_WIDTH + 18 if figure.is_main else VERY_WIDE_WIDTH,
+        )
+        for name, figure in ARM_FIGURES.items()
+        if figure.head
+    ]
+
+
+def _grade_columns() -> list[RankingColumn]:
+    return [
+        RankingColumn(
+            name,
+            head,
+            functools.partial(_letter, name),
+            f"tier_{name}",
+            (name.replace("_", " ").title(), "grade"),
+            WIDE_WIDTH if name in FURTHER_CRITERIA else 0,
+        )
+        for name, head in CRITERION_HEADS.items()
     ]
 
 

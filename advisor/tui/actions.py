@@ -21,7 +21,8 @@ from advisor.domain.question import Question
 from advisor.domain.run_state import Header
 from advisor.domain.text import escape_control_chars
 from advisor.execute import quiet
-from advisor.execute.drafts import DraftRun, create, propose_again, propose_or_answer
+from advisor.execute.absent_gpu import propose_or_answer
+from advisor.execute.drafts import DraftRun, create, propose_again
 from advisor.execute.repetitions import leaders_of
 from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers

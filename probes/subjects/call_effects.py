@@ -56,11 +56,7 @@ def find_random_outputs(
     with restored(module):
         tensors = make_tensors[0]()
         first = call_seeded(tensors)
-        inputs = [
-            f"input {number}"
-            for number, (one, other) in enumerate(zip(tensors, make_tensors[0](), strict=True), 1)
-            if one.shape != other.shape or not torch.allclose(one, other, 0, 0, equal_nan=True)
-        ]
+        inputs = _changed_inputs(tensors, make_tensors[0]())
         if inputs and _differing(first, call_seeded(tensors)):
             reason = "the model changes its inputs in place, so a second call with them differs"
             raise ModelError(reason, "let forward change a copy, such as x = x.clone()")
@@ -68,41 +64,62 @@ def find_random_outputs(
         changed = before.changed(settled)
         outputs = [call_seeded(make()) for make in make_tensors]
         # What only the first call fills, such as a table, is nothing that later ones have to do.
-        going_on = settled.changed(State(module)) if changed else []
-        start, again = perf_counter(), first
-        for _ in range(LATER_CALLS if changed else 1):
-            again = call_seeded(make_tensors[0]())
-            if _differing(first, again) or perf_counter() - start > LATER_SECONDS:
-                break
+        changes = [*inputs, *(settled.changed(State(module)) if changed else ())]
+        again = _last_output(lambda: call_seeded(make_tensors[0]()), first, changed)
         last = State(module)
         changed += [name for name in before.changed(last) if name not in changed]
-        going_on += [name for name in settled.changed(last) if name not in going_on]
+        changes += [name for name in settled.changed(last) if name not in changes]
     for cached in before.caches:
         cached.cache_clear()
     with restored(module):
         fresh = call_seeded(make_tensors[-1]())
     is_same = not (_differing(first, again) or _differing(outputs[-1], fresh))
     if not is_same and changed:
-        lasting = before.changed(State(module))
+        is_lasting = bool(before.changed(State(module)))
         with restored(module):
-            is_reproducible = not _differing(first, call_seeded(make_tensors[0]()))
-        if lasting or is_reproducible:
-            more = ", ..." if len(changed) > MAX_NAMED else ""
-            raise ModelError(
-                f"each call changes a state of the model ({', '.join(changed[:MAX_NAMED])}{more}),"
-                " so a later call differs",
-                "let forward take such a state as an input and return the new one, or change it in"
-                " training mode only (if self.training:)",
-            )
-    changes = (*inputs, *going_on)
+            if is_lasting or not _differing(first, call_seeded(make_tensors[0]())):
+                raise _state_error(changed)
     if is_same and not draws:
-        return Findings(changed_states=changes, outputs=outputs)
+        return Findings(changed_states=tuple(changes), outputs=outputs)
     with restored(module):
-        drawn = list(_call_in_pairs(call, make_tensors))
-    differing = [_differing(*pair, is_exact=is_same) for pair in drawn]
-    random = {index: _random_elements(drawn, index) for index in sorted(set().union(*differing))}
-    always = tuple(sorted(set.intersection(*differing)))
-    return Findings(random, always, draws=draws, changed_states=changes)
+        pairs = list(_call_in_pairs(call, make_tensors))
+    differing = [_differing(*pair, is_exact=is_same) for pair in pairs]
+    return Findings(
+        {index: _random_elements(pairs, index) for index in sorted(set().union(*differing))},
+        tuple(sorted(set.intersection(*differing))),
+        draws=draws,
+        changed_states=tuple(changes),
+    )
+
+
+def _last_output(
+    call_again: Callable[[], list[Any]], first: list[Any], changed: Sequence[str]
+) -> list[Any]:
+    """Return the first output that differs from `first`, else the last one."""
+    start, again = perf_counter(), first
+    for _ in range(LATER_CALLS if changed else 1):
+        again = call_again()
+        if _differing(first, again) or perf_counter() - start > LATER_SECONDS:
+            break
+    return again
+
+
+def _changed_inputs(tensors: Tensors, made_again: Tensors) -> list[str]:
+    return [
+        f"input {number}"
+        for number, (one, other) in enumerate(zip(tensors, made_again, strict=True), 1)
+        if one.shape != other.shape or not torch.allclose(one, other, 0, 0, equal_nan=True)
+    ]
+
+
+def _state_error(changed: Sequence[str]) -> ModelError:
+    more = ", ..." if len(changed) > MAX_NAMED else ""
+    return ModelError(
+        f"each call changes a state of the model ({', '.join(changed[:MAX_NAMED])}{more}),"
+        " so a later call differs",
+        "let forward take such a state as an input and return the new one, or change it in"
+        " training mode only (if self.training:)",
+    )
 
 
 def _call_in_pairs(

@@ -144,7 +144,7 @@ def test_the_history_has_the_answer_of_each_finished_run(run_here: RunCli, store
     assert listed[failed]["answer"]["first_line"]
     shown = run_here("show", failed)
     assert (shown.returncode, shown.stderr) == (0, ""), "it is shown, and the reason stands in it"
-    assert listed[failed]["answer"]["headline"] in " ".join(shown.stdout.split())
+    assert listed[failed]["answer"]["first_line"] in " ".join(shown.stdout.split())
     failed_line, stopped_line, line = run_here("history").stdout.splitlines()[1:]
     assert f" {advice['arm']} " in line
     created = dt.datetime.fromisoformat(listed[name]["created"]).astimezone()

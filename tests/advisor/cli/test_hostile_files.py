@@ -19,7 +19,7 @@ from advisor import cli
 from advisor.ask import rubric_files
 from advisor.cli import recommendations
 from advisor.domain.errors import SettingsError
-from advisor.execute import drafts
+from advisor.execute import absent_gpu, drafts
 from advisor.probing import detection, uv_runner
 from advisor.probing.env_variables import worker_environment
 from advisor.store.store import Store
@@ -168,7 +168,7 @@ def test_root_is_warned_about_the_sandbox(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = recorded_runs.make_run(Store(home), finished=True)
-    monkeypatch.setattr(drafts, "propose_or_answer", lambda *_: run)
+    monkeypatch.setattr(absent_gpu, "propose_or_answer", lambda *_: run)
     monkeypatch.setattr(drafts, "create", lambda draft, _: draft)
     monkeypatch.setattr(recommendations, "execute", lambda *_: None)
     monkeypatch.setattr(os, "geteuid", lambda: user)

@@ -228,8 +228,9 @@ class Decided:
 
 def decide(run: Run) -> Decided:
     results, scored, rubric = score(run)
-    advised, found = certainty.assess(scored, scored, results, run.weights, rubric, seed=0)
-    return Decided(scored, advised, found)
+    question = builders.question(priorities=run.weights, seed=0)
+    contest = certainty.Contest.among(scored, scored, results, question, rubric)
+    return Decided(scored, contest.advised, certainty.assess(contest))
 
 
 def random_runs(seed: int, count: int = RUNS) -> Iterator[tuple[random.Random, Run]]:

@@ -51,8 +51,10 @@ def assess(
     others = names - {workflow.id for workflow in workflows}
     known = builders.catalogue(*workflows, *map(builders.workflow, sorted(others)))
     weights = priorities or builders.priorities()
-    scored = scoring.score_arms(found, builders.question(priorities=weights), known)
-    return certainty.assess(scored, scored, found, weights, known.rubric, seed=seed, **allowed)
+    question = builders.question(priorities=weights, seed=seed)
+    scored = scoring.score_arms(found, question, known)
+    contest = certainty.Contest.among(scored, scored, found, question, known.rubric)
+    return contest.advised, certainty.assess(contest, **allowed)
 
 
 def test_a_workflow_that_is_far_ahead_is_clear() -> None:

@@ -59,7 +59,7 @@ def advise(
         ),
     )
     given_ids = {workflow.id for workflow in workflows}
-    others = sorted({measured.workflow for measured in arms} - given_ids)
+    others = sorted({each.workflow for each in arms} - given_ids)
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
     question = builders.question(**{"model": DEMO, "batch_sizes": tuple(sizes), **asked})
     head = builders.header(question=question, machine=builders.machine(cpu=CPU), catalogue=known)
@@ -162,7 +162,7 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
 def test_options_of_the_advised_workflow_that_are_about_as_good_are_named() -> None:
     options = (measured("same/a", 2.0, spread=0.05), measured("same/b", 1.97, spread=0.05))
     found = advise(
-        *(msgspec.structs.replace(measured, workflow="same") for measured in options),
+        *(msgspec.structs.replace(each, workflow="same") for each in options),
         workflows=(builders.workflow("same"),),
     )
     assert (found.advice.arm, found.decision.options_as_good) == ("same/a", ("same/b",))

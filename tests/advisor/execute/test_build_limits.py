@@ -24,7 +24,7 @@ from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.run_state import Header, RunState
 from advisor.execute import build_limits
-from advisor.execute.build_limits import with_expected_builds
+from advisor.execute.expected_builds import with_expected_builds
 from advisor.probing.worker_process import BuildLimit
 from advisor.report.answer_files import decide
 from advisor.store.store import Store
