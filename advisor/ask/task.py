@@ -46,7 +46,11 @@ def choose_task(
         return task
     known = {workflow.id: workflow for workflow in workflows}
     arms = {name: ArmName.parse(name) for name in named}
-    supported = {name: _tasks_of(known[one.workflow], one.option) for name, one in arms.items()}
+    supported: dict[str, set[Task]] = {}
+    for name, one in arms.items():
+        workflow = known[one.workflow]
+        declared = [workflow.arm(one.option)] if one.option else workflow.arms.values()
+        supported[name] = {task for each in declared for task in each.tasks or workflow.tasks}
     if all(task in tasks for tasks in supported.values()):
         return task
     if all(FORWARD in tasks for tasks in supported.values()):
@@ -57,12 +61,6 @@ def choose_task(
         f"{', '.join(without)} cannot generate text, and {', '.join(others)} can do nothing else",
         f"measure them in two runs; --task forward measures {', '.join(without)}",
     )
-
-
-def _tasks_of(workflow: Workflow, option: str) -> set[Task]:
-    """Return the tasks of one arm of a workflow, or of all for an empty option."""
-    arms = [workflow.arm(option)] if option else workflow.arms.values()
-    return {task for each in arms for task in each.tasks or workflow.tasks}
 
 
 def suggest_task(model: str, models: Models) -> Task:

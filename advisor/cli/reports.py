@@ -77,9 +77,8 @@ def report(
     others = [answer_files.decide(other) for other in elsewhere] if "csv" in selected else []
     for name in selected:
         content = answer_files.write(name, answer, others, recipe)
-        file = (
-            pathlib.Path(directory) / f"{answer.run_id}{answer_files.REPORT_FORMATS[name].suffix}"
-        )
+        suffix = answer_files.REPORT_FORMATS[name].suffix
+        file = pathlib.Path(directory) / f"{answer.run_id}{suffix}"
         write_output(str(file), content)
         print_text(str(file))
 

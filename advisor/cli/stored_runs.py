@@ -24,7 +24,6 @@ from advisor.cli.output import (
     write_output,
 )
 from advisor.cli.run_output import print_answer, show_answer
-from advisor.domain.answer import AnswerSummary
 from advisor.domain.constraints import CRITERIA
 from advisor.domain.errors import ExportFileError
 from advisor.domain.text import write_count
@@ -143,7 +142,10 @@ def history(*, json: AsJson = False) -> None:
         for kept in entries:
             state = _describe_state(kept, store.state_of(kept))
             question = [kept.run_id, _local_time(kept.created), kept.model, kept.device]
-            rows.append([*question, state, *_describe_answer(kept.answer), kept.note])
+            answer, word = "", ""
+            if kept.answer is not None:
+                answer, word = kept.answer.arm or "no answer", kept.answer.decision_word or ""
+            rows.append([*question, state, answer, word, kept.note])
         return plain_table(rows) if entries else ["No runs yet. p3-advisor --json starts one."]
 
     print_rows(entries, render, json=json)
@@ -164,13 +166,6 @@ def _describe_state(kept: HistoryEntry, state: RunStatus) -> str:
         "imported" if kept.imported else "",
     )
     return ", ".join(filter(None, facts))
-
-
-def _describe_answer(answer: AnswerSummary | None) -> tuple[str, str]:
-    """Return the recommended arm and the decision word; both are empty for an unfinished run."""
-    if answer is None:
-        return "", ""
-    return answer.arm or "no answer", answer.decision_word or ""
 
 
 @app.command("export-run", rich_help_panel="Stored runs")

@@ -21,7 +21,9 @@ from probes.shape import Shape
 
 def summarise_builds(processes: Sequence[ProcessState]) -> BuildSeconds:
     # The processes are in the order of their start.
-    cold, warm = _cold_process(processes), _warm_process(processes)
+    cold, (first, *others) = _cold_process(processes), processes
+    # The last one that found the caches of an earlier one.
+    warm = next((each for each in reversed(others) if not _is_cold_alone(each, first)), None)
     started = cold.build_started
     return BuildSeconds(
         cold=cold.build_seconds,
@@ -49,12 +51,6 @@ def _is_cold_alone(process: ProcessState, first: ProcessState) -> bool:
         and first.caches is not None
         and first.caches.bytes_after > 0
     )
-
-
-def _warm_process(processes: Sequence[ProcessState]) -> ProcessState | None:
-    """Return the last process that found the caches of an earlier one; None without any."""
-    first, *others = processes
-    return next((each for each in reversed(others) if not _is_cold_alone(each, first)), None)
 
 
 #: The device's count of a known allocation may differ from its size by this much.

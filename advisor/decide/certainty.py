@@ -15,7 +15,6 @@ from collections.abc import Collection, Mapping, Sequence
 from advisor.decide.grades import grades_at, interpolate
 from advisor.decide.intervals import Array
 from advisor.decide.speedup_draws import SpeedupErrors, draw_log_speedups, speedup_errors
-from advisor.domain.constraints import Priorities
 from advisor.domain.question import Question
 from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
 from advisor.domain.results import EQUIVALENCE_MARGIN, Results, ScoredArm
@@ -38,28 +37,17 @@ class Contest:
     results: Results
     #: All scored arms, those that fail a constraint included.
     measured: Sequence[ScoredArm]
-    #: Those that may be advised, and of them those that stand for their workflow.
     viable: Sequence[ScoredArm]
-    candidates: Sequence[ScoredArm]
-    advised: ScoredArm
-    priorities: Priorities
+    question: Question
     rubric: Rubric
-    seed: int
 
-    @classmethod
-    def among(
-        cls,
-        viable: Sequence[ScoredArm],
-        measured: Sequence[ScoredArm],
-        results: Results,
-        question: Question,
-        rubric: Rubric,
-    ) -> Contest:
-        candidates = candidates_of(viable, results.baseline)
-        advised, priorities = best_scored(candidates), question.priorities
-        return cls(
-            results, measured, viable, candidates, advised, priorities, rubric, question.seed
-        )
+    @functools.cached_property
+    def candidates(self) -> list[ScoredArm]:
+        return candidates_of(self.viable, self.results.baseline)
+
+    @functools.cached_property
+    def advised(self) -> ScoredArm:
+        return best_scored(self.candidates)
 
     @functools.cached_property
     def _errors(self) -> SpeedupErrors:
@@ -71,17 +59,19 @@ class Contest:
     ) -> Array:
         """Return `(draws, arms) float64`; `scale` and `exact` are those of `draw_log_speedups`."""
         columns = [self._errors.arms.index(each.arm) for each in arms]
-        return draw_log_speedups(self._errors, self.seed, scale, exact)[:, columns]
+        return draw_log_speedups(self._errors, self.question.seed, scale, exact)[:, columns]
 
-    def lost_scores(self, scale: float = 1.0, exact: str | None = None) -> Array:
-        """Return how far each candidate is below the best in each draw, `(draws, candidates)`."""
+    def lost_scores(
+        self, arms: Sequence[ScoredArm], scale: float = 1.0, exact: str | None = None
+    ) -> Array:
+        """Return how far each of the arms is below the best in each draw, `(draws, arms)`."""
         import numpy as np
 
-        logs, shares = self.log_speedups(self.candidates, scale, exact), self.priorities.shares()
-        fixed_part, moving_part = np.zeros(len(self.candidates)), np.zeros(logs.shape)
+        logs, shares = self.log_speedups(arms, scale, exact), self.question.priorities.shares()
+        fixed_part, moving_part = np.zeros(len(arms)), np.zeros(logs.shape)
         for criterion in self.rubric.criteria:
             rule = next((each for each in criterion.grades if each.fact == SPEEDUP), None)
-            ratings = [each.ratings[criterion.id] for each in self.candidates]
+            ratings = [each.ratings[criterion.id] for each in arms]
             fixed = np.array([rating.grade for rating in ratings])
             if rule is None:
                 fixed_part += shares[criterion.id] * fixed
@@ -102,7 +92,8 @@ class Contest:
         """
         column = self.candidates.index(self.advised)
         return {
-            exact: self.lost_scores(scale, exact)[:, column] for exact in (None, self.advised.arm)
+            exact: self.lost_scores(self.candidates, scale, exact)[:, column]
+            for exact in (None, self.advised.arm)
         }
 
     def shares_and_as_good(self) -> tuple[dict[str, float], list[str]]:
@@ -110,7 +101,7 @@ class Contest:
 
         The advised arm comes first, then the largest share.
         """
-        rule, lost = self.rubric.decision, self.lost_scores()
+        rule, lost = self.rubric.decision, self.lost_scores(self.candidates)
         own = lost[:, [self.candidates.index(self.advised)]]
         nears = [round(float(share), DIGITS) for share in (lost <= rule.near).mean(axis=0)]
         columns = zip(self.candidates, nears, (lost < own).mean(axis=0), strict=True)
@@ -129,12 +120,11 @@ class Contest:
         """Return the other arms of the advised workflow that lose nothing to it in most draws."""
         rule, advised, found = self.rubric.decision, self.advised, []
         for each in self.viable:
-            if each.workflow != advised.workflow or each.unproven or each in self.candidates:
+            is_sibling = each.workflow == advised.workflow and not each.unproven
+            if not is_sibling or each in self.candidates or not _is_alternative(each, advised):
                 continue
-            if not _is_alternative(each, advised):
-                continue
-            two = dataclasses.replace(self, candidates=[advised, each])
-            if (two.lost_scores()[:, 1] <= rule.near).mean() >= MOSTLY:
+            lost = self.lost_scores([advised, each])[:, 1]
+            if (lost <= rule.near).mean() >= MOSTLY:
                 found.append(each.arm)
         return found
 
@@ -160,7 +150,7 @@ class Contest:
         """
         import numpy as np
 
-        weight, rules = self.priorities.shares()[PERFORMANCE], self.rubric.criteria
+        weight, rules = self.question.priorities.shares()[PERFORMANCE], self.rubric.criteria
         rule = next((each for one in rules for each in one.grades if each.fact == SPEEDUP), None)
         if weight <= 0 or rule is None or self.advised.ratings[PERFORMANCE].fact != SPEEDUP:
             return None
@@ -214,7 +204,7 @@ def assess(
     shares[advised.arm] = round(share, DIGITS)
     least = advised.score + advised.bonus + rule.near
     leaders = tuple(arm for arm, score in (outstanding or {}).items() if score > least)
-    needs_speed = contest.priorities.shares()[PERFORMANCE] > 0
+    needs_speed = contest.question.priorities.shares()[PERFORMANCE] > 0
     is_checked = all(
         checked.accuracy_class != "unchecked" for checked in results.by_arm[advised.arm].correctness
     )
@@ -228,7 +218,7 @@ def assess(
     return Decision(
         word=word,
         certainty=shares[advised.arm],
-        seed=contest.seed,
+        seed=contest.question.seed,
         chosen_for=_chosen_for(advised, contest.viable, results),
         fit=fit,
         replicated=processes != 1,

@@ -50,7 +50,8 @@ def reconcile(
         shape: [calls for arm in equal for calls in _calls(state, arm, shape)] for shape in shapes
     }
     factors = {
-        cell.shape: _undisturbed_share(cell, references[cell.shape])
+        cell.shape: (fastest_call(references[cell.shape]) or cell.seconds.median)
+        / cell.seconds.median
         for measured in measurements
         for cell in measured.cells
         if measured.arm == baseline and _is_disturbed(state, equal, cell.shape)
@@ -109,11 +110,6 @@ def _missed_factor(state: RunState, arm: str, leader: str, shape: Shape) -> floa
     shared = [visit.seconds for repeat, visit in led if (repeat, visit.round) in rounds]
     seen, best = fastest_call(shared), fastest_call([visit.seconds for _, visit in led])
     return max(seen / best, 1.0) if seen is not None and best is not None else 1.0
-
-
-def _undisturbed_share(baseline: Cell, calls: Calls) -> float:
-    fastest = fastest_call(calls)
-    return fastest / baseline.seconds.median if fastest is not None else 1.0
 
 
 def _scaled(cells: Sequence[Cell], factors: Mapping[Shape, float]) -> tuple[Cell, ...]:

@@ -37,9 +37,10 @@ def describe_faster(facts: AdvisedAnswer) -> str:
         # The baseline needs no change, so the lines are a part of the price.
         change = f" for {write_count(lines, 'line')} of code" if is_baseline else ""
         gain = f"({describe_gain(facts, faster)}){change}{_less_exact(facts, faster)}"
-        sentences.append(
-            f"{_how_sure(facts, faster)}: {faster.title} {gain}; {_why_not(facts, faster)}."
-        )
+        low = facts.answer.measurements[faster.arm].speedup.low
+        is_doubtful = faster.unproven or (low is not None and low < 1)
+        perhaps = "Perhaps faster" if is_doubtful else "Faster"
+        sentences.append(f"{perhaps}: {faster.title} {gain}; {_why_not(facts, faster)}.")
     elif not is_baseline:
         over = " over all shapes" if len(facts.measured.cells) > 1 else ""
         sentences.append(f"Nothing measured is clearly faster{over}.")
@@ -49,12 +50,6 @@ def describe_faster(facts: AdvisedAnswer) -> str:
     if is_baseline and best is not None and not is_named:
         sentences.append(f"Next by score: {best.title} ({describe_gain(facts, best)}).")
     return " ".join(sentences)
-
-
-def _how_sure(facts: AdvisedAnswer, faster: ScoredArm) -> str:
-    low = facts.answer.measurements[faster.arm].speedup.low
-    is_doubtful = faster.unproven or (low is not None and low < 1)
-    return "Perhaps faster" if is_doubtful else "Faster"
 
 
 def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from advisor.decide import certainty, sensitivity, trust
 from advisor.decide.costs import find_break_even, first_to_serve, price
@@ -46,10 +46,15 @@ def recommend(
     """
     question, results, scored = answer.question, answer.results, answer.scores
     is_unfit = (trust.is_busy if while_running else trust.is_unfit)(results)
-    rivals = _find_rivals(answer, is_unfit=is_unfit)
+    # Figures of an unfit machine exclude no arm that may meet a constraint.
+    rivals = [
+        each
+        for each in scored
+        if not each.failures or (is_unfit and crossed_bounds(each, answer.measurements[each.arm]))
+    ]
     if not rivals:
         raise nothing_viable(answer, outstanding or ())
-    contest = certainty.Contest.among(rivals, scored, results, question, catalogue.rubric)
+    contest = certainty.Contest(results, scored, rivals, question, catalogue.rubric)
     winner = contest.advised
     found = certainty.assess(contest, fit=not is_unfit, outstanding=outstanding)
     next_budget = choose_next_budget(
@@ -61,21 +66,10 @@ def recommend(
     bounds = question.constraints
     is_met = not any(each.crossed_by(answer.measurements[winner.arm]) for each in bounds)
     if is_unfit and not (is_met and found.word != "OPEN"):
-        leaders = _leaders(winner, rivals, answer.measurements)
+        fastest = max(rivals, key=lambda each: (each.speedup, -each.rank))
+        leaders = (RankedArm(each, answer.measurements[each.arm]) for each in (winner, fastest))
         raise machine_unfit(results, next_budget, *leaders)
     return _advise(answer, catalogue, winner, found, by_shape, next_budget)
-
-
-def _find_rivals(answer: Answer, *, is_unfit: bool) -> list[ScoredArm]:
-    """Return the arms that no constraint excludes.
-
-    Figures of an unfit machine exclude no arm that may meet a constraint.
-    """
-    return [
-        each
-        for each in answer.scores
-        if not each.failures or (is_unfit and crossed_bounds(each, answer.measurements[each.arm]))
-    ]
 
 
 def _advise(
@@ -131,14 +125,6 @@ def _advise(
             )
         ),
     )
-
-
-def _leaders(
-    best: ScoredArm, arms: Sequence[ScoredArm], measurements: Mapping[str, Measurement]
-) -> Iterator[RankedArm]:
-    """Yield the best arm by score and the fastest one."""
-    for scored in (best, max(arms, key=lambda each: (each.speedup, -each.rank))):
-        yield RankedArm(scored, measurements[scored.arm])
 
 
 def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm], baseline: str) -> ScoredArm | None:

@@ -73,6 +73,7 @@ def add_servers(
     baseline = plan.baseline.id
     if baseline not in found:
         baseline = min(found, key=lambda arm: found[arm].value)
+    processes = [process for each in state.processes.values() for process in each]
     return msgspec.structs.replace(
         results,
         baseline=baseline,
@@ -81,7 +82,7 @@ def add_servers(
             for each in plan.arms
             if each.id in found
         ),
-        repeats=_completed_repeats(state),
+        repeats=len({each.repeat for each in processes if each.repeat and valid_blocks([each])}),
     )
 
 
@@ -204,11 +205,6 @@ def _joules_per_token(processes: Sequence[ProcessState], load: LoadQuestion) -> 
         if energy.shape == Shape(loop.concurrency) and energy.joules is not None and loop.requests
     }
     return found[max(found)] if found else None
-
-
-def _completed_repeats(state: RunState) -> int:
-    processes = (process for each in state.processes.values() for process in each)
-    return len({each.repeat for each in processes if each.repeat and valid_blocks([each])})
 
 
 def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules, seed: int) -> bool:

@@ -100,11 +100,10 @@ def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iter
             if end is None:
                 end = min(clock() + seconds_while_open(question, progress.state), progress.end)
             answer = progress.evaluate(progress.state)
+            repeated = {arm for arms in progress.state.repeats.values() for arm in arms}
+            is_unrepeated = answer.advised is not None and answer.advised.scored.arm not in repeated
             has_time = clock() + seconds <= progress.end
-            if not (
-                _settles(answer, seconds, end - clock())
-                or (has_time and _advises_unrepeated(answer, progress.state))
-            ):
+            if not (_settles(answer, seconds, end - clock()) or (has_time and is_unrepeated)):
                 return
         started = clock()
         yield from _repeat_once(progress, number)
@@ -121,12 +120,6 @@ def _has_new_processes(state: RunState, number: int) -> bool:
         any(each.repeat == number and each.completed for each in state.processes.get(arm, ()))
         for arm in state.repeats[number]
     )
-
-
-def _advises_unrepeated(answer: Answer, state: RunState) -> bool:
-    """Return whether the advised arm leads by the figures of one process, and others have more."""
-    repeated = {arm for arms in state.repeats.values() for arm in arms}
-    return answer.advised is not None and answer.advised.scored.arm not in repeated
 
 
 def _settles(answer: Answer, seconds: float, remaining: float) -> bool:

@@ -100,10 +100,6 @@ def suspend_processes(directory: pathlib.Path, except_pid: int) -> None:
             time.sleep(SPIN_POLL_SECONDS)  # the watchdog has not started the worker yet
 
 
-def continue_processes(directory: pathlib.Path) -> None:
-    send_signal(process_tree(directory), signal.SIGCONT)
-
-
 def find_busy_processes(directory: pathlib.Path) -> dict[psutil.Process, float]:
     shares = dict.fromkeys(process_tree(directory), 1.0)
     for seconds, threshold in SAMPLING_PASSES:

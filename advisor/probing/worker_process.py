@@ -173,10 +173,8 @@ class Worker:
         complete = text[: text.rfind(b"\n") + 1]
         self.events_read_bytes += len(complete)
         lines = complete.splitlines()
-        if (
-            self.events_read_bytes > MAX_RUN_BYTES
-            or max(map(len, lines), default=0) > MAX_LINE_BYTES
-        ):
+        longest = max(map(len, lines), default=0)
+        if self.events_read_bytes > MAX_RUN_BYTES or longest > MAX_LINE_BYTES:
             raise ValueError(TOO_LARGE)
         return [decode(line, Event) for line in lines]
 
@@ -259,7 +257,7 @@ class Worker:
             file = os.open(self.directory / protocol.SUSPENDED, flags, 0o600)
             with open(file, "w", encoding="ascii") as text:  # noqa: PTH123 - a descriptor
                 text.write(repr(self.suspended_seconds))
-        processes.continue_processes(self.directory)
+        processes.send_signal(processes.process_tree(self.directory), signal.SIGCONT)
 
     def find_and_pause_busy(self) -> float:
         """Return the CPU share of its busy processes, in processors: 1.5 is one and a half."""

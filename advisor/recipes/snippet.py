@@ -201,16 +201,15 @@ def compose_starts(
     for way, lines in starts.items():
         start = without_unused(compose_snippet(question, size, lines.start, inputs))
         written = compose_snippet(question, size, lines.write, inputs) if lines.write else ""
-        changed = _count_new(integration, lines.start + lines.write + lines.saves)
+        new = set((lines.start + lines.write + lines.saves).splitlines())
+        changed = sum(
+            not line.lstrip().startswith(("#", "import "))
+            for line in new.difference(integration.splitlines())
+            if line.strip()
+        )
         write = f"{cold}\n{lines.saves}" if lines.saves else written
         found.append(StartScripts(way, start, write, lines.saves, changed))
     return found
-
-
-def _count_new(old: str, new: str) -> int:
-    """Return the number of lines of code that `new` has and `old` has not, imports excepted."""
-    lines = set(new.splitlines()) - set(old.splitlines())
-    return sum(not line.lstrip().startswith(("#", "import ")) for line in lines if line.strip())
 
 
 def without_unused(script: str) -> str:

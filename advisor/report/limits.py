@@ -8,9 +8,8 @@ from typing import NamedTuple
 from advisor.decide.diagnosis import find_bound
 from advisor.decide.trust import is_unfit
 from advisor.domain.answer import Answer
-from advisor.domain.measurement import Bound, CallDiagnosis, Interval
+from advisor.domain.measurement import Bound, CallDiagnosis
 from advisor.domain.text import write_speedup
-from probes.shape import Shape
 
 
 class Limit(NamedTuple):
@@ -60,7 +59,12 @@ def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
 
     Empty where no limit is near, or where a graph of all launches hardly gains.
     """
-    gains = _gains_at(answer, call.shape)
+    gains = {
+        each.arm: cell.speedup
+        for each in answer.results.measurements
+        for cell in each.cells
+        if each.arm != answer.results.baseline and cell.shape == call.shape and each.is_exact
+    }
     # By the present rule: documents of early runs have the bounds of earlier ones.
     bound = find_bound(call.memory_share, call.compute_share, call.device_busy_share)
     limit, of_graph = LIMITS.get(bound), gains.get(GRAPH)
@@ -76,12 +80,3 @@ def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
             otherwise = f"and {answer.titles[best]} gains {gain}"
     what = f"{limit.name}: {limit.meaning}; {limit.helps}, {otherwise}"
     return f"At {call.shape.description}, PyTorch eager is {what}."
-
-
-def _gains_at(answer: Answer, shape: Shape) -> dict[str, Interval]:
-    return {
-        each.arm: cell.speedup
-        for each in answer.results.measurements
-        for cell in each.cells
-        if each.arm != answer.results.baseline and cell.shape == shape and each.is_exact
-    }

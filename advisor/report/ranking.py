@@ -6,7 +6,7 @@ A column that is added here is in all of them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from advisor.decide.trust import is_unfit
@@ -102,6 +102,9 @@ def ranking_columns(
 def _call_columns(answer: Answer) -> list[RankingColumn]:
     unit = speed_unit(answer)
     figure, term = ("throughput",) * 2 if unit == "tok/s" else ("seconds_median", "call time")
+    shapes = [cell.shape for cell in answer.ranked[0].cells] if answer.ranked else []
+    if len(shapes) > MOST_SHAPES and shapes[0].lengths:
+        return []
     return [
         RankingColumn(
             f"call-{shape}",
@@ -111,7 +114,7 @@ def _call_columns(answer: Answer) -> list[RankingColumn]:
             (term,),
             WIDE_WIDTH if number < WIDE_SHAPES else VERY_WIDE_WIDTH,
         )
-        for number, shape in enumerate(column_shapes(answer.ranked))
+        for number, shape in enumerate(shapes)
     ]
 
 
@@ -172,12 +175,6 @@ def _write_figure(figure: ArmFigure, entry: RankedArm) -> str:
 
 def _letter(criterion: str, entry: RankedArm) -> str:
     return LETTERS[entry.scored.ratings[criterion].tier]
-
-
-def column_shapes(ranked: Sequence[RankedArm]) -> list[Shape]:
-    """Return the shapes whose times have a column: all, or none if they are many lengths."""
-    shapes = [cell.shape for cell in ranked[0].cells] if ranked else []
-    return shapes if len(shapes) <= MOST_SHAPES or not shapes[0].lengths else []
 
 
 def speed_unit(answer: Answer) -> str:

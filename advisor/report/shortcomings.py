@@ -45,7 +45,8 @@ def is_unnamed(missing: UnmeasuredArm, answer: Answer) -> bool:
 
 def _reasons(entries: list[UnmeasuredArm]) -> list[str]:
     groups: dict[tuple[Status, str, str], list[str]] = {}
-    for missing in sorted(entries, key=_usefulness):
+    ranks = {status: rank for rank, status in enumerate(NOT_TRIED, 1)}
+    for missing in sorted(entries, key=lambda each: ranks.get(each.status, 0)):
         # The next steps of the answer name the command that installs a workflow.
         fix = "" if missing.status == "not-installed" else missing.fix or ""
         groups.setdefault((missing.status, missing.reason, fix), []).append(missing.arm)
@@ -55,10 +56,6 @@ def _reasons(entries: list[UnmeasuredArm]) -> list[str]:
         if fix:
             lines.append(f"  next: {fix}")
     return lines
-
-
-def _usefulness(missing: UnmeasuredArm) -> int:
-    return NOT_TRIED.index(missing.status) + 1 if missing.status in NOT_TRIED else 0
 
 
 def partly_used(answer: Answer) -> Section:

@@ -198,10 +198,14 @@ class HelpDialog(Dialog[None]):
         self._below = below
 
     def compose(self) -> ComposeResult:
-        focused, at_focus = self._below.focused, self._describe_focus()
+        focused, known = self._below.focused, read_glossary()
+        description = getattr(self._below, "describe_focus", str)()
+        at_focus = Text(f"{description}\n" if description else "")
+        at_focus += render_entries(terms_at(focused), known)
         widget_help = describe_widget(focused) if focused is not None else ""
         about = " ".join(getattr(self._below, "HELP_TEXT", "").split())
-        terms = render_terms(getattr(self._below, "TERMS", ()))
+        first = getattr(self._below, "TERMS", ())
+        others = sorted(known.keys() - set(first), key=str.lower)
         with VerticalScroll(classes="dialog"):
             if widget_help:
                 yield Static(f"{widget_help}\n", markup=False)
@@ -211,15 +215,10 @@ class HelpDialog(Dialog[None]):
                 ("This screen", Text(f"{about}\n")),
                 ("Keys of this screen", self._keys()),
                 ("\nEverywhere", Text(GENERAL)),
-                ("Terms", terms),
+                ("Terms", render_entries((*first, *others), known)),
             ):
                 yield Static(Text.assemble((f"{title}\n", "bold"), content), markup=False)
         yield KeyFooter()
-
-    def _describe_focus(self) -> Text:
-        description = getattr(self._below, "describe_focus", str)()
-        terms = render_entries(terms_at(self._below.focused), read_glossary())
-        return Text(f"{description}\n" if description else "") + terms
 
     def _keys(self) -> Text:
         lines = []
@@ -232,12 +231,6 @@ class HelpDialog(Dialog[None]):
                 key = self.app.get_key_display(binding)
                 lines.append(f"{key:<12} {active.tooltip or binding.description}")
         return Text("\n".join(dict.fromkeys(lines)))
-
-
-def render_terms(first: Sequence[str]) -> Text:
-    known = read_glossary()
-    others = sorted(known.keys() - set(first), key=str.lower)
-    return render_entries((*first, *others), known)
 
 
 def render_entries(terms: Sequence[str], meanings: Mapping[str, str]) -> Text:

@@ -229,9 +229,8 @@ measurements."""
         if refusal := session.why_not_skipped(arm):
             self.notify(refusal)
         else:
-            question = (
-                f"Skip {panels.printable(arm, 60)}?  This run does not measure it any further."
-            )
+            shown = panels.printable(arm, 60)
+            question = f"Skip {shown}?  This run does not measure it any further."
             self.app.confirm(yes_or_no(question, "Skip it", "Continue", keys="y,s"), skip)
 
     def action_log(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -209,14 +209,10 @@ def _racing_shape(state: RunState) -> Shape | None:
     After the run was resumed, new workers are built before the race goes on.
     """
     racing = [shape for shape in state.last_groups if shape not in state.closed]
-    return racing[-1] if racing and _are_ready(state.last_groups[racing[-1]], state) else None
-
-
-def _are_ready(arms: Iterable[str], state: RunState) -> bool:
-    """Return whether a worker of these arms runs and none is still being built."""
+    arms = state.last_groups[racing[-1]] if racing else ()
     processes = [state.processes[arm][-1] for arm in arms if state.processes.get(arm)]
     running = [each for each in processes if each.outcome is None and not each.is_lost]
-    return bool(running) and all(process.ready for process in running)
+    return racing[-1] if running and all(each.ready for each in running) else None
 
 
 def latest_round(state: RunState, shape: Shape) -> int:

@@ -229,7 +229,7 @@ class Decided:
 def decide(run: Run) -> Decided:
     results, scored, rubric = score(run)
     question = builders.question(priorities=run.weights, seed=0)
-    contest = certainty.Contest.among(scored, scored, results, question, rubric)
+    contest = certainty.Contest(results, scored, scored, question, rubric)
     return Decided(scored, contest.advised, certainty.assess(contest))
 
 

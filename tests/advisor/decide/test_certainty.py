@@ -53,7 +53,7 @@ def assess(
     weights = priorities or builders.priorities()
     question = builders.question(priorities=weights, seed=seed)
     scored = scoring.score_arms(found, question, known)
-    contest = certainty.Contest.among(scored, scored, found, question, known.rubric)
+    contest = certainty.Contest(found, scored, scored, question, known.rubric)
     return contest.advised, certainty.assess(contest, **allowed)
 
 
