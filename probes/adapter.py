@@ -113,7 +113,7 @@ class Subject:
         raise ModelError(*NO_LENGTH)
 
     def describe_inputs(self) -> tuple[InputFacts, ...] | None:
-        """Return what a recipe needs to make inputs of a PyTorch module; None for other models."""
+        """Return what a snippet needs to make inputs of a PyTorch module; None for other models."""
         return None
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:

@@ -165,7 +165,7 @@ class UndecidedError(UserError, exit_code=4):
 
 
 class VerificationError(UserError, exit_code=3):
-    """A recipe cannot be run, so its outputs and its speed could not be checked."""
+    """A snippet cannot be run, so its outputs and its speed could not be checked."""
 
     def __init__(self, what: str, next_step: str, reason: str = "") -> None:
         super().__init__(what, next_step)

@@ -19,7 +19,7 @@ from probes.facts import InputFacts
 
 def fill_template(template: str, **values: object) -> str:
     """Return code from one of `templates` with these values in it."""
-    import jinja2  # noqa: PLC0415 - slow to import, and few recipes need it
+    import jinja2  # noqa: PLC0415 - slow to import, and few snippets need it
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("advisor.recipes"),

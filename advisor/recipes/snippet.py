@@ -1,4 +1,4 @@
-"""Compose the short recipe: load the model, compile it as it was measured, call it.
+"""Compose the snippet: load the model, compile it as it was measured, call it.
 
 It has the lines of the workflow's own `integration`, which the worker that was measured reported.
 """

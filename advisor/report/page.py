@@ -39,7 +39,7 @@ SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def render(answer: Answer, script: str | None = None) -> str:
-    """`script` is the recipe of the recommended arm."""
+    """`script` is the snippet of the recommended arm."""
     ranked, unranked = answer.ranked, answer.unmeasured
     shapes = [cell.shape for cell in ranked[0].cells] if ranked else []
     columns = ranking_columns(answer, has_intervals=True)
