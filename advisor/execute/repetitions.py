@@ -109,17 +109,14 @@ def repeat_leaders(progress: RunInProgress, *, is_further: bool = False) -> Iter
         yield from _repeat_once(progress, number)
         if number not in progress.state.repeats:
             return
-        if number > asked and not _has_new_processes(progress.state, number):
+        processes = progress.state.processes
+        # Where an arm did not complete it, the next one would not help.
+        if number > asked and not all(
+            any(each.repeat == number and each.completed for each in processes.get(arm, ()))
+            for arm in progress.state.repeats[number]
+        ):
             return
         seconds = clock() - started
-
-
-def _has_new_processes(state: RunState, number: int) -> bool:
-    """Return whether every arm of a repetition completed it; else the next one would not help."""
-    return all(
-        any(each.repeat == number and each.completed for each in state.processes.get(arm, ()))
-        for arm in state.repeats[number]
-    )
 
 
 def _settles(answer: Answer, seconds: float, remaining: float) -> bool:

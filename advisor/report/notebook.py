@@ -193,10 +193,10 @@ class Report:
         return "\n".join(line.text for line in self.answer.headline)
 
     def _repr_html_(self) -> str:
-        return render_summary(self.answer)
+        return render_html(self.answer)
 
 
-def render_summary(answer: Answer) -> str:
+def render_html(answer: Answer) -> str:
     """Return the headline and a table of the ranked arms as HTML without style or script."""
     first, *rest = (html.escape(line.text) for line in answer.headline)
     head, *rows = ranking_rows(answer, has_intervals=True) or [[]]

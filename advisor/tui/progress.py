@@ -157,9 +157,12 @@ def current_stage(
         return "Waiting until the machine is quiet"
     if shape is not None:
         place = list(state.last_groups).index(shape) + 1
+        processes = [process for each in state.processes.values() for process in each]
+        visits = [visit for each in processes for visit in each.visits if visit.shape == shape]
+        latest = max((visit.round for visit in visits), default=0)
         return (
             f"Measuring batch {shape} ({place} of {len(question.shapes)}),"
-            f" round {latest_round(state, shape)}, at most {question.budget.most_rounds}"
+            f" round {latest}, at most {question.budget.most_rounds}"
         )
     if any(row.phase == "serving" for row in rows):
         done = sum(row.status in {"done", "failed"} for row in rows)
@@ -213,19 +216,6 @@ def _racing_shape(state: RunState) -> Shape | None:
     processes = [state.processes[arm][-1] for arm in arms if state.processes.get(arm)]
     running = [each for each in processes if each.outcome is None and not each.is_lost]
     return racing[-1] if running and all(each.ready for each in running) else None
-
-
-def latest_round(state: RunState, shape: Shape) -> int:
-    return max(
-        (
-            visit.round
-            for processes in state.processes.values()
-            for process in processes
-            for visit in process.visits
-            if visit.shape == shape
-        ),
-        default=0,
-    )
 
 
 def remaining_seconds(state: RunState, question: Question, now: float) -> float | None:

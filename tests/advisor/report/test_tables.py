@@ -29,7 +29,7 @@ from advisor.domain.results import ScoredArm
 from advisor.domain.text import MISSING
 from advisor.report import answer_files, explanation, figures, markdown, page, parts, text_report
 from advisor.report.formatting import accuracy_cell, accuracy_line, markdown_table, plain_table
-from advisor.report.notebook import render_summary
+from advisor.report.notebook import render_html
 from advisor.report.ranking import ranking_columns, ranking_rows
 from advisor.tui.answer_panes import ranking_table
 from probes.checks import Accuracy
@@ -108,7 +108,7 @@ def test_every_column_of_the_ranking_is_in_every_output(answer: Answer) -> None:
         for table in html5lib.parse(page.render(answer), namespaceHTMLElements=False).iter("table")
         if text_of(table.find("caption")).startswith("Best score first")
     )
-    notebook = html5lib.parse(render_summary(answer), namespaceHTMLElements=False)
+    notebook = html5lib.parse(render_html(answer), namespaceHTMLElements=False)
     for table in (of_page, notebook.find(".//table")):
         first, *others = (
             [text_of(cell) for cell in row if cell.tag in {"td", "th"}] for row in table.iter("tr")
