@@ -39,20 +39,44 @@ ORDERS, LEAST_ORDERS = 16, 3
 SAME = 1e-9
 
 
+class UsedPlaces:
+    """The places that operators have returned, and whether an operator takes some."""
+
+    def __init__(self) -> None:
+        self.are_taken = False
+        self._places: dict[int, weakref.ref[torch.Tensor]] = {}
+
+    def add(self, places: torch.Tensor) -> None:
+        self._places[id(places)] = weakref.ref(places)
+
+    def look_at(self, arguments: Any) -> None:
+        for each in tree_leaves(arguments):
+            place = self._places.get(id(each))
+            self.are_taken |= place is not None and place() is each
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether some exist still: they are outputs, or a state of the model."""
+        return any(place() is not None for place in self._places.values())
+
+
 class Observer(TorchDispatchMode):
-    """Notes whether an operator orders values, and the least exact precision of a result."""
+    """Notes the places that operators return, and the least exact precision of a result."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.orders = False
+        self.places = UsedPlaces()
         self.unit = 0.0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self.orders |= str(func) in OPEN or str(func) in STABLE
+        self.places.look_at((args, kwargs))
         result = func(*args, **(kwargs or {}))
-        for each in result if isinstance(result, (tuple, list)) else (result,):
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        if str(func) in OPEN or str(func) in STABLE:
+            self.places.add(results[-1])
+        for each in results:
             if isinstance(each, torch.Tensor) and each.is_floating_point():
                 self.unit = max(self.unit, torch.finfo(each.dtype).eps)
         return result
@@ -68,17 +92,14 @@ class OtherOrder(TorchDispatchMode):
         self.ties: list[tuple[Any, Keys | None]] = []
         #: Whether an operator has returned other places.
         self.has_moved = False
-        #: Whether places were used: a pooling's are mostly dropped.
-        self.are_used = False
-        self._places: dict[int, weakref.ref[torch.Tensor]] = {}
+        #: A pooling's are mostly dropped.
+        self.places = UsedPlaces()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         named = kwargs or {}
-        for each in tree_leaves((args, named)):
-            place = self._places.get(id(each))
-            self.are_used |= place is not None and place() is each
+        self.places.look_at((args, named))
         result = func(*args, **named)
         is_open = str(func) in OPEN or (str(func) in STABLE and not named.get("stable"))
         if not is_open or not args[0].numel():
@@ -89,7 +110,7 @@ class OtherOrder(TorchDispatchMode):
         if args[0].unique().numel() < args[0].numel():
             self.ties.append((places.cpu().numpy(), _keys_of(func, args, named, places)))
         self.has_moved |= not torch.equal(places, moved)
-        self._places[id(moved)] = weakref.ref(moved)
+        self.places.add(moved)
         return (*values, moved) if values else moved
 
     def _rank(self, values: torch.Tensor) -> torch.Tensor:
@@ -135,7 +156,7 @@ def find_tied(outputs: Sequence[Any], call: Callable[[], Sequence[Any]]) -> list
             found = call()
         ties = ties or order.ties
         has_moved |= order.has_moved
-        if not ties or not order.are_used or (seed >= LEAST_ORDERS and not has_moved):
+        if not ties or not order.places.are_taken or (seed >= LEAST_ORDERS and not has_moved):
             break
         masks = [
             mask | _differs(one, other)

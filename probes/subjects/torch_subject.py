@@ -7,6 +7,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -80,6 +81,8 @@ class TorchSubject(Subject):
         self._random: Mapping[int, Any] = {}
         self._eager: list[Any] | None = None
         self._observed = equal_keys.Observer()
+        #: Whether outputs may depend on the places that operators such as `sort` return.
+        self._orders = False
         self._settings = adjustments.read_settings()
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
@@ -107,9 +110,9 @@ class TorchSubject(Subject):
         """Use the values of the examples from now on if the model refuses random ones.
 
         Return the number of input sets to use: fewer than `input_sets` where outputs are large,
-        calls slow, or a set has many rows. All of them are tried: a mask may leave out too much in
-        one of them only. A model that does not take the examples either keeps the random values.
-        Raise `ModelError` for one that takes them, but not this number of rows.
+        calls slow, or a set has many rows. All of them are tried unless calls are slow: a mask may
+        leave out too much in one of them only. A model that does not take the examples either keeps
+        the random values. Raise `ModelError` for one that takes them, but not this number of rows.
         """
         drawn = self._arguments
         examples = [each for each in drawn if isinstance(each, call_inputs.ExampleLike)]
@@ -121,8 +124,9 @@ class TorchSubject(Subject):
             number = 0
             while self._takes(self.inputs(batch_size, number)):
                 number += 1
-                if number == self._count_sets(batch_size, input_sets):
-                    return number
+                count = self._count_sets(batch_size, input_sets)
+                if number == count or self._call_seconds > SLOW_CALL_SECONDS:
+                    return count
         rows = {len(each.example) for each in examples if each.batched}
         # The last alternative has the rows of the examples.
         for own in rows - {batch_size}:
@@ -211,11 +215,15 @@ class TorchSubject(Subject):
         """
         fits = self.parameters <= MAX_FLOAT64_PARAMETERS and not quick
         higher = [torch.float64, torch.float32] if fits else [torch.float32]
+        # The outputs of the first input set in the precision that is found.
+        known: list[list[Any]] = []
         self._precision = found = higher_precision.find(
-            higher, self._own, lambda option: self._try_precision(option, input_sets[0])
+            higher,
+            self._own,
+            lambda option: known.append(self._try_precision(option, input_sets[0])),
         )
         name = self.dtype if found.dtype is None else str(found.dtype).removeprefix("torch.")
-        return name, self._outputs_in(found, input_sets)
+        return name, itertools.chain(known, self._outputs_in(found, input_sets[len(known) :]))
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
         found = call_effects.find_random_outputs(
@@ -232,19 +240,21 @@ class TorchSubject(Subject):
             output = call(self._observed)
         except higher_precision.REFUSALS:  # Some compiled code takes no such mode.
             output = call(contextlib.nullcontext())
+        places = self._observed.places
+        self._orders = places.are_taken or places.are_kept
         self._random = found.random
         self._eager = found.outputs[0] if found.outputs else None
         adjustments.refuse_changed_settings(self._settings)
         return dataclasses.replace(found, unseen=tuple(sorted(unseen_types(output))))
 
     def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:
-        if not self._observed.orders:
+        if not self._orders:
             return None
         return equal_keys.find_tied(
             outputs, lambda: next(self._outputs_in(self._precision, [inputs]))
         )
 
-    def _try_precision(self, option: ReferencePrecision, inputs: list[Any]) -> None:
+    def _try_precision(self, option: ReferencePrecision, inputs: list[Any]) -> list[Any]:
         # For example, the grouped matrix products of mixtures of experts have no float64 kernels.
         own = self._eager or self.run(inputs)
         with higher_precision.time_limit(higher_precision.limit_seconds(self._call_seconds)):
@@ -259,6 +269,7 @@ class TorchSubject(Subject):
             max(self._observed.unit, own_unit),
             own_unit,
         )
+        return exact
 
     def _outputs_in(
         self, option: ReferencePrecision, input_sets: list[list[Any]]
