@@ -74,6 +74,14 @@ def compared_with_all_rows():
     return build(lambda layer, x: layer(x) @ layer(x).T)
 
 
+def pooled():
+    return build(lambda layer, x: torch.nn.functional.max_pool2d(layer(x)[:, None, None], (1, 2)))
+
+
+def places():
+    return build(lambda layer, x: layer(x).argmax(1))
+
+
 def averaged():
     return build(lambda layer, x: layer(x).mean())
 
@@ -249,6 +257,26 @@ def test_large_outputs_or_slow_calls_have_fewer_input_sets(
     subject = open_subject("plain", tmp_path)
     with torch.inference_mode():
         assert subject.settle_inputs(2, 4) == sets
+
+
+@pytest.mark.parametrize(
+    ("function", "is_called_again"), [("plain", False), ("pooled", False), ("places", True)]
+)
+def test_outputs_are_computed_once_unless_they_depend_on_places(
+    function: str, tmp_path: pathlib.Path, *, is_called_again: bool
+) -> None:
+    subject = open_subject(function, tmp_path)
+    inputs = [subject.inputs(2, number) for number in range(2)]
+    subject.examine_calls(inputs)
+    layers: list[object] = []
+    with torch.nn.modules.module.register_module_forward_hook(
+        lambda module, *_: layers.append(module) if isinstance(module, torch.nn.Linear) else None
+    ):
+        _, outputs = subject.reference(inputs)
+        exact = list(outputs)
+        assert len(layers) == len(exact) == len(inputs)
+        subject.find_ties(inputs[0], exact[0])
+    assert (len(layers) > len(inputs)) is is_called_again
 
 
 @pytest.mark.parametrize("function", ["plain", "never"])
