@@ -65,9 +65,7 @@ def find_random_outputs(
         outputs = [call_seeded(make()) for make in make_tensors]
         # What only the first call fills, such as a table, is nothing that later ones have to do.
         changes = [*inputs, *(settled.changed(State(module)) if changed else ())]
-        again = outputs[0]
-        if changed or perf_counter() - start < LATER_SECONDS:
-            again = _last_output(lambda: call_seeded(make_tensors[0]()), first, changed)
+        again = _repeat(lambda: call_seeded(make_tensors[0]()), first, outputs[0], changed, start)
         last = State(module)
         changed += [name for name in before.changed(last) if name not in changed]
         changes += [name for name in settled.changed(last) if name not in changes]
@@ -94,15 +92,22 @@ def find_random_outputs(
     )
 
 
-def _last_output(
-    call_again: Callable[[], list[Any]], first: list[Any], changed: Sequence[str]
+def _repeat(
+    call_again: Callable[[], list[Any]],
+    first: list[Any],
+    again: list[Any],
+    changed: Sequence[str],
+    start: float,
 ) -> list[Any]:
-    """Return the first output that differs from `first`, else the last one."""
-    start, again = perf_counter(), first
-    for _ in range(LATER_CALLS if changed else 1):
-        again = call_again()
-        if _differing(first, again) or perf_counter() - start > LATER_SECONDS:
+    """Return the first output from `again` on that differs from `first`, else the last one.
+
+    Calls that began `LATER_SECONDS` after `start` are left out, but for one of a changed state.
+    """
+    for number in range(LATER_CALLS if changed else 1):
+        is_late = perf_counter() - start > LATER_SECONDS
+        if _differing(first, again) or (is_late and (number or not changed)):
             break
+        again = call_again()
     return again
 
 
