@@ -76,7 +76,8 @@ class Findings:
 class Subject:
     """The base of the models under test, in the form that one stack takes.
 
-    Only the reference worker calls the methods, but for `describe_inputs`.
+    Only the reference worker calls the methods, but for `describe_inputs`. Each subject that is
+    compared by its outputs defines those that are not implemented here.
     """
 
     #: Precision of its computation: `float32`, `float16`, `bfloat16` or `float64`.
@@ -98,7 +99,6 @@ class Subject:
 
         The first dimension of each array is the batch, where the model has one.
         """
-        # Each subject that is compared by its outputs defines it.
         raise NotImplementedError
 
     def settle_inputs(self, batch_size: int, input_sets: int) -> int:  # noqa: ARG002
@@ -118,7 +118,6 @@ class Subject:
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
         """Call the model several times; raise `ModelError` if a call changes a later one."""
-        # Each subject that is compared by its outputs defines it.
         raise NotImplementedError
 
     def reference(
@@ -128,7 +127,6 @@ class Subject:
 
         The outputs are numpy arrays, one list for each input set. `quick` allows less precision.
         """
-        # Each subject that is compared by its outputs defines it.
         raise NotImplementedError
 
     def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:  # noqa: ARG002

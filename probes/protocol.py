@@ -67,6 +67,8 @@ OWN = "own"
 
 #: Most vocabularies start with padding and the begin and end of a text; prompts have none of them.
 FIRST_ORDINARY_TOKEN = 3
+#: Height and width of images where the model states none: the size of ImageNet's crops.
+IMAGE_SIZE = 224
 
 #: Argument of the token `new-shapes`.
 SHORT = "short"
@@ -102,18 +104,16 @@ class LongTextOptions(TypedDict, total=False):
 class SnippetOptions(TypedDict, total=False):
     """The code that a worker of the role `snippet` runs, and what it does with its calls."""
 
+    #: The file, the folder in which it runs, and when that began by the monotonic clock.
     script: str
-    #: Folder in which it runs.
     files: str
-    #: When its process was begun, by the monotonic clock.
     begun: float
     #: Whether its environment is described first; then it starts later.
     describes: bool
     #: Whether it has no calls and only writes files.
     writes: bool
-    #: File to which inputs and outputs of its call are written.
+    #: File to which inputs and outputs of its call are written, and lines that follow that.
     call: str
-    #: Lines that save its program after that.
     saves: str
     #: Such files of others, by name, with which it is compared.
     calls: dict[str, str]

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.decide.grades import grades_at, interpolate
+from advisor.decide.grades import grades_at, interpolate, rounded
 from advisor.decide.intervals import Array
 from advisor.decide.speedup_draws import SpeedupErrors, draw_log_speedups, speedup_errors
 from advisor.domain.question import Question
@@ -239,7 +239,7 @@ def assess(
 
 
 def best_scored(arms: Sequence[ScoredArm]) -> ScoredArm:
-    return max(arms, key=lambda each: (round(each.score + each.bonus, 9), each.speedup, -each.rank))
+    return max(arms, key=lambda each: (rounded(each.score + each.bonus), each.speedup, -each.rank))
 
 
 def candidates_of(arms: Sequence[ScoredArm], baseline: str) -> list[ScoredArm]:

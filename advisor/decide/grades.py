@@ -26,8 +26,11 @@ BAND_STARTS = {3: 2.5, 2: 1.5}
 LOWEST_TIER = 1
 #: Grade of an unknown fact: below the centre of every letter, so that a missing figure never pays.
 UNKNOWN = 0.0
-#: Digits of a grade; what is beyond them is rounding.
-DIGITS = 9
+
+
+def rounded(grade: float) -> float:
+    """Return a grade or a score without the errors of its computation."""
+    return round(grade, 9)
 
 
 def grade_of(rule: GradeRule, value: FactValue) -> float:
@@ -126,7 +129,7 @@ def rate(
     known = [rule for rule in criterion.grades if facts[rule.fact] is not None or not rule.optional]
     grades = [(grade_of(rule, facts[rule.fact]), rule) for rule in known or criterion.grades]
     grade, limiting = min(grades, key=lambda pair: pair[0])
-    grade = round(grade, DIGITS)
+    grade = rounded(grade)
     tier = next((each for each, start in BAND_STARTS.items() if grade >= start), LOWEST_TIER)
     letter = next(each for each in criterion.tiers if each.tier == tier)
     return Rating(
@@ -156,7 +159,7 @@ def _gaps(tier: int, rules: Sequence[GradeRule], facts: Mapping[str, FactValue])
             threshold=describe_threshold(rule, start),
         )
         for rule in rules
-        if round(grade_of(rule, facts[rule.fact]), DIGITS) < start
+        if rounded(grade_of(rule, facts[rule.fact])) < start
     ]
 
 

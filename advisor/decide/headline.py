@@ -38,6 +38,7 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
     "exactness": "the exact one",
     "no-change": "the one that needs no change of the code",
 }
+NO_FLIP = "No other weight of one of the three Ps changes the answer."
 #: A loss of less than this share of speed, or of these points of score, counts as nothing.
 NOTHING = 0.005
 #: Problems of figures that do not decide.
@@ -319,5 +320,4 @@ def _by_shape(facts: AdvisedAnswer) -> str:
 def _change(facts: AdvisedAnswer) -> str:
     priorities = facts.answer.question.priorities
     changes = describe_changes(facts.advice, priorities, facts.answer.titles)
-    none = (0.0, "No other weight of one of the three Ps changes the answer.")
-    return f"Your weights: {priorities.describe()}. {min(changes, default=none)[1]}"
+    return f"Your weights: {priorities.describe()}. {min(changes, default=(0.0, NO_FLIP))[1]}"

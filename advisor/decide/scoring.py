@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.decide.grades import DIGITS, ArmFacts, facts_of, infer_new_shapes, rate
+from advisor.decide.grades import ArmFacts, facts_of, infer_new_shapes, rate, rounded
 from advisor.decide.performance_portability import describe_portability, entry_of, is_lossless
 from advisor.decide.speedup_draws import is_shown_faster
 from advisor.domain.catalogue import Catalogue
@@ -160,13 +160,13 @@ def _at_shape(results: Results, shape: Shape) -> Results:
 
 def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
     grades = {name: rating.grade for name, rating in ratings.items()}
-    return round(question.priorities.weigh(grades), DIGITS)
+    return rounded(question.priorities.weigh(grades))
 
 
 def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
     ordered = sorted(
         scored,
-        key=lambda each: (bool(each.failures), -round(each.score, DIGITS), -each.speedup, each.arm),
+        key=lambda each: (bool(each.failures), -rounded(each.score), -each.speedup, each.arm),
     )
     return tuple(
         msgspec.structs.replace(one, rank=number) for number, one in enumerate(ordered, start=1)

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from advisor.decide.grades import rounded
 from advisor.domain.constraints import FURTHER_CRITERIA, PILLARS, Constraint, Priorities
 from advisor.domain.recommendation import ConstraintEffect, Flip, Recommendation, Side
 from advisor.domain.results import ScoredArm
@@ -124,7 +125,7 @@ def constraint_effects(
         free = [each for each in scored if not set(each.failed_indices) - {index}]
         # By name, not by rank: the present rank depends on the constraint.
         leader = min(
-            free, key=lambda each: (-round(each.score, 9), -each.speedup, each.arm), default=None
+            free, key=lambda each: (-rounded(each.score), -each.speedup, each.arm), default=None
         )
         without = leader.arm if leader and index in leader.failed_indices else answer
         effects.append(ConstraintEffect(constraint=constraint.text, without=without))
@@ -224,4 +225,4 @@ def grades_of(scored: ScoredArm) -> dict[str, float]:
 
 
 def leader_of(viable: Sequence[ScoredArm], scores: Mapping[str, float]) -> str:
-    return min(viable, key=lambda each: (-round(scores[each.arm], 9), -each.speedup, each.rank)).arm
+    return min(viable, key=lambda each: (-rounded(scores[each.arm]), -each.speedup, each.rank)).arm

@@ -26,10 +26,11 @@ class UserError(Exception):
         cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
         cls.exit_code = exit_code
 
-    def __init__(self, what: str, next_step: str) -> None:
+    def __init__(self, what: str, next_step: str, reason: str = "") -> None:
         super().__init__(what)
-        self.what = what
-        self.next_step = next_step
+        self.what, self.next_step = what, next_step
+        #: Of a failed process, what it reports.
+        self.reason = reason or what
 
 
 #: Characters that do not tell names apart.
@@ -166,11 +167,6 @@ class UndecidedError(UserError, exit_code=4):
 
 class VerificationError(UserError, exit_code=3):
     """A snippet cannot be run, so its outputs and its speed could not be checked."""
-
-    def __init__(self, what: str, next_step: str, reason: str = "") -> None:
-        super().__init__(what, next_step)
-        #: Why: of a snippet that failed, what its process reports.
-        self.reason = reason or what
 
 
 class OutputFileError(UserError):

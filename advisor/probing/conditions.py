@@ -21,13 +21,12 @@ import msgspec
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.machine import THROTTLE_BITS
 from advisor.domain.run_events import Conditions
-from advisor.probing.cgroups import PROC, Cgroups
+from advisor.probing.cgroups import NANOSECONDS, PROC, Cgroups
 from advisor.probing.device_memory import increase
 from advisor.probing.nvml import MILLI, Device, repeating
 from probes.events import BlockTimed
 from probes.host import time_host
 
-NANOSECONDS = 1e-9
 PERIOD_SECONDS = 0.1
 #: Samples of ten minutes.
 MAX_SAMPLES = 6000

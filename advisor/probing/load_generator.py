@@ -22,9 +22,9 @@ import msgspec
 from advisor.domain.import_path import SAFE_PATH
 from advisor.domain.serving import ServedRequest
 from advisor.probing.env_variables import NO_TELEMETRY, without_python_paths
+from advisor.probing.nvml import MILLI
 from advisor.probing.processes import kill_worker
 from advisor.probing.request_blocks import (
-    MILLI,
     GeneratorError,
     PlannedBlock,
     assign_records,

@@ -12,9 +12,9 @@ import msgspec
 
 from advisor.domain.question import RequestLengths
 from advisor.domain.serving import ServedRequest
+from advisor.probing.cgroups import NANOSECONDS
+from advisor.probing.nvml import MILLI
 from probes.protocol import FIRST_ORDINARY_TOKEN
-
-NANOSECONDS, MILLI = 1e-9, 1e-3
 
 
 class TracedRequest(NamedTuple):

@@ -113,14 +113,13 @@ REPORT_FORMATS: Mapping[str, Format] = {
     "json": Format(".json", lambda answer, *_: encode(answer)),
     "parquet": Format(".parquet", lambda answer, *_: to_parquet(answer)),
 }
-
-
-SUFFIX = ".json"
+#: The name of each format by the ending of its files.
+NAMES = {each.suffix: name for name, each in REPORT_FORMATS.items()}
 
 
 def is_file(name: str) -> bool:
     """Check whether `name` is a file with an answer rather than a stored run."""
-    return name.endswith(SUFFIX) and os.path.isfile(name)  # noqa: PTH113 - too long a name is none
+    return name.endswith(REPORT_FORMATS["json"].suffix) and os.path.isfile(name)  # noqa: PTH113 - too long a name is none
 
 
 def decide(

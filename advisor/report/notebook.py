@@ -180,12 +180,10 @@ class Report:
 
     def save(self, file: str | pathlib.Path) -> pathlib.Path:
         """Write the format of the file's suffix; raise `FormatError` for a suffix without one."""
-        path = pathlib.Path(file)
-        names = {each.suffix: name for name, each in answer_files.REPORT_FORMATS.items()}
-        suffix = next((each for each in names if path.name.endswith(each)), None)
-        if suffix is None:
+        path, names = pathlib.Path(file), answer_files.NAMES
+        if path.suffix not in names:
             raise FormatError(f"unknown format {path.suffix!r}", choose_among(path.suffix, names))
-        content = answer_files.write(names[suffix], self.answer)
+        content = answer_files.write(names[path.suffix], self.answer)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 

@@ -49,7 +49,7 @@ class RankingColumn(NamedTuple):
 
 
 #: Widths of the terminal from which there is room for more columns.
-NORMAL_WIDTH, WIDE_WIDTH, VERY_WIDE_WIDTH = 72, 110, 140
+NORMAL_WIDTH, MAIN_WIDTH, WIDE_WIDTH, VERY_WIDE_WIDTH = 72, 90, 110, 140
 #: Number of shapes with a column in wide terminals.
 WIDE_SHAPES = 2
 #: More of several lengths have no columns of their own.
@@ -126,7 +126,7 @@ def _figure_columns() -> list[RankingColumn]:
             functools.partial(_write_figure, figure),
             figure.column,
             figure.terms,
-            NORMAL_WIDTH + 18 if figure.is_main else VERY_WIDE_WIDTH,
+            MAIN_WIDTH if figure.is_main else VERY_WIDE_WIDTH,
         )
         for name, figure in ARM_FIGURES.items()
         if figure.head

@@ -179,7 +179,7 @@ def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:
 
 def _where_more_is(answer: Answer) -> list[str]:
     """Return the commands that show more, each in a line that can be copied."""
-    shown = answer.rerun_command or f"p3-advisor show {answer.run_id}{AS_DOCUMENT}"
+    shown = _document_command(answer)
     if not shown.endswith(AS_DOCUMENT):
         return [_footer(answer)]
     command, count = shown.removesuffix(AS_DOCUMENT), len(answer.ranked)
@@ -266,5 +266,8 @@ def _indented(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _footer(answer: Answer) -> str:
-    command = answer.rerun_command or f"p3-advisor show {answer.run_id} --json"
-    return f"Run {answer.run_id}; {command} prints every figure with its source."
+    return f"Run {answer.run_id}; {_document_command(answer)} prints every figure with its source."
+
+
+def _document_command(answer: Answer) -> str:
+    return answer.rerun_command or f"p3-advisor show {answer.run_id}{AS_DOCUMENT}"

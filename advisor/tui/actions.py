@@ -24,6 +24,8 @@ from advisor.execute import quiet
 from advisor.execute.absent_gpu import propose_or_answer
 from advisor.execute.drafts import DraftRun, create, propose_again
 from advisor.execute.repetitions import leaders_of
+from advisor.report import answer_files
+from advisor.report.answer_files import NAMES
 from advisor.report.formatting import describe_problem
 from advisor.report.setup_facts import list_numbers
 from advisor.store.runs import Run
@@ -239,15 +241,15 @@ def verify(app: AdvisorApp, shown: ShownAnswer, arm: str) -> None:
 
 def export(app: AdvisorApp, shown: ShownAnswer, *, explored: bool = False) -> None:
     name = f"p3-advisor-{shown.answer.run_id}{'-explored' if explored else ''}.html"
-    lead = f"Export this run.  The extension selects the format: {', '.join(EXTENSIONS)}"
+    lead = f"Export this run.  The extension selects the format: {', '.join(NAMES)}"
 
     def save(typed: str) -> str:
         file = pathlib.Path(typed).expanduser()
-        if file.suffix.lower() not in EXTENSIONS:
-            return f"use one of the extensions {', '.join(EXTENSIONS)}"
+        if file.suffix.lower() not in NAMES:
+            return f"use one of the extensions {', '.join(NAMES)}"
         try:
-            content = escape_control_chars(render_answer(shown, file.suffix.lower()))
-            with file.open("x", encoding="utf-8") as new:
+            content = render_answer(shown, file.suffix.lower())
+            with file.open("xb") as new:
                 new.write(content)
         except OSError as problem:
             return f"not written: {problem.strerror}; name another file"
@@ -259,12 +261,9 @@ def export(app: AdvisorApp, shown: ShownAnswer, *, explored: bool = False) -> No
     app.push_screen(LineDialog(lead, str(pathlib.Path.cwd() / name), save))
 
 
-EXTENSIONS = (".html", ".md", ".csv", ".json")
-
-
-def render_answer(shown: ShownAnswer, extension: str) -> str:
-    from advisor.report import answer_files, recipe_text
+def render_answer(shown: ShownAnswer, extension: str) -> bytes:
+    from advisor.report import recipe_text
 
     recipe = recipe_text.render_recommended(shown.answer, shown.run)
-    name = extension.removeprefix(".")
-    return str(answer_files.write(name, shown.answer, recipe=recipe))
+    content = answer_files.write(NAMES[extension], shown.answer, recipe=recipe)
+    return content if isinstance(content, bytes) else escape_control_chars(content).encode()

@@ -15,6 +15,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Markdown, Static, TabbedContent, TabPane
 from textual.widgets._tabbed_content import ContentTab, ContentTabs
 
+from advisor.decide.headline import NO_FLIP
 from advisor.decide.trust import grade
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.catalogue import Catalogue
@@ -125,7 +126,6 @@ def describe_question(question: Question, device: str, width: int) -> str:
     return " \N{MIDDLE DOT} ".join(filter(None, (*facts, required)))
 
 
-NO_FLIP = "No other weight of one of the three Ps changes the answer."
 #: Panes by id; their numbers are the keys that show them.
 PANES = {
     "why": "Why",

@@ -223,17 +223,17 @@ class RunController:
 
     def exit_message(self) -> str:
         """Return what the shell shows after the screens; empty where no run was shown."""
-        session, shown = self.session, self._shown
-        if self._left_run:
-            return f"The run goes on. Show it: p3-advisor ask --open {self._left_run}"
-        if session is not None and not session.is_replay:
-            run = session.run
-            if run.is_active():
-                return f"The run goes on. Show it: p3-advisor ask --open {self._name_of(run)}"
-            if not session.is_finished:
-                return f"The run was stopped. Resume it: p3-advisor resume {self._name_of(run)}"
-            if shown is None:
-                return f"The run has ended. Show it: p3-advisor show {self._name_of(run)}"
+        session, shown, left = self.session, self._shown, self._left_run
+        if session is not None and not session.is_replay and not left:
+            name = self._name_of(session.run)
+            if session.run.is_active():
+                left = name
+            elif not session.is_finished:
+                return f"The run was stopped. Resume it: p3-advisor resume {name}"
+            elif shown is None:
+                return f"The run has ended. Show it: p3-advisor show {name}"
+        if left:
+            return f"The run goes on. Show it: p3-advisor ask --open {left}"
         if shown is None or shown.run is None:
             return ""
         answer, advice = shown.answer, shown.answer.recommendation

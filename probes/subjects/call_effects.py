@@ -213,7 +213,8 @@ def _differing(one: list[Any], other: list[Any], *, is_exact: bool = True) -> se
     return {
         index
         for index, (ones, others) in enumerate(zip(one, other, strict=True))
-        if not _is_equal(ones, others) and (is_exact or not _is_noise(ones, others))
+        if not np.array_equal(ones, others, equal_nan=ones.dtype.kind == "f")
+        and (is_exact or not _is_noise(ones, others))
     }
 
 
@@ -222,7 +223,3 @@ def _is_noise(one: Any, other: Any) -> bool:
     if one.shape != other.shape or one.dtype.kind != "f":
         return False
     return is_near(one, other, np.sqrt(np.finfo(one.dtype).eps))
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))

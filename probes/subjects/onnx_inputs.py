@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from probes.protocol import IMAGE_SIZE
+
 #: Operators whose outputs have values of their first input.
 SAME_VALUES = {
     *("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand"),
@@ -38,8 +40,7 @@ FIXED_SIZES = {
 }
 #: Most numbers that may be added to indices, such as the offset of each column.
 MOST_OFFSETS = 1 << 16
-#: Height and width of images whose size is free.
-IMAGE_SIZE = 224
+#: Names of the height and the width of images.
 IMAGE_SIDES = {"height", "width", "h", "w", "image_height", "image_width"}
 ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,

@@ -15,7 +15,7 @@ from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.utils import cached_file
 
 from probes.adapter import ModelError
-from probes.protocol import FIRST_ORDINARY_TOKEN, Request
+from probes.protocol import FIRST_ORDINARY_TOKEN, IMAGE_SIZE, Request
 from probes.subjects.loaded_model import Argument, LoadedModel
 
 #: Outputs of a part of the model that are only passed on; the decoder reads them.
@@ -173,8 +173,6 @@ WAVEFORM = "input_values"
 DECODER_TOKENS = "decoder_input_ids"
 #: File next to a configuration with the size to which images are brought.
 PREPROCESSOR = "preprocessor_config.json"
-#: Rows and columns of an image where neither file states them: the size of ImageNet's crops.
-IMAGE_SIZE = 224
 CHANNELS = 3
 #: One second of sound at 16 kHz, the rate of the models that take a waveform.
 SAMPLES = 16_000

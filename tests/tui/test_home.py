@@ -160,7 +160,9 @@ async def test_the_load_average_is_that_of_now_and_a_key_that_follows_q_opens_no
 
 
 def test_a_list_of_runs_may_be_read_after_the_widgets_are_gone() -> None:
-    HomeScreen().draw()
+    screen = HomeScreen()
+    screen.draw()
+    assert not screen.query(Table)
 
 
 async def open_history(pilot: Pilot[int], runs: int) -> HistoryScreen:

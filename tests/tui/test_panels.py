@@ -191,7 +191,7 @@ HINTS = [
     ("help", "?", "Help"),
     ("leave_out", "space", "Leave out"),
     ("next", "\N{RETURN SYMBOL}", "Next"),
-    ("sort", "o", "Sort"),
+    ("resume", "r", "Resume"),
     ("back", "esc", "Back"),
     ("app.leave", "q", "Quit"),
 ]
@@ -442,8 +442,8 @@ def test_a_settings_file_is_read_or_refused(tmp_path: pathlib.Path) -> None:
             '# mine\ntheme = "dawn"  # bright\n\n[keys]\nexport = "x"\n',
             '# mine\ntheme = "dusk"\n\n[keys]\nexport = "x"\n',
         ),
-        ('[keys]\nsort = "theme = 3"\n', 'theme = "dusk"\n[keys]\nsort = "theme = 3"\n'),
-        ('# only keys\n[keys]\nsort = "s"\n', 'theme = "dusk"\n# only keys\n[keys]\nsort = "s"\n'),
+        ('[keys]\nnew = "theme = 3"\n', 'theme = "dusk"\n[keys]\nnew = "theme = 3"\n'),
+        ('# only keys\n[keys]\nnew = "s"\n', 'theme = "dusk"\n# only keys\n[keys]\nnew = "s"\n'),
     ],
 )
 def test_saving_a_theme_keeps_the_rest_of_the_file(

@@ -11,6 +11,7 @@ import types
 from importlib import metadata
 from typing import Any
 
+import psutil
 import pytest
 import workers
 from forks import run_command
@@ -129,8 +130,9 @@ def test_a_known_allocation_is_measured(action: str) -> None:
 
 def test_without_a_driver_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "DRIVER", "libnobody-has-this.so.1")
-    with process.hold(MEBIBYTE, "cuda"):
-        pass
+    before = psutil.Process().memory_info().rss
+    with process.hold(256 * MEBIBYTE, "cuda"):
+        assert psutil.Process().memory_info().rss - before < 128 * MEBIBYTE
 
 
 @dataclasses.dataclass
