@@ -172,7 +172,7 @@ def recipe(
             metavar="STYLE",
             help="snippet: load, compile and call in a few lines, or the server that was under"
             " load; server: the command of the engine's server, or a server for a module;"
-            " dockerfile: an image of it; start: a new process that begins"
+            " start: a new process that begins"
             " with a kept file, the fastest way after --cold-start; write: what writes that file",
         ),
     ] = "snippet",
@@ -184,7 +184,6 @@ def recipe(
     styles = {
         "snippet": recipe_text.render_short,
         "server": recipe_text.render_server,
-        "dockerfile": recipe_text.render_dockerfile,
         "start": recipe_text.render_start,
         "write": recipe_text.render_write,
     }

@@ -1,10 +1,8 @@
-"""Render the snippet of an arm, its server and the Dockerfile for it."""
+"""Render the snippet of an arm and its server."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import pathlib
 import re
 import shlex
 import sys
@@ -15,11 +13,9 @@ from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.errors import NoRecipeError
 from advisor.domain.measurement import Cell
-from advisor.domain.model import ExportedModel, FactoryModel, OnnxModel, TransformersModel
-from advisor.domain.question import Question
+from advisor.domain.model import TransformersModel
 from advisor.domain.text import format_interval, format_seconds, write_speedup
 from advisor.recipes import server
-from advisor.recipes.calls import file_name
 from advisor.recipes.snippet import StartScripts, compose_snippet, compose_starts, lines_for
 from advisor.report.answer_lines import caveats, is_fixed, unfit_notice
 from advisor.report.formatting import format_error
@@ -27,11 +23,6 @@ from advisor.report.found_recipe import FoundRecipe, choose_recipe
 from advisor.report.setup_facts import describe_shapes
 from advisor.store.runs import Run
 from probes.shape import Shape
-
-#: Builds of torch that an index has.
-TORCH_BUILD = re.compile(r"cpu|cu[0-9]+")
-UV = "uv==0.13.9"
-SERVER_FILE = "server.py"
 
 
 def render_server(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
@@ -67,37 +58,6 @@ returns {{"outputs": [...]}}. {use}.
 {body}'''
 
 
-def render_dockerfile(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
-    """Return a Dockerfile that runs the server; raise `NoRecipeError` where there is none.
-
-    The server of a module is the file `server.py` next to the Dockerfile.
-    """
-    render_server(answer, entry, found)  # refuses what has no server
-    question = answer.question
-    python = found.python.removeprefix("==").removesuffix(".*")
-    build = entry.measured.versions.get("torch", "").partition("+")[2]
-    backend = f" --torch-backend {build}" if TORCH_BUILD.fullmatch(build) else ""
-    if found.serving_command:
-        wanted = shlex.join(found.requirements)
-        copied = _user_files(question)
-        command = server.user_words(found.serving_command, question.model.name)
-    else:
-        wanted = f"-r {SERVER_FILE}"
-        copied, command = [SERVER_FILE, *_user_files(question)], ["python", SERVER_FILE]
-    gpu = "" if question.device == "cpu" else " --gpus all"
-    copies = "".join(f"COPY {json.dumps([name, f'./{name}'])}\n" for name in copied)
-    return f"""\
-# docker build -t server . && docker run --network host{gpu} server --port 8000
-FROM python:{python}-slim
-RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
-RUN pip install --no-cache-dir {UV} && useradd --create-home server
-WORKDIR /server
-{copies}RUN uv pip install --system --no-cache{backend} {wanted}
-USER server
-ENTRYPOINT {json.dumps(command)}
-"""
-
-
 def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:
     question, install = answer.question, ""
     if found.python:
@@ -121,17 +81,6 @@ def _render_command(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str
 {comment}{length}{note if random else ""}{install}# sh server.sh --port 8000
 exec {command} "$@"
 """
-
-
-def _user_files(question: Question) -> list[str]:
-    match question.model:
-        case ExportedModel(name=name) | OnnxModel(name=name):
-            return [file_name(name)]
-        case FactoryModel(name=name) if name.rpartition(":")[0].endswith(".py"):
-            return [file_name(name.rpartition(":")[0])]
-        case TransformersModel(name=name) if pathlib.PurePath(name).is_absolute():
-            return [file_name(name)]
-    return []
 
 
 def render_short(answer: Answer, entry: RankedArm, found: FoundRecipe) -> str:

@@ -1,10 +1,9 @@
-"""The snippet of an arm, its server, and the Dockerfile."""
+"""The snippet of an arm, and its server."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
-import json
 import re
 import shlex
 import subprocess
@@ -21,13 +20,13 @@ from packaging.requirements import Requirement
 
 from advisor.domain.answer import Answer, Problem
 from advisor.domain.errors import NoRecipeError
-from advisor.domain.model import ExportedModel, FactoryModel, Model, TransformersModel
+from advisor.domain.model import FactoryModel, Model, TransformersModel
 from advisor.domain.plan import Plan
 from advisor.domain.text import format_interval, write_speedup
 from advisor.report import found_recipe, recipe_text
 from advisor.report.answer_lines import caveats
 from advisor.report.found_recipe import FoundRecipe, pin
-from advisor.report.recipe_text import render_dockerfile, render_server
+from advisor.report.recipe_text import render_server
 from probes.events import Imported
 from probes.facts import EACH_CALL, InputFacts, InterpreterFacts, StartLines
 from probes.runtime.environment import read_environment
@@ -302,10 +301,6 @@ def server(answer: Answer, recipe: FoundRecipe) -> str:
     return render_server(answer, answer.ranked[0], recipe)
 
 
-def dockerfile(answer: Answer, recipe: FoundRecipe) -> str:
-    return render_dockerfile(answer, answer.ranked[0], recipe)
-
-
 def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
     script = server(answer_to(), found())
     wanted = re.findall(r'^#     "([^"]+)",$', script, re.MULTILINE)
@@ -331,16 +326,11 @@ def test_only_requests_for_independent_rows_share_a_call(coupled: bool | None) -
     assert limits == [8 if coupled is False else 1]
 
 
-def test_generated_text_and_a_command_that_is_none_have_no_server_and_so_no_image() -> None:
+def test_generated_text_and_a_command_that_is_none_have_no_server() -> None:
     texts = answer_to(TransformersModel(name="org/m", weights="hub"), task="generate")
-    nested = answer_to(FactoryModel(name="nets.py:build"))
-    for render, answer, recipe in (
-        (server, texts, found()),
-        (server, answer_to(), found(serving_command="serve 'open")),
-        (dockerfile, nested, found(inputs=())),
-    ):
+    for answer, recipe in ((texts, found()), (answer_to(), found(serving_command="serve 'open"))):
         with pytest.raises(NoRecipeError):
-            render(answer, recipe)
+            server(answer, recipe)
 
 
 @pytest.mark.parametrize("name", ["org/model", "/secret/place/model", "a; touch x", "$(touch x)"])
@@ -364,59 +354,10 @@ def test_a_hostile_name_stays_in_the_comment(name: str, tmp_path: Any) -> None:
     assert [*tmp_path.iterdir()] == [script]
 
 
-@pytest.mark.parametrize("render", [server, dockerfile])
 @pytest.mark.parametrize("command", [None, "serve"])
-def test_a_server_has_no_requirements_that_are_not_pins(render: Any, command: str | None) -> None:
+def test_a_server_has_no_requirements_that_are_not_pins(command: str | None) -> None:
     with pytest.raises(NoRecipeError):
-        render(answer_to(), found(requirements=("x; touch y",), serving_command=command))
-
-
-def instructions(text: str) -> dict[str, list[str]]:
-    """Return the arguments of the instructions of a Dockerfile by their name."""
-    by_name: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            name, _, arguments = line.partition(" ")
-            by_name.setdefault(name, []).append(arguments)
-    return by_name
-
-
-@pytest.mark.parametrize(
-    ("model", "files"),
-    [
-        (None, []),
-        (ExportedModel(name="/secret/net.pt2"), ["net.pt2"]),
-        (FactoryModel(name="/secret/net.py:build"), ["net.py"]),
-        (FactoryModel(name="package.net:build"), []),
-    ],
-)
-def test_an_image_has_the_server_and_the_users_files(model: Model | None, files: list[str]) -> None:
-    made = instructions(dockerfile(answer_to(model), found()))
-    assert made["FROM"] == ["python:3.11-slim"]
-    assert [json.loads(each)[0] for each in made["COPY"]] == ["server.py", *files]
-    assert json.loads(made["ENTRYPOINT"][0]) == ["python", "server.py"]
-    assert made["RUN"][-1].endswith("-r server.py")
-    assert [each for each in made["RUN"][1].split() if "uv" in each] == [recipe_text.UV]
-    assert made["USER"] == ["server"]
-
-
-def test_the_image_of_an_engine_runs_its_command() -> None:
-    answer = answer_to(TransformersModel(name="org/m", weights="hub"), task="generate")
-    made = instructions(dockerfile(answer, found(serving_command="engine serve org/m")))
-    assert json.loads(made["ENTRYPOINT"][0]) == ["engine", "serve", "org/m"]
-    assert made["RUN"][-1].endswith("numpy==2.4.6 torch==2.13.0")
-    assert "COPY" not in made
-
-
-@pytest.mark.parametrize(
-    ("version", "backend"),
-    [("2.13.0+cpu", "cpu"), ("2.13.0+cu130", "cu130"), ("2.13.0+x; touch y", ""), ("2.13.0", "")],
-)
-def test_an_image_installs_the_measured_build_of_torch(version: str, backend: str) -> None:
-    answer = with_measurement(answer_to(), versions={"torch": version})
-    text = dockerfile(answer, found())
-    assert re.findall(r"--torch-backend (\S+)", text) == ([backend] if backend else [])
-    assert "touch" not in text
+        server(answer_to(), found(requirements=("x; touch y",), serving_command=command))
 
 
 def test_every_workflow_for_modules_has_the_lines_of_each_call() -> None:
