@@ -3,8 +3,7 @@
 A module with the functions of `WorkflowModule` is a workflow; there is no base class and no
 registration. The harness loads the module by the file named in the request. It calls `versions`,
 `settings` and `open_subject`; then, for each shape, `build`, `Program.feed` and the program; then
-`engagement`. The code for users has the lines of `integration`; see
-`advisor.recipes.snippet`.
+`engagement`. The code for users has the lines of `integration`; see `advisor.recipes.snippet`.
 """
 
 from __future__ import annotations

@@ -45,8 +45,7 @@ class Models(msgspec.Struct, frozen=True, kw_only=True):
     """Models that a question can name without a file of its own."""
 
     demo: SyntheticModel
-    #: Small language models among the configurations; the first is the default for text
-    #: generation.
+    #: Small language models among the configurations; the first is the default for text generation.
     demo_language_models: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     cpu_batch_sizes: tuple[int, ...]
     #: What `demo` is on a GPU, and its batch sizes: large enough that the GPU is measured and not

@@ -1,8 +1,7 @@
 """Draw the screens of the README as SVG: `python tests/tui/screenshots.py [RUN]`.
 
-RUN is the directory of a stored run; without it, plan and progress show a recorded run
-of the tests.
-Home and the results show the recorded run that is part of the program.
+RUN is the directory of a stored run; without it, plan and progress show a recorded run of the
+tests. Home and the results show the recorded run that is part of the program.
 """
 
 from __future__ import annotations

@@ -83,8 +83,7 @@ def test_a_smaller_failure_probability_never_narrows_the_interval(
 
 SAMPLE = [0.1, 0.25, 0.2, 0.4]
 HALF_OF_SAMPLE = 3.182446 * 0.125 / math.sqrt(4)
-#: Squared standard errors 1/3 and 5/3: 4 / ((1/9) / 2 + (25/9) / 3) = 4.075 degrees of
-#: freedom.
+#: Squared standard errors 1/3 and 5/3: 4 / ((1/9) / 2 + (25/9) / 3) = 4.075 degrees of freedom.
 WELCH_SATTERTHWAITE = 2.756285 * math.sqrt(2) / 2
 
 
