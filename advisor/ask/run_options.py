@@ -321,7 +321,6 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     speed: Annotated[
         float, _screens("speed of the replay, in multiples of real time", ge=0.1, le=1000)
     ] = 8.0
-    ascii: Annotated[bool, _screens("draw with ASCII characters only")] = False
     theme: Annotated[
         str, _screens("colour theme, such as p3-high-contrast or textual-light", "NAME")
     ] = ""

@@ -23,7 +23,7 @@ from advisor.domain.errors import DefectError, UserError
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
 from advisor.domain.machine import Machine
 from advisor.tui import panels
-from advisor.tui.appearance import THEMES, AsciiFilter
+from advisor.tui.appearance import THEMES
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import BackgroundTasks
 from advisor.tui.settings import Settings, check_actions, read_settings, save_theme
@@ -121,8 +121,6 @@ class AdvisorApp(App[int]):
         self.call_after_refresh(self._start_background_work)
 
     def _apply_settings(self) -> None:
-        if self.launch_options.ascii:
-            self._filters.append(AsciiFilter())  # Textual has no public list
         self.set_keymap(self._settings.keys)
         theme = self.launch_options.theme or self._settings.theme
         if theme in self.available_themes and not self.ansi_color:

@@ -49,7 +49,6 @@ from advisor.tui.answer_panes import (
     render_answer_lines,
 )
 from advisor.tui.app import AdvisorApp
-from advisor.tui.appearance import to_ascii
 from advisor.tui.dialogs import HelpDialog, LineDialog, describe_widget
 from advisor.tui.form import AnswerInput, Choice
 from advisor.tui.launch import BackgroundTasks
@@ -142,10 +141,6 @@ def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Pat
     assert clean_line("\x1b[31mred\x1b[0m") == "red"
     assert clean_line("10%\r20%\r100%") == "100%"
     assert tail.read(file, "arm") == []
-
-
-def test_conversion_to_ascii_keeps_the_width() -> None:
-    assert to_ascii("\N{CHECK MARK} \N{FULL BLOCK}\N{LIGHT SHADE} \u4f60") == "+ #- ??"
 
 
 def test_durations_and_long_names_are_shortened() -> None:

@@ -245,18 +245,6 @@ async def test_a_notice_replaces_the_screen_in_a_small_terminal_and_the_answers_
 
 
 @async_test
-async def test_with_ascii_only_every_character_is_ascii(
-    tui_context: Context, sample_run: Run
-) -> None:
-    async with running_app(replay_app(tui_context, sample_run, ascii=True)) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
-        assert screen_text(pilot).isascii()
-        await pilot.press("enter")
-        await wait_for_screen(pilot, DetailScreen)
-        assert screen_text(pilot).isascii()
-
-
-@async_test
 async def test_a_run_is_asked_for_with_a_model_that_was_typed_a_moment_ago(
     tui_context: Context, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
