@@ -210,7 +210,7 @@ def find_disturbance(
             f"{conditions.queued_share:.0%} of the time"
         )
     if visit and visit.host_slowdown and visit.host_slowdown > limits.most_host_slowdown:
-        return f"its processor became {visit.host_slowdown:.1f} times slower"
+        return f"its processor took {visit.host_slowdown:.1f} times as long for the same work"
     return None
 
 
