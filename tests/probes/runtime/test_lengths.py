@@ -154,6 +154,18 @@ def test_text_is_generated_at_each_pair_of_lengths(
 
 
 @pytest.mark.stack
+def test_what_follows_the_reference_outputs_is_a_phase_of_its_own(
+    stack_server: ForkServer, tmp_path: pathlib.Path
+) -> None:
+    made = make_reference(stack_server, tmp_path, subject=BLOCK, batch_sizes=[1, 2])
+    assert made.failure is None, made.log
+    kinds = [each["event"] for each in made.events]
+    last = len(kinds) - 1 - kinds[::-1].index("workload")
+    phase = next(each for each in made.events[last:] if each["event"] == "phase_started")
+    assert (phase["phase"], phase["shape"]) == ("correctness", None)
+
+
+@pytest.mark.stack
 def test_code_of_a_model_that_asks_for_input_gets_none(
     stack_server: ForkServer, tmp_path: pathlib.Path
 ) -> None:
