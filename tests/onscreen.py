@@ -128,9 +128,9 @@ def screen_text(pilot: Pilot[int]) -> str:
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
 
-def replay_app(context: Context, run: Run, **options: Any) -> AdvisorApp:
-    """Return the app that plays a recorded run back in an instant."""
-    return AdvisorApp(LaunchOptions(replay=str(run.directory), speed=1000.0, **options), context)
+def opened_app(context: Context, run: Run) -> AdvisorApp:
+    """Return the app that shows a run."""
+    return AdvisorApp(LaunchOptions(open=str(run.directory)), context)
 
 
 def asking_app(

@@ -314,13 +314,7 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of the terminal program; an empty text means none."""
 
     run_options: RunOptions = RunOptions()
-    replay: Annotated[
-        str, _screens("replay a recorded run in the screens; nothing is measured", "DIR")
-    ] = ""
     open: Annotated[str, _screens("open a stored run, or a file that --json wrote", "RUN")] = ""
-    speed: Annotated[
-        float, _screens("speed of the replay, in multiples of real time", ge=0.1, le=1000)
-    ] = 8.0
     theme: Annotated[
         str, _screens("colour theme, such as p3-high-contrast or textual-light", "NAME")
     ] = ""

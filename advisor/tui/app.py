@@ -137,10 +137,6 @@ class AdvisorApp(App[int]):
 
     def _start_background_work(self) -> None:
         """Do the work that the first screen does not wait for."""
-        if self.launch_options.replay:
-            recording = self.context.store.find(self.launch_options.replay)
-            self.run_controller.replay(recording, self.launch_options.speed)
-            return
         if self.launch_options.open:
             self.run_controller.open(self.launch_options.open)
         elif self.run_options != RunOptions():

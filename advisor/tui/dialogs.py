@@ -283,7 +283,7 @@ def available_commands(app: AdvisorApp) -> Iterable[SystemCommand]:
     yield SystemCommand("go: Doctor", "check this machine for problems", app.action_doctor)
     yield SystemCommand("run: Start", "measure with the current answers", app.action_start_now)
     controller = app.run_controller
-    if controller.session is not None and controller.session.is_controlled:
+    if controller.session is not None and controller.session.is_running:
         yield SystemCommand("run: Show", "the run that is going on", app.action_show_run)
         yield SystemCommand(
             "run: Cancel", "end the run; its measurements are kept", controller.ask_to_cancel

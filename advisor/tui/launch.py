@@ -20,16 +20,10 @@ from advisor.store.store import default_home
 def run_app(options: LaunchOptions, context: Context) -> tuple[int, str]:
     """Run the terminal program; return the exit code, and a line for the shell or an empty text.
 
-    Raise the `UserError` of a recording or theme that cannot be used, and a `DefectError` after a
-    crash.
+    Raise `SettingsError` for a theme that there is not, and a `DefectError` after a crash.
     """
     from advisor.tui.app import AdvisorApp  # the app uses the rest of this module
 
-    if options.replay:
-        recording = context.store.find(options.replay)
-        # Errors of the recording must be raised before Textual takes over the terminal.
-        recording.header()
-        recording.state()
     file = platformdirs.user_config_path("p3-advisor") / "config.toml"
     app = AdvisorApp(options, context, settings_file=file)
     if options.theme and options.theme not in app.available_themes:

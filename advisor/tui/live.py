@@ -88,13 +88,13 @@ measurements."""
 
     def on_mount(self) -> None:
         self._log = LogTail()
-        self._drawn_lines, self._is_controlled, self._has_stopped = 0, True, False
+        self._drawn_lines, self._has_stopped = 0, False
         self._leader = Text()
         self.query_one(Table).focus()
         self.draw()
 
     def refusal_of(self, action: str) -> str:
-        possible = dict.fromkeys(("pause", "skip", "cancel"), self._is_controlled)
+        possible = dict.fromkeys(("pause", "skip", "cancel"), not self._has_stopped)
         possible["close"] = self._has_stopped
         return "" if possible.get(action, True) else NOT_CONTROLLED_MESSAGE
 
@@ -103,9 +103,8 @@ measurements."""
         # A closed screen has no widgets, but a drawing may still be scheduled.
         if session is None or not self.query(Table):
             return
-        control = (session.is_controlled, not session.is_running)
-        if control != (self._is_controlled, self._has_stopped):
-            self._is_controlled, self._has_stopped = control
+        if self._has_stopped == session.is_running:
+            self._has_stopped = not session.is_running
             self.refresh_bindings()
         active_arm = session.active_arm if session.is_running else None
         rows = progress_rows(session.state, session.header.question, active_arm, session.skipped)
@@ -117,7 +116,7 @@ measurements."""
 
     def _draw_title(self, session: RunSession) -> None:
         question, run_id = session.header.question, session.run.directory.name
-        state = "replay" if session.is_replay else "paused" if session.is_paused else ""
+        state = "paused" if session.is_paused else ""
         facts = describe_question(question, question.device, self.size.width)
         title = Text(panels.model_name(question.model.name, 30))
         self.set_title(title, f"{facts}  {state} {run_id[-11:]}")
@@ -129,7 +128,7 @@ measurements."""
         now = session.now()
         times = f"{panels.format_duration(now)} elapsed"
         left = remaining_seconds(session.state, session.header.question, now)
-        if left is not None and session.is_controlled and not session.is_paused:
+        if left is not None and session.is_running and not session.is_paused:
             shown = panels.format_duration(abs(left))
             times += f", {shown} left" if left >= 0 else f", over its limit by {shown}"
         # A line that wraps would hide the note, and the end of a title is missed least.
@@ -153,7 +152,7 @@ measurements."""
             arm = panels.printable(session.active_arm or "the run", 40)
             quiet = panels.format_duration(silence)
             return Text(f"{arm}: nothing new for {quiet}; a build may take minutes", "dim")
-        if is_late and session.is_controlled:
+        if is_late and session.is_running:
             return Text("What was begun within the limit, and the last checks, end first", "dim")
         return Text()
 
@@ -196,8 +195,6 @@ measurements."""
         if timeline.is_on_screen and (done := session.timeline[self._drawn_lines :]):
             self._drawn_lines = len(session.timeline)
             timeline.write(Text("\n".join(done)), expand=True)
-        if session.is_replay:  # the logs are complete, so they are ahead of the playback
-            return
         arm = session.active_arm or REFERENCE
         process = max(len(session.state.processes.get(arm, ())) - 1, 0)
         lines = self._log.read(session.run.worker_log_path(arm, process), arm)

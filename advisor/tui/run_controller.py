@@ -22,7 +22,6 @@ from advisor.tui.session import (
     NOT_CONTROLLED_MESSAGE,
     REFRESH_SECONDS,
     HostProcess,
-    RecordingPlayback,
     RunSession,
     StartHost,
 )
@@ -114,9 +113,6 @@ class RunController:
     def run(self, run: Run, wait_seconds: float | None = None) -> None:
         self.show(RunSession(run, self._start_host(run, wait_seconds)))
 
-    def replay(self, run: Run, speed: float) -> None:
-        self.show(RunSession(run, source=RecordingPlayback(run, speed)))
-
     def show(self, session: RunSession) -> None:
         self.session = session
         self._app.action_home()
@@ -158,8 +154,8 @@ class RunController:
         session = self.session
 
         def decide() -> tuple[Answer, bool]:
-            is_own, answer = not session.is_replay, evaluate(session.header, session.state)
-            return answer, is_own and execution.drop_refused(session.run, self._app.context)
+            answer = evaluate(session.header, session.state)
+            return answer, execution.drop_refused(session.run, self._app.context)
 
         def show(decided: tuple[Answer, bool]) -> None:
             answer, is_gone = decided
@@ -196,10 +192,10 @@ class RunController:
                 session.cancel()
                 self.show_results()
 
-        if session is not None and not session.is_running:
-            self.show_results()
-        elif session is None or not session.is_controlled:
+        if session is None:
             self._app.notify(NOT_CONTROLLED_MESSAGE)
+        elif not session.is_running:
+            self.show_results()
         else:
             question = "Cancel this run?  Its measurements are kept, and it can be resumed."
             dialog = yes_or_no(question, "Cancel the run", "Continue", keys="y,x")
@@ -224,7 +220,7 @@ class RunController:
     def exit_message(self) -> str:
         """Return what the shell shows after the screens; empty where no run was shown."""
         session, shown, left = self.session, self._shown, self._left_run
-        if session is not None and not session.is_replay and not left:
+        if session is not None and not left:
             name = self._name_of(session.run)
             if session.run.is_active():
                 left = name

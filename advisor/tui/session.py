@@ -28,26 +28,19 @@ from probes.events import PhaseStarted
 REFRESH_SECONDS = 0.5
 RANKING_INTERVAL_SECONDS = 3.0
 
-NOT_CONTROLLED_MESSAGE = "no process works on this run, or it is a recording"
+NOT_CONTROLLED_MESSAGE = "no process works on this run"
 
 
 class RunSession:
     """The run that is shown, after the events read so far."""
 
-    def __init__(
-        self,
-        run: Run,
-        host: HostProcess | None = None,
-        source: EventFileTail | RecordingPlayback | None = None,
-    ) -> None:
-        """Read the events from `source`, by default those that are stored."""
+    def __init__(self, run: Run, host: HostProcess | None = None) -> None:
         self.run = run
         self.header: Header = run.header()
-        self.source = source or EventFileTail(run)
+        self.source = EventFileTail(run)
         self.state = RunState()
         #: The process that works on the run, if this program started it.
         self.host = host
-        self.is_replay = isinstance(source, RecordingPlayback)
         self.is_pause_requested = False
         #: Arms that the user has skipped from here.
         self.skipped: set[str] = set()
@@ -64,14 +57,12 @@ class RunSession:
 
     @property
     def is_running(self) -> bool:
-        """Whether a process works on the run, or the playback has not reached its end."""
-        if self.is_replay:
-            return not self.state.finished
+        """Whether a process works on the run, which this or another program may have started."""
         return self.host.is_running if self.host is not None else self.run.is_active()
 
     @property
     def is_paused(self) -> bool:
-        return not self.is_replay and self.run.control.is_paused() and self.is_running
+        return self.run.control.is_paused() and self.is_running
 
     @property
     def is_finished(self) -> bool:
@@ -103,11 +94,6 @@ class RunSession:
         if not self.is_running:
             return self.state.at
         return max(self.source.now(self.state.at), self.state.at)
-
-    @property
-    def is_controlled(self) -> bool:
-        """Whether a process works on the run, which this or another program may have started."""
-        return not self.is_replay and self.is_running
 
     def toggle_pause(self) -> None:
         """Pause after the current timed section, or go on; raise `RunNotControllableError`."""
@@ -188,26 +174,6 @@ class EventFileTail:
         It is the same in all programs that show the run, whenever they opened it.
         """
         return last + max(time.time() - self._written_at, 0.0)
-
-
-class RecordingPlayback:
-    """Plays a recorded run back, `speed` times as fast as it was recorded."""
-
-    def __init__(self, run: Run, speed: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._events = run.events()
-        self._speed = speed
-        self._clock = clock
-        self._started_at = clock()
-        self._next = 0
-
-    def poll(self) -> list[LoggedEvent]:
-        now, first = self.now(0.0), self._next
-        while self._next < len(self._events) and self._events[self._next].at <= now:
-            self._next += 1
-        return self._events[first : self._next]
-
-    def now(self, last: float) -> float:  # noqa: ARG002 - the playback has its own clock
-        return (self._clock() - self._started_at) * self._speed
 
 
 #: Starts the process that works on a run, with the seconds to wait for a quiet machine, if given.

@@ -33,7 +33,7 @@ from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.home import list_examples  # noqa: E402 - as above
 from advisor.tui.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.results import ResultsScreen  # noqa: E402 - as above
-from advisor.tui.session import RecordingPlayback, RunSession  # noqa: E402 - as above
+from advisor.tui.session import EventFileTail, RunSession  # noqa: E402 - as above
 
 DIRECTORY = HERE / "screenshots"
 SIZE = (100, 30)
@@ -85,7 +85,7 @@ async def draw_results(context: Context) -> None:
 
 
 async def draw_progress(run: Run, context: Context) -> None:
-    session = RunSession(run, source=RecordingPlayback(run, 1.0))
+    session = RunSession(run)
     events = run.events()
     session.source = FixedEvents(events[: len(events) * 4 // 5])
     app = AdvisorApp(LaunchOptions(), context)
@@ -99,7 +99,7 @@ async def draw_progress(run: Run, context: Context) -> None:
         app.save_screenshot("live.svg", str(DIRECTORY))
 
 
-class FixedEvents(RecordingPlayback):
+class FixedEvents(EventFileTail):
     """An event source that returns given events at once."""
 
     def __init__(self, events: list[LoggedEvent]) -> None:

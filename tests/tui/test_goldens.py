@@ -21,7 +21,7 @@ from onscreen import (
     async_test,
     check_screen_at,
     go_to_step,
-    replay_app,
+    opened_app,
     running_app,
     wait_for,
     wait_for_screen,
@@ -111,7 +111,7 @@ async def test_results_and_details(
     finished: Run, store: Store, tui_context: Context, *, update: bool
 ) -> None:
     context = dataclasses.replace(tui_context, store=store)
-    async with running_app(replay_app(context, finished)) as pilot:
+    async with running_app(opened_app(context, finished)) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
         for size in (*SIZES[1:], SIZES[0]):
             await compare_at(size, "results", pilot, update=update)

@@ -17,7 +17,7 @@ from kept.runs import EVIDENCE
 from onscreen import (
     async_test,
     go_to_step,
-    replay_app,
+    opened_app,
     running_app,
     screen_text,
     settle,
@@ -86,7 +86,7 @@ def test_control_characters_and_bidirectional_marks_are_escaped(hostile: str) ->
 async def test_a_hostile_model_name_is_shown_without_markup(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(replay_app(tui_context, sample_run)) as pilot:
+    async with running_app(opened_app(tui_context, sample_run)) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
         original = results.shown
         for name in HOSTILE[:-1]:
@@ -219,7 +219,7 @@ async def test_a_report_can_be_exported_with_the_mouse_alone(
         (hint,) = (hint for hint in pilot.app.screen.query(FooterKey) if hint.description == label)
         assert await pilot.click(hint)
 
-    async with running_app(replay_app(tui_context, sample_run), (100, 30)) as pilot:
+    async with running_app(opened_app(tui_context, sample_run), (100, 30)) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("2")
         bar = results.query_one("#weight-performance")
@@ -346,7 +346,7 @@ async def open_help(pilot: Pilot[int]) -> str:
 async def test_question_mark_explains_what_has_the_focus(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(replay_app(tui_context, sample_run), (100, 40)) as pilot:
+    async with running_app(opened_app(tui_context, sample_run), (100, 40)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
         table = screen.query_one(SelectableTable)
         shown = await open_help(pilot)
@@ -394,9 +394,7 @@ async def test_the_settings_change_keys(
 ) -> None:
     file = tmp_path / "config.toml"
     file.write_text('[keys]\nexport = "ctrl+e"\n')
-    app = AdvisorApp(
-        LaunchOptions(replay=str(sample_run.directory), speed=1000), tui_context, settings_file=file
-    )
+    app = AdvisorApp(LaunchOptions(open=str(sample_run.directory)), tui_context, settings_file=file)
     async with running_app(app) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("ctrl+e")

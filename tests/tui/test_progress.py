@@ -52,7 +52,7 @@ from advisor.tui.progress import (
     progress_rows,
     remaining_seconds,
 )
-from advisor.tui.session import RecordingPlayback, RunSession, StartHost, choose_leader
+from advisor.tui.session import RunSession, StartHost, choose_leader
 from advisor.tui.widgets import EMPTY, FULL
 from probes.events import PhaseStarted, Ready
 from probes.outcome import Failure, Outcome
@@ -255,16 +255,6 @@ def test_an_event_file_read_in_pieces_gives_the_same_state(run: Run) -> None:
         file.write_bytes(whole[:end])
         session.refresh()
     assert session.state == expected
-
-
-def test_a_recording_is_played_back_at_its_own_times(run: Run) -> None:
-    clock = [0.0]
-    session = RunSession(run, source=RecordingPlayback(run, 2.0, lambda: clock[0]))
-    events = run.events()
-    for now in (1.0, 3.0, 100.0):
-        clock[0] = now
-        session.refresh()
-        assert session.state == fold([event for event in events if event.at <= 2 * now])
 
 
 def test_programs_that_open_a_run_at_different_times_show_one_clock(run: Run) -> None:

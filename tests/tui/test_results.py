@@ -15,7 +15,7 @@ from kept.runs import EVIDENCE
 from onscreen import (
     SMALLEST,
     async_test,
-    replay_app,
+    opened_app,
     running_app,
     screen_text,
     settle,
@@ -69,7 +69,7 @@ def shipped(tui_context: Context) -> Context:
 async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(replay_app(tui_context, sample_run), SMALLEST) as pilot:
+    async with running_app(opened_app(tui_context, sample_run), SMALLEST) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
         seen = []
         for _ in PARTS:
@@ -92,7 +92,7 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
 async def test_panes_follow_keys_that_are_typed_without_a_pause(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(replay_app(tui_context, sample_run), SMALLEST) as pilot:
+    async with running_app(opened_app(tui_context, sample_run), SMALLEST) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
         activated: list[str] = []
 
@@ -217,7 +217,7 @@ def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
 async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
     tui_context: Context, sample_run: Run
 ) -> None:
-    async with running_app(replay_app(tui_context, sample_run), (120, 40)) as pilot:
+    async with running_app(opened_app(tui_context, sample_run), (120, 40)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("2", "right")
         for pane in PANE_SECTIONS:
@@ -252,7 +252,7 @@ async def test_c_prints_the_code_and_e_writes_the_report_that_is_shown_and_v_wai
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    app = replay_app(tui_context, recorded)
+    app = opened_app(tui_context, recorded)
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
         assert results.shown.answer.recommendation is not None
@@ -314,7 +314,7 @@ async def test_c_prints_the_code_of_a_file_and_keys_of_stored_runs_say_why_they_
 async def test_a_command_runs_in_the_terminal_after_a_confirmation(
     tui_context: Context, recorded: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app, succeeded = replay_app(tui_context, recorded), []
+    app, succeeded = opened_app(tui_context, recorded), []
     async with running_app(app) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
         for status in (0, 1):

@@ -208,9 +208,9 @@ async def test_a_long_stage_hides_no_time_and_a_scroll_bar_nothing_of_the_timeli
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "current_stage", lambda *_, **__: "long " * 40)
-    run, app = make_run(context.store, finished=True), AdvisorApp(LaunchOptions(), context)
+    run, app = make_run(context.store, finished=False), AdvisorApp(LaunchOptions(), context)
     async with running_app(app) as pilot:
-        app.run_controller.replay(run, 0.001)
+        app.run_controller.show(RunSession(run))
         timeline = (await wait_for_screen(pilot, LiveScreen)).query_one(Timeline)
         width = timeline.scrollable_content_region.width
         timeline.write("line\n" * 50)

@@ -13,7 +13,7 @@ from onscreen import (
     async_test,
     check_screen_at,
     go_to_step,
-    replay_app,
+    opened_app,
     running_app,
     screen_text,
     wait_for,
@@ -185,7 +185,7 @@ async def test_weights_always_sum_to_100_and_the_plan_says_what_is_required(
 async def test_results_show_exclusions_and_details_and_what_other_weights_recommend(
     tui_context: Context, recorded: Run
 ) -> None:
-    async with running_app(replay_app(tui_context, recorded)) as pilot:
+    async with running_app(opened_app(tui_context, recorded)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("5")
         await pilot.pause()

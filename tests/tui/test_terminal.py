@@ -251,9 +251,7 @@ def test_d_prints_the_checks_of_the_machine_and_the_exit_restores_the_terminal(
 
 
 def test_with_no_color_no_colour_is_drawn(sample_run: Run, home: pathlib.Path) -> None:
-    with Terminal(
-        "--replay", str(sample_run.directory), "--speed", "1000", home=home, NO_COLOR="1"
-    ) as screen:
+    with Terminal("ask", "--open", str(sample_run.directory), home=home, NO_COLOR="1") as screen:
         screen.wait_for(b"Evidence")
         screen.press(b"2")
         screen.wait_for(b"> Performance")

@@ -133,7 +133,7 @@ def test_an_option_is_listed_below_the_title_of_its_group() -> None:
     listed = [option for title in titles for option in sections[title]]
     known = [f"--{name.replace('_', '-')}" for name in RunOptions.__struct_fields__]
     assert sorted(listed) == sorted(known)
-    own = ["--replay", "--open", "--speed", "--theme", "--no-color"]
+    own = ["--open", "--theme", "--no-color"]
     assert sections[last] == [*own, "--no-mouse", "--help"]
     assert sections["Servers under load"][:2] == ["--ttft", "--itl"]
 
