@@ -12,13 +12,13 @@ import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.decide.grades import grades_at, interpolate, rounded
+from advisor.decide.grades import BAND_STARTS, grade_of, grades_at, interpolate, rounded
 from advisor.decide.intervals import Array
 from advisor.decide.speedup_draws import SpeedupErrors, draw_log_speedups, speedup_errors
 from advisor.domain.question import Question
 from advisor.domain.recommendation import ChosenFor, Decision, DecisionWord, SpeedRegret
 from advisor.domain.results import EQUIVALENCE_MARGIN, Results, ScoredArm
-from advisor.domain.rubric import DecisionRule, Rubric
+from advisor.domain.rubric import DecisionRule, GradeRule, Rubric
 
 #: The fact that the draws are about, and its criterion.
 SPEEDUP, PERFORMANCE = "speedup", "performance"
@@ -48,6 +48,11 @@ class Contest:
     @functools.cached_property
     def advised(self) -> ScoredArm:
         return best_scored(self.candidates)
+
+    @functools.cached_property
+    def _speed_rule(self) -> GradeRule | None:
+        rules = self.rubric.criteria
+        return next((each for one in rules for each in one.grades if each.fact == SPEEDUP), None)
 
     @functools.cached_property
     def _errors(self) -> SpeedupErrors:
@@ -150,8 +155,7 @@ class Contest:
         """
         import numpy as np
 
-        weight, rules = self.question.priorities.shares()[PERFORMANCE], self.rubric.criteria
-        rule = next((each for one in rules for each in one.grades if each.fact == SPEEDUP), None)
+        weight, rule = self.question.priorities.shares()[PERFORMANCE], self._speed_rule
         if weight <= 0 or rule is None or self.advised.ratings[PERFORMANCE].fact != SPEEDUP:
             return None
         figures = np.array([math.log(figure) for figure, _ in rule.knots])
@@ -173,6 +177,17 @@ class Contest:
         if own is None:
             return math.inf
         return max([1.0, *(math.inf if high is None else high / own for high in highs)])
+
+    def gains_little(self, baseline_share: float) -> bool:
+        """Return whether the advised arm may gain nothing, or too little to matter.
+
+        The latter is a speed-up with the letter of no gain, where the baseline is about as good.
+        """
+        low, rule = self.results.by_arm[self.advised.arm].speedup.low, self._speed_rule
+        if rule is None or low is None or self.advised.arm == self.results.baseline:
+            return False
+        is_too_little = baseline_share >= MOSTLY and grade_of(rule, low) < BAND_STARTS[2]
+        return is_too_little or low <= 1 + EQUIVALENCE_MARGIN
 
     def speed_regret(self) -> SpeedRegret:
         logs = self.log_speedups(self.measured)
@@ -223,6 +238,7 @@ def assess(
         fit=fit,
         replicated=processes != 1,
         checked=is_checked,
+        gains_little=contest.gains_little(shares.get(results.baseline, 0.0)),
         outstanding=leaders,
         contenders={
             arm: each

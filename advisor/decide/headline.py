@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.decide import further_lines
-from advisor.decide.certainty import MOSTLY
 from advisor.decide.other_arms import (
+    NOTHING,
     describe_batch_sizes,
+    describe_equals,
     describe_faster,
     describe_gain,
     describe_points,
     describe_requests,
+    describe_small_gain,
     find_faster_arm,
     is_baseline_advised,
+    is_baseline_as_good,
 )
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import describe_certainty, describe_unfitness, is_unfit
@@ -39,8 +42,6 @@ CHOSEN_FOR: dict[ChosenFor, str] = {
     "no-change": "the one that needs no change of the code",
 }
 NO_FLIP = "No other weight of one of the three Ps changes the answer."
-#: A loss of less than this share of speed, or of these points of score, counts as nothing.
-NOTHING = 0.005
 #: Problems of figures that do not decide.
 UNDECIDED = {MachineUnfitError.name, ConstraintUndecidedError.name}
 #: Arms that are outstanding, further ones are counted, and workflows that failed.
@@ -83,7 +84,9 @@ def _instruction(facts: AdvisedAnswer) -> str:
         only = f"only {facts.scored.title} has a result"
         return f"Nothing was compared for {_subject(facts.answer)}: {only}."
     meanwhile = " for now" if facts.decision.word == "OPEN" else ""
-    return f"Use {facts.scored.title} for {_subject(facts.answer)}{meanwhile}."
+    use = f"Use {facts.scored.title} for {_subject(facts.answer)}{meanwhile}"
+    gain = describe_small_gain(facts)
+    return f"{use}{', or ' if is_baseline_as_good(facts) else '; ' if gain else ''}{gain}."
 
 
 def _subject(answer: Answer) -> str:
@@ -236,25 +239,6 @@ def _chosen_for(facts: AdvisedAnswer) -> str:
 
 def _first(facts: AdvisedAnswer) -> ScoredArm:
     return next(each for each in facts.answer.scores if not each.failures)
-
-
-def describe_equals(facts: AdvisedAnswer, shown: str) -> str:
-    """Name the arms that are about as good, or may be, with their speed-ups, points and shares.
-
-    The advised arm is one of them if another one is `shown` in its place.
-    """
-    shares = facts.decision.contenders
-    named: dict[str, list[str]] = {}
-    equals = [each for each in (facts.scored.arm, *facts.decision.as_good) if each != shown]
-    for scored in (facts.arms[each] for each in equals):
-        share = shares[scored.arm]
-        how = "about as good" if share >= MOSTLY else "perhaps as good"
-        figures = (
-            f"{describe_gain(facts, scored)}, {describe_points(facts.arms[shown], scored)}, "
-            f"{describe_certainty(facts.answer.results, share)}"
-        )
-        named.setdefault(how, []).append(f"{scored.title} ({figures})")
-    return "; ".join(f"{how}: {join_names(each, 'or')}" for how, each in named.items())
 
 
 def _options_as_good(facts: AdvisedAnswer) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 
+from advisor.decide.certainty import MOSTLY
 from advisor.decide.diagnosis import find_lower_precision
 from advisor.decide.sensitivity import SAME_SCORE, describe_flips, grades_of
-from advisor.decide.trust import is_unfit
+from advisor.decide.trust import describe_certainty, is_unfit
 from advisor.domain.accuracy import worst_error
 from advisor.domain.answer import AdvisedAnswer, Answer
 from advisor.domain.measurement import Measurement
 from advisor.domain.model import OnnxModel, name_own_shapes
 from advisor.domain.recommendation import Flip
 from advisor.domain.results import EQUIVALENCE_MARGIN, ScoredArm
-from advisor.domain.text import join_names, write_count, write_speedup
+from advisor.domain.text import format_share, join_names, write_count, write_speedup
 
+#: Less than this share of speed, or than these points of score, counts as nothing.
+NOTHING = 0.005
 #: An arm that is this many times as fast as the advised one is named.
 CLEARLY_FASTER = 1.1
 
@@ -63,6 +66,58 @@ def find_faster_arm(facts: AdvisedAnswer) -> ScoredArm | None:
 def describe_gain(facts: AdvisedAnswer, scored: ScoredArm) -> str:
     speedup = facts.answer.measurements[scored.arm].speedup
     return write_speedup(speedup, unfit=is_unfit(facts.answer.results), in_words=True)
+
+
+def describe_equals(facts: AdvisedAnswer, shown: str) -> str:
+    """Name the arms that are about as good, or may be, with their speed-ups, points and shares.
+
+    The advised arm is one of them if another one is `shown` in its place; the baseline is not if
+    the small gain names it.
+    """
+    shares = facts.decision.contenders
+    named: dict[str, list[str]] = {}
+    is_told = shown == facts.scored.arm and is_baseline_as_good(facts)
+    told = facts.answer.results.baseline if is_told else ""
+    equals = (each for each in (facts.scored.arm, *facts.decision.as_good) if each != shown)
+    for scored in (facts.arms[each] for each in equals if each != told):
+        share = shares[scored.arm]
+        how = "about as good" if share >= MOSTLY else "perhaps as good"
+        figures = f"{describe_gain(facts, scored)}, {_how_good(facts, scored, shown)}"
+        named.setdefault(how, []).append(f"{scored.title} ({figures})")
+    return "; ".join(f"{how}: {join_names(each, 'or')}" for how, each in named.items())
+
+
+def describe_small_gain(facts: AdvisedAnswer) -> str:
+    """Return how little the advised arm gains, and that the baseline is as good; empty for more."""
+    if not facts.decision.gains_little:
+        return ""
+    baseline, speedup = facts.answer.results.baseline, facts.measured.speedup
+    least, most = (speedup.low or 0.0) - 1, (speedup.high or math.inf) - 1
+    is_as_good, gain = is_baseline_as_good(facts), "the gain may be small"
+    if most <= 0:
+        gain = "there is no gain in speed"
+    elif least < NOTHING and not is_as_good:
+        gain = "it may gain nothing"
+    elif math.isfinite(most) and not speedup.is_range(unfit=is_unfit(facts.answer.results)):
+        decimals = 0 if most - least >= 2 * NOTHING else 1  # so that the ends differ
+        lowest = f"{format_share(least, decimals).removesuffix(' %')} to"
+        limit = lowest if least >= NOTHING else "at most"
+        gain = f"the gain is {limit} {format_share(most, decimals)}"
+    if not is_as_good:
+        return gain
+    figures = _how_good(facts, facts.arms[baseline], facts.scored.arm)
+    return f"keep {facts.answer.baseline_title}, which is about as good ({figures}): {gain}"
+
+
+def is_baseline_as_good(facts: AdvisedAnswer) -> bool:
+    """Return whether little is gained over the baseline, and it is about as good."""
+    share = facts.decision.contenders.get(facts.answer.results.baseline, 0.0)
+    return facts.decision.gains_little and share >= MOSTLY
+
+
+def _how_good(facts: AdvisedAnswer, scored: ScoredArm, shown: str) -> str:
+    certainty = describe_certainty(facts.answer.results, facts.decision.contenders[scored.arm])
+    return f"{describe_points(facts.arms[shown], scored)}, {certainty}"
 
 
 def describe_points(shown: ScoredArm, scored: ScoredArm) -> str:

@@ -113,6 +113,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     replicated: bool = True
     #: False where not all outputs of the advised arm could be compared; not CLEAR either.
     checked: bool = True
+    #: True where the advised arm may gain nothing, by the lower bound of its speed-up, or so little
+    #: that its letter is that of no gain, and the baseline is about as good.
+    gains_little: bool = False
     #: Arms that timed out or were not reached, and might lead; the decision is not CLEAR with any.
     outstanding: tuple[str, ...] = ()
     #: Arms with more than 5 % of such draws, the advised one first, with their share: the best of

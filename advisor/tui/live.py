@@ -11,8 +11,8 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
-from advisor.decide.headline import describe_equals
 from advisor.decide.load_blocks import levels_of, valid_blocks
+from advisor.decide.other_arms import describe_equals, describe_small_gain
 from advisor.decide.trust import find_disturbances, find_unfitness, is_unfit
 from advisor.domain.answer import AdvisedAnswer, Answer, RankedArm
 from advisor.domain.plan import REFERENCE
@@ -262,8 +262,10 @@ def describe_leader(
     )
     facts = AdvisedAnswer.of(answer)
     equals = describe_equals(facts, leader.arm) if facts else ""
+    gain = describe_small_gain(facts) if facts and facts.scored.arm == leader.arm else ""
     disturbances = find_unfitness(answer.results) or find_disturbances(answer.results)
-    doubts = [*([panels.printable(equals, 300)] if equals else []), *disturbances[:1]]
+    told = [panels.printable(each, 300) for each in (gain, equals) if each]
+    doubts = [*told, *disturbances[:1]]
     return line + Text(f"\n{'; '.join(doubts)}" if doubts else "", "dim")
 
 

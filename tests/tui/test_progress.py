@@ -18,7 +18,8 @@ from recorded_runs import make_run
 from sessions import expect_failure
 
 from advisor.ask.context import Context
-from advisor.decide.headline import describe_equals, write_headline
+from advisor.decide.headline import write_headline
+from advisor.decide.other_arms import describe_equals
 from advisor.domain.answer import AdvisedAnswer, Answer, Problem
 from advisor.domain.errors import MachineUnfitError
 from advisor.domain.event_folding import fold
@@ -135,6 +136,18 @@ def test_the_answer_so_far_names_its_word_its_equals_and_what_disturbs() -> None
     assert f"{builders.BASELINE}  the baseline" in describe_leader(unknown, baseline).plain
     none = Problem(name="nothing-viable", what="nothing is viable", next_step="", exit_code=1)
     assert none.what in describe_leader(without_advice(made, none), None).plain
+
+
+def test_the_answer_so_far_says_that_little_is_gained() -> None:
+    made = with_decision(built_answers.answer(), gains_little=True)
+    advised, contenders = advice_of(made).arm, {advice_of(made).arm: 1.0, builders.BASELINE: 0.9}
+    as_good = with_decision(made, contenders=contenders, as_good=(builders.BASELINE,))
+    first = write_headline(as_good, builders.shipped_catalogue())[0].text
+    shown = describe_leader(as_good, as_good.advised).plain
+    assert (advised in shown, shown.count(as_good.baseline_title)) == (True, 1)
+    assert "keep" in shown
+    assert shown.splitlines()[1] in first
+    assert "keep" not in describe_leader(made, made.advised).plain
 
 
 def test_the_answer_so_far_stays_while_it_is_about_as_good() -> None:

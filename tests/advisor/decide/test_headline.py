@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import builders
@@ -73,6 +74,26 @@ def test_a_clear_answer_has_three_lines(expect: Expect) -> None:
     )
     assert [line.part for line in found.answer.headline] == ["answer", "certainty", "change"]
     expect("headline-clear", built_answers.headline(found.answer))
+
+
+@pytest.mark.parametrize(
+    ("speedup", "spread", "share", "told"),
+    [
+        (1.04, 0.04, 40, ", or keep .*: the gain is at most 8 %"),
+        (1.04, 0.015, 40, ", or keep .*: the gain is 2 to 6 %"),
+        (1.04, 0.002, 40, ", or keep .*: the gain is 3.5 to 4.5 %"),
+        (1.06, 0.06, 90, "; it may gain nothing"),
+        (1.12, 0.04, 90, ""),
+        (1.0, 0.002, 90, ""),
+    ],
+)
+def test_a_small_gain_comes_first(speedup: float, spread: float, share: float, told: str) -> None:
+    weights = builders.priorities(share, 95 - share, 5)
+    found = advise(measured("compiled", speedup, spread=spread), priorities=weights)
+    first, second, *_ = built_answers.headline(found.answer)
+    assert (found.decision.word, found.decision.gains_little) == ("CLEAR", bool(told))
+    assert re.search(f"2 cores{told}\\.$", first), first
+    assert "keep" not in told or "about as good" not in second, "it is said once"
 
 
 def test_the_batch_size_of_the_examples_is_named_if_it_was_not_measured() -> None:
