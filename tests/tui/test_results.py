@@ -36,6 +36,7 @@ from advisor.domain.measurement import Interval
 from advisor.report import found_recipe, recipe_text
 from advisor.report.answer_files import decide, read_answer
 from advisor.report.answer_lines import short_answer_lines
+from advisor.report.generation import TEXT_COLUMNS
 from advisor.report.text_report import render_summary
 from advisor.store.runs import Run
 from advisor.store.store import Store
@@ -198,6 +199,20 @@ async def test_all_lines_of_an_answer_are_reachable_with_a_scroll_bar(shipped: C
         assert screen.focused_part == ANSWER
         await pilot.press("end")
         await wait_for_text(pilot, "curl http")
+
+
+@async_test
+async def test_no_word_of_the_widest_table_of_a_pane_is_cut_at_120_columns(
+    shipped: Context,
+) -> None:
+    file = str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json")
+    async with running_app(AdvisorApp(LaunchOptions(open=file), shipped), (120, 100)) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        _, table = (await settle(pilot)).split("Generated text: ")
+        heads = {head for head, _ in TEXT_COLUMNS}
+        words = {word for head in heads for word in head.split()}
+        assert words <= {*table.split()}
+        assert "\N{HORIZONTAL ELLIPSIS}" not in table
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
