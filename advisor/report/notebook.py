@@ -11,14 +11,13 @@ import pathlib
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
 from typing_extensions import ParamSpec
 
 from advisor.ask.option_values import parse_constraints, parse_priorities
 from advisor.decide.decision import decide_again
-from advisor.domain.answer import Answer, Problem, encode
+from advisor.domain.answer import Answer, Problem
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import FormatError, MissingExtraError, UserError, choose_among
 from advisor.domain.plan import Plan
@@ -146,23 +145,6 @@ class Report:
     def compare(self, before: Report, *, threshold: float = 0.05) -> Comparison:
         """Compare this run with an earlier one; `threshold` is a share."""
         return compare_answers(before.answer, self.answer, threshold)
-
-    def to_dict(self) -> dict[str, Any]:
-        built: dict[str, Any] = msgspec.to_builtins(self.answer)
-        return built
-
-    def to_json(self) -> str:
-        """Return the JSON document, which `advisor.load` reads again."""
-        return encode(self.answer)
-
-    def to_html(self) -> str:
-        return answer_files.to_html(self.answer)
-
-    def to_markdown(self) -> str:
-        return answer_files.to_markdown(self.answer)
-
-    def to_csv(self) -> str:
-        return answer_files.to_csv([self.answer])
 
     @reports_errors
     def to_dataframe(self) -> pd.DataFrame:

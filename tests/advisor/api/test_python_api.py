@@ -21,7 +21,6 @@ from advisor.api import make_options
 from advisor.ask.context import Context
 from advisor.cli import schemas
 from advisor.domain import errors
-from advisor.domain.answer import Answer
 from advisor.domain.run_events import Finished, LoggedEvent, Planned
 from advisor.report.notebook import Report
 
@@ -74,8 +73,7 @@ def test_a_question_is_measured_silently_and_the_run_is_loaded_again(
     file = run.save(tmp_path / "run.json")
     jsonschema.Draft202012Validator(schemas.generate("run")).validate(json.loads(file.read_text()))
     assert run.answer.headline[0].text in repr(run)
-    assert run.to_html().startswith("<!DOCTYPE html>")
-    assert msgspec.convert(run.to_dict(), Answer) == run.answer
+    assert run.save(tmp_path / "run.html").read_text().startswith("<!DOCTYPE html>")
 
 
 @pytest.mark.slow
