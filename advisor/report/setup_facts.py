@@ -168,7 +168,7 @@ def _machine_facts(answer: Answer) -> list[tuple[str, str]]:
         f"{name} {version}" for name, version in sorted(machine.software.packages.items())
     )
     return [
-        ("GPUs", "; ".join(gpus) or machine.gpu_problem or "none"),
+        ("GPUs", "; ".join(gpus) or "none: no NVIDIA driver offers one"),
         (
             "processor",
             f"{cpu.model}, {cpu.physical_cores} cores, {format_mebibytes(cpu.memory_bytes)} MiB",

@@ -202,6 +202,12 @@ def test_unknown_names_are_refused() -> None:
 LIBRARY = TransformersModel(name="org/model", weights="hub")
 
 
+def test_a_machine_without_gpus_has_none_and_no_message_of_a_library() -> None:
+    told = dict(setup_facts(run_answer()))["GPUs"]
+    assert told.startswith("none: ")
+    assert builders.known(run_answer().machine.gpu_problem) not in told
+
+
 @pytest.mark.parametrize(
     ("model", "unit", "expected"),
     [
