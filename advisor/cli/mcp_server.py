@@ -32,6 +32,7 @@ RESULTS = {0, 1, 4}
 MOST_WAIT_SECONDS = 45.0
 STOP_SECONDS = 20.0
 PROGRESS_LINES = 8
+NO_RUN = "No answer, and no run is stored: the measurement had only begun."
 
 RunArgument = Annotated[str, Field(description="a run's id, or latest")]
 WeightsArgument = Annotated[
@@ -55,16 +56,17 @@ class Progress:
     answer: str = ""
 
 
-class RecommendProcess:
-    """A process of `recommend`, and the files that it writes."""
+class MeasuringProcess:
+    """A process of `recommend` or `resume`, and the files that it writes."""
 
     def __init__(self, arguments: list[str], folder: pathlib.Path) -> None:
+        self._is_stopped = False
         self._events = folder / "events"
         self._log = folder / "log"
         self._started = time.monotonic()
         with self._events.open("wb") as events, self._log.open("wb") as log:
             self.process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
-                [*ADVISOR_COMMAND, "recommend", "--jsonl", *arguments],
+                [*ADVISOR_COMMAND, *arguments],
                 env=without_current_directory(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=events,
@@ -97,18 +99,24 @@ class RecommendProcess:
     async def progress(self) -> Progress:
         """Raise `ToolError` with what the program said if it has no result."""
         is_running, run = self.is_running, self.run
-        if not is_running and (not run or self.process.returncode not in RESULTS):
+        is_done = self._is_stopped or (run and self.process.returncode in RESULTS)
+        if not (is_running or is_done):
             raise ToolError("\n".join(self.lines))
         return Progress(
             run,
             "measuring" if is_running else "ended",
             round(time.monotonic() - self._started, 1),
             self.lines[-PROGRESS_LINES:],
-            "" if is_running else await read("show", "--", run),
+            "" if is_running else await self.answer(),
         )
+
+    async def answer(self) -> str:
+        """Return what `show` prints of the run, which also says whether it has ended."""
+        return await read("show", "--", self.run) if self.run else NO_RUN
 
     def end(self) -> None:
         """Ask the process to end with the answer so far; kill it if it does not."""
+        self._is_stopped = True
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(STOP_SECONDS)
@@ -141,10 +149,10 @@ def weights(priorities: str) -> dict[str, str | bool]:
 def serving() -> Iterator[MCPServer]:
     """Yield the server; end the measurement that runs when the block ends."""
     server = MCPServer("p3-advisor", instructions=SKILL.read_text(encoding="utf-8"))
-    measurements: list[RecommendProcess] = []
+    measurements: list[MeasuringProcess] = []
     with tempfile.TemporaryDirectory(prefix="p3-mcp-") as folder:
         _add_measuring_tools(server, measurements, pathlib.Path(folder))
-        _add_reading_tools(server)
+        _add_reading_tools(server, measurements)
         try:
             yield server
         finally:
@@ -154,8 +162,16 @@ def serving() -> Iterator[MCPServer]:
 
 
 def _add_measuring_tools(
-    server: MCPServer, measurements: list[RecommendProcess], folder: pathlib.Path
+    server: MCPServer, measurements: list[MeasuringProcess], folder: pathlib.Path
 ) -> None:
+    async def start(arguments: list[str], wait_seconds: float) -> Progress:
+        if measurements and measurements[-1].is_running:
+            raise ToolError(f"{measurements[-1].run} is being measured: follow or stop it first")
+        place = folder / str(len(measurements))
+        place.mkdir()
+        measurements.append(MeasuringProcess(arguments, place))
+        return await follow(wait_seconds)
+
     @server.tool()
     async def measure(
         model: Annotated[
@@ -180,15 +196,16 @@ def _add_measuring_tools(
 
         Takes one to two minutes; `follow` waits for the answer. One run at a time.
         """
-        if measurements and measurements[-1].is_running:
-            message = f"run {measurements[-1].run} is being measured: follow or stop it first"
-            raise ToolError(message)
         arguments = given({"model": model, **weights(priorities), **(options or {})})
-        place = folder / str(len(measurements))
-        place.mkdir()
-        measurements.append(RecommendProcess(arguments, place))
-        await measurements[-1].wait(wait_seconds)
-        return await measurements[-1].progress()
+        return await start(["recommend", "--jsonl", *arguments], wait_seconds)
+
+    @server.tool()
+    async def resume(
+        run: str = "", wait_for_quiet: str = "", wait_seconds: float = 10.0
+    ) -> Progress:
+        """Go on with a stopped run, by default the newest, or measure an unclear one again."""
+        options = [*given({"wait-for-quiet": wait_for_quiet}), *(["--", run] if run else [])]
+        return await start(["resume", "--jsonl", *options], wait_seconds)
 
     @server.tool()
     async def follow(wait_seconds: float = 30.0) -> Progress:
@@ -200,16 +217,18 @@ def _add_measuring_tools(
 
     @server.tool()
     async def stop() -> Progress:
-        """End the run that was started last with the answer that it has so far."""
+        """End the run that was started last with its answer so far; what it measured is kept."""
         if measurements and measurements[-1].is_running:
             await anyio.to_thread.run_sync(measurements[-1].end)
         return await follow(0.0)
 
 
-def _add_reading_tools(server: MCPServer) -> None:
+def _add_reading_tools(server: MCPServer, measurements: list[MeasuringProcess]) -> None:
     @server.tool()
     async def answer(run: RunArgument = "latest") -> str:
-        """Show what a stored run recommends, how sure it is, and the figures behind it."""
+        """Show what a run recommends and how sure that is; of one that is measured, so far."""
+        if measurements and measurements[-1].is_running and run == "latest":
+            return await measurements[-1].answer()
         return await read("show", "--", run)
 
     @server.tool()

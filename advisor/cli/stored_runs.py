@@ -56,8 +56,6 @@ def show(
         answer = answer_files.open_answer(run, make_context())
     if change := answer_files.describe_change(run, answer):
         print_status(change)
-    if answer.in_progress:
-        print_status("the run is in progress; arms that wait are listed as not measured")
     show_answer(answer, output_format, full=full)
 
 

@@ -45,6 +45,9 @@ def caveats(answer: Answer) -> list[str]:
 def stop_notice(answer: Answer) -> list[str]:
     if answer.finished:
         return []
+    if answer.in_progress:
+        so_far = "this is its answer so far" if answer.recommendation else "it has no answer yet"
+        return [f"The run is still being measured, and {so_far}: {_missing(answer)} so far."]
     stopped = f"The run did not finish: {_missing(answer)}"
     if answer.imported or answer.provenance or answer.rerun_command:
         return [f"{stopped}."]

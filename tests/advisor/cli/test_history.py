@@ -199,7 +199,9 @@ def test_a_document_states_that_its_run_is_in_progress(run_here: RunCli, stored:
     assert states() == (False, False)
     with stored.writer():
         assert states() == (False, True)
-        assert "in progress" in run_here("show").stderr
+        shown = run_here("show").stdout
+        assert "still being measured" in shown
+        assert "resume" not in shown
 
 
 def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path) -> None:

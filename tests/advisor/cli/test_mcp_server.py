@@ -90,6 +90,17 @@ async def call(client: Client, tool: str, **arguments: object) -> Any:
     return content.get("result", content)
 
 
+async def until_stored(client: Client, progress: Any) -> Any:
+    """Return the progress of the run that is measured as soon as it has an id."""
+    while not progress["run"]:
+        progress = await call(client, "follow", wait_seconds=0.1)
+    return progress
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
 def test_an_agent_measures_decides_again_and_takes_the_code(
     tmp_path: pathlib.Path, simulated: list[str]
 ) -> None:
@@ -100,8 +111,10 @@ def test_an_agent_measures_decides_again_and_takes_the_code(
             client, "measure", model="bench.py:build", options=QUICK, wait_seconds=1
         )
         assert started["state"] == "measuring"
-        refused = await call(client, "measure", model="demo", options=QUICK)
-        assert started["run"] in refused, "a second run would disturb the first"
+        for second in ("measure", "resume"):
+            given = {"model": "demo", "options": QUICK} if second == "measure" else {}
+            refused = await call(client, second, **given)
+            assert started["run"] in refused, "a second run would disturb the first"
         ended = await call(client, "follow", wait_seconds=40)
         while ended["state"] != "ended":
             ended = await call(client, "follow", wait_seconds=40)
@@ -139,10 +152,16 @@ def test_a_stopped_run_has_its_answer_so_far_and_the_end_of_the_client_ends_it(
     start = functools.partial(call, tool="measure", model="bench.py:build", options=QUICK)
 
     async def work(client: Client) -> None:
-        await start(client, wait_seconds=2)
-        stopped = await client.call_tool("stop", {})
-        assert stopped.is_error or stopped.structured_content["state"] == "ended"
-        await start(client, wait_seconds=2)
+        run = (await until_stored(client, await start(client, wait_seconds=0)))["run"]
+        shown = await call(client, "answer")
+        assert "still being measured, and it has no answer yet" in unwrapped(shown)
+        stopped = await call(client, "stop")
+        assert (stopped["run"], stopped["state"]) == (run, "ended")
+        assert "No recommendation" in stopped["answer"]
+        assert "measurements are kept" in "".join(stopped["latest"])
+        resumed = await call(client, "resume", wait_seconds=0)
+        resumed = await until_stored(client, resumed)
+        assert (resumed["run"], resumed["state"]) == (run, "measuring")
 
     def is_ended() -> bool:
         home = str(tmp_path / "store")
