@@ -19,7 +19,7 @@ Standard input carries one-line tokens:
     sample SECONDS              check a text of the server every so many seconds
     enough                      end `sample`
     new-shapes                  check the outputs, then try batch sizes and a length that were not
-                                built; this is the last token, because it may break the programs
+                                built; only `stop` follows, because this may break the programs
     new-shapes short            the same with one batch size
     allocate BYTES              hold this much device memory outside every allocator, or none (the
                                 reference worker only)
@@ -27,10 +27,10 @@ Standard input carries one-line tokens:
     outputs                     compute the reference outputs (the reference worker only), end
     check                       check the outputs again; `stop` does not repeat this
     stop                        check the outputs again, respond, end
-After `build`, `warm`, `sustain`, `diagnose`, `closed-loop`, `enough`, `check`, `allocate` and
-`peaks` the worker reports `ready`. The reference worker also does when it has written the inputs,
-with which others can build. End of file means that the advisor is gone; the watchdog then kills
-the worker and everything it started.
+After `build`, `warm`, `sustain`, `diagnose`, `closed-loop`, `enough`, `new-shapes`, `check`,
+`allocate` and `peaks` the worker reports `ready`. The reference worker also does when it has
+written the inputs, with which others can build. End of file means that the advisor is gone; the
+watchdog then kills the worker and everything it started.
 While other workers are timed, the advisor suspends (SIGSTOP) the processes of those that build.
 Before they continue it writes the seconds of all suspensions so far to `suspended`; they are no
 part of the seconds of a build.

@@ -298,9 +298,7 @@ def _build_side_by_side(
         raise baseline_error(progress.state, REFERENCE)
     if not session.is_running(baseline.id):
         raise baseline_error(progress.state, baseline.id)
-    for planned in progress.state.plan.arms:
-        if session.is_prepared(planned.id):
-            yield from session.build(planned.id)
+    yield from session.warm_up(each.id for each in progress.state.plan.arms)
     if not progress.state.groups and not session.is_running(baseline.id):
         raise baseline_error(progress.state, baseline.id)
 

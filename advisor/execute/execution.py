@@ -186,6 +186,8 @@ def _race_and_measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
         if race_pause.builds_are_over(progress) or not added:
             return
         yield from added
+        # New shapes may have broken the programs of those that tried some.
+        yield from progress.session.stop()
 
 
 def _race_groups(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[RunEvent]:

@@ -11,7 +11,7 @@ from advisor.decide.race import results_by_shape
 from advisor.decide.rounds import arms_by_speed
 from advisor.domain.run_events import RunEvent
 from advisor.execute import racing, remaining
-from advisor.execute.repetitions import excluded_by_declaration, import_ahead, leaders_of
+from advisor.execute.repetitions import build_ahead, excluded_by_declaration, leaders_of
 from advisor.execute.run_in_progress import RunInProgress
 
 #: Order in which the two fastest arms are sustained: an even drift affects both alike.
@@ -34,8 +34,9 @@ def measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
     yield from sustain_fastest(progress)
     for arm in arms:
         yield from profile(progress, arm)
-    import_ahead(progress)
+    build_ahead(progress)
     yield from _try_shapes_of_leaders(progress)
+    yield from session.run_until(lambda: not session.builds_standbys(), end=progress.end)
 
 
 def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[RunEvent]:
@@ -90,7 +91,7 @@ def profile_and_stop(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
 def profile(progress: RunInProgress, arm: str) -> Iterator[RunEvent]:
     """Profile an arm; then, if the budget asks for it and has time, try shapes that were not built.
 
-    The worker ends after these shapes.
+    Its worker can only be stopped after these shapes.
     """
     session, budget = progress.session, progress.question.budget
     if session.is_running(arm):

@@ -130,8 +130,8 @@ def _settles(answer: Answer, seconds: float, remaining: float) -> bool:
     )
 
 
-def import_ahead(progress: RunInProgress) -> None:
-    """Let the workers of the first repetition import; on a GPU that disturbs nothing that is timed.
+def build_ahead(progress: RunInProgress) -> None:
+    """Let the workers of the first repetition import and build, on a GPU, while nothing is timed.
 
     The arms may differ from those that repeat at the end: their workers are then ended.
     """
@@ -140,7 +140,10 @@ def import_ahead(progress: RunInProgress) -> None:
         return
     arms = _next_arms(progress, 1)
     if len(arms) < progress.builds_at_once and session.headroom.fits_another_worker():
-        session.add_standbys((each, next_process_number(state, each.id)) for each in arms)
+        numbered = [(each, next_process_number(state, each.id)) for each in arms]
+        cold = builds_to_repeat(progress.evaluate(state))
+        fits = session.headroom.fits_another_worker(len(arms))
+        session.add_standbys(numbered, {each.id for each in arms} - cold if fits else set())
 
 
 def _next_arms(progress: RunInProgress, number: int) -> tuple[Arm, ...]:

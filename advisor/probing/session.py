@@ -156,8 +156,8 @@ class WorkerSession(WorkerPool):
     ) -> Iterator[RunEvent]:
         """Let one arm load, build, check its outputs and warm up while the others are idle.
 
-        An arm that was built side by side with others only warms up. A build that exceeds the
-        limit is killed; one that has not ended at `end` is killed and forgotten.
+        An arm that was built side by side with others only warms up, if it has not yet. A build
+        that exceeds the limit is killed; one that has not ended at `end` is killed and forgotten.
         """
         if not self.is_running(arm):
             return
@@ -178,7 +178,8 @@ class WorkerSession(WorkerPool):
     def _build(self, worker: Worker, deferred: list[RunEvent], end: float) -> Iterator[RunEvent]:
         # A worker that is prepared makes its last steps, even if it is late.
         end = math.inf if worker.is_prepared else end
-        self.send(worker.arm, "warm" if worker.is_prepared else "build")
+        if not self.is_warmed_up(worker.arm):
+            self.send(worker.arm, "warm" if worker.is_prepared else "build")
         yield from self.run_until(lambda: self.is_ready_or_ended(worker.arm), deferred, end)
 
     def _measure_build(
@@ -203,7 +204,7 @@ class WorkerSession(WorkerPool):
     def _measure_end(self, arm: str, end: Iterator[RunEvent]) -> Iterator[RunEvent]:
         """Yield the events of the end of one worker, then the memory that it used and now frees."""
         monitor = self._memory_monitor
-        if monitor is None or arm not in self._built_side_by_side:
+        if monitor is None or arm not in self._built_side_by_side or self.builds_standbys():
             yield from end
             return
         used = monitor.used_bytes()
@@ -219,14 +220,15 @@ class WorkerSession(WorkerPool):
         )
 
     def prepare(self, arms: Iterable[str], end: float = math.inf) -> Iterator[RunEvent]:
-        """Let several arms load and build at the same time; `build` warms each one up.
+        """Let several arms load and build at the same time, and warm up.
 
         A worker that has not built at `end`, by the clock of the session, is killed and forgotten.
         """
         waiting = [arm for arm in arms if self.is_running(arm)]
         for arm in waiting:
             self._built_side_by_side.add(arm)
-            self.send(arm, "build hold")
+            if not self.workers[arm].has_begun_build:
+                self.send(arm, "build hold")
         yield from self.run_until(
             lambda: all(self.is_prepared(arm) or not self.is_running(arm) for arm in waiting),
             end=end,
@@ -234,6 +236,20 @@ class WorkerSession(WorkerPool):
         for arm in waiting:
             if self.is_running(arm) and not self.is_prepared(arm):
                 yield from self.forget(arm)
+        yield from self.warm_up(waiting)
+
+    def warm_up(self, arms: Iterable[str]) -> Iterator[RunEvent]:
+        """Let the arms that are prepared warm up: on a GPU at the same time, on a CPU in turn.
+
+        Each visit chooses the size of its blocks anew, so calls may be slower here.
+        """
+        prepared = list(filter(self.is_prepared, arms))
+        if self.config.question.device == "cuda":
+            for arm in prepared:
+                self.send(arm, "warm")
+            yield from self.run_until(lambda: all(map(self.is_ready_or_ended, prepared)))
+        for arm in prepared:
+            yield from self.build(arm)
 
     def check_memory(self) -> Iterator[RunEvent]:
         """Let the reference worker allocate a known amount, and read what the device counts."""
@@ -274,7 +290,7 @@ class WorkerSession(WorkerPool):
         yield EnergyMeasured(arm=arm, process=process, shape=shape, joules=joules)
 
     def try_new_shapes(self, arm: str, limit_seconds: float | None = None) -> Iterator[RunEvent]:
-        """Let the arm try shapes that it was not built for; its worker ends after them.
+        """Let the arm try shapes that it was not built for; then its worker can only be stopped.
 
         With a limit it tries one batch size and one length, and is killed if one takes longer.
         """
@@ -282,10 +298,7 @@ class WorkerSession(WorkerPool):
         if limit_seconds is not None:
             worker.new_shape_seconds = limit_seconds
             token = f"new-shapes {protocol.SHORT}"
-        deferred: list[RunEvent] = []
-        trials = self._send_and_defer(arm, token, deferred)
-        yield from self._measure_end(arm, trials)
-        yield from deferred
+        yield from self.send_and_wait(arm, token)
 
     def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
         """Time one block of calls; there is no `last_visit` if the worker ended meanwhile."""

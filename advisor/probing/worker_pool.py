@@ -21,7 +21,7 @@ from advisor.probing.supervisor import MAKE_ROOM, Message, Supervisor
 from advisor.probing.worker_process import Worker
 from advisor.store.files import report_unwritable
 from probes import protocol
-from probes.events import BlockTimed, Created, Imported, Ready
+from probes.events import BlockTimed, Created, Imported, Prepared, Ready
 from probes.outcome import Failure, Outcome
 
 
@@ -29,8 +29,8 @@ from probes.outcome import Failure, Outcome
 class Standby:
     """A worker for the repetition of an arm, which has imported its stack before it is needed.
 
-    It has created the model too, as far as it can without its weights. Its messages wait until the
-    repetition begins.
+    It has created the model too, as far as it can without its weights, or builds it. Its messages
+    wait until the repetition begins.
     """
 
     worker: Worker
@@ -38,7 +38,8 @@ class Standby:
 
     @property
     def is_busy(self) -> bool:
-        return Created not in self.worker.answers and self.worker.outcome is None
+        last = Prepared if self.worker.has_begun_build else Created
+        return last not in self.worker.answers and self.worker.outcome is None
 
 
 class WorkerPool:
@@ -94,13 +95,19 @@ class WorkerPool:
         if isinstance(worker, Worker):
             self.standbys[planned.id] = Standby(worker)
 
-    def add_standbys(self, arms: Iterable[tuple[Arm, int]]) -> None:
+    def add_standbys(self, arms: Iterable[tuple[Arm, int]], built: Collection[str] = ()) -> None:
+        """Start them, those in `built` with their builds, and let all standbys go on."""
         for planned, process in arms:
             if planned.id not in self.standbys:
                 self.add_standby(planned, process)
-        for standby in self.standbys.values():
+        for arm, standby in self.standbys.items():
             if standby.worker.outcome is None:
                 standby.worker.go_on()
+                if arm in built:
+                    self.supervisor.send(standby.worker, "build hold")
+
+    def builds_standbys(self) -> bool:
+        return any(each.is_busy and each.worker.has_begun_build for each in self.standbys.values())
 
     def _take_standby(self, arm: str, process: int) -> Standby | None:
         """Return the standby of the arm, and let it go on; end one of another process number."""
@@ -214,7 +221,7 @@ class WorkerPool:
                 yield worker, message
                 continue
             standby.messages.append(message)
-            if isinstance(message, Imported):
+            if isinstance(message, Imported) and not worker.has_begun_build:
                 self.supervisor.send(worker, "create")
 
     def check(self, arms: Collection[str]) -> Iterator[RunEvent]:

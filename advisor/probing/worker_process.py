@@ -72,7 +72,7 @@ STEPS = {
     "sample": TokenStep("sustain", ("sustain",), Ready),
     "enough": TokenStep("sustain"),  # ends `sample`
     "diagnose": TokenStep("diagnose", ("diagnose",), Ready),
-    "new-shapes": TokenStep("done", ("done", "new-shapes")),
+    "new-shapes": TokenStep("done", ("done", "new-shapes"), Ready),
     "check": TokenStep("done", ("done",), Ready),
     "stop": TokenStep("done", ("done",)),
 }
@@ -201,6 +201,11 @@ class Worker:
     def is_prepared(self) -> bool:
         """Whether it has built everything and waits to warm up."""
         return Prepared in self.answers and Ready not in self.answers
+
+    @property
+    def has_begun_build(self) -> bool:
+        """Whether it was told to build and then wait."""
+        return Prepared in self.answers or STEPS["build hold"] in self._steps
 
     def begin(self, token: str) -> None:
         """Expect what the worker does for a token, after what it does for earlier ones."""

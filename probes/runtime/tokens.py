@@ -32,7 +32,7 @@ class BuiltWorker:
     is_checked: bool = False
 
     def answer_tokens(self) -> None:
-        """Answer each token until `stop`, or until `new-shapes`, which may break the programs."""
+        """Answer each token until `stop`, which follows `new-shapes`: that may break programs."""
         while True:
             word, *arguments = self.job.channel.read_token()
             match word:
@@ -51,7 +51,7 @@ class BuiltWorker:
                     self.check_again()
                     if word == "new-shapes":
                         self.try_new_shapes(short=arguments == [protocol.SHORT])
-                    if word != "check":
+                    elif word != "check":
                         return
             # The block of a visit is its answer.
             if word != "visit":

@@ -108,7 +108,7 @@ def test_a_batch_size_and_a_length_that_were_not_built_are_served(
     _, answer = measure_eager(
         stack_server,
         tmp_path,
-        "build\nnew-shapes short\n",
+        "build\nnew-shapes short\nstop\n",
         subject=workers.random_weights(workers.LLAMA, tmp_path)
         if task == protocol.GENERATE
         else BLOCK,

@@ -176,7 +176,7 @@ def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
 def test_new_batch_sizes_are_tried_last(
     unseen: str, outcome: str, reason: str | None, run_tokens: RunTokens
 ) -> None:
-    answer = run_tokens("new-shapes\n", unseen=unseen)
+    answer = run_tokens("new-shapes\nstop\n", unseen=unseen)
     result = answer.events_of("new_shape_result")
     assert [batch_size_of(entry) for entry in result] == [1, 3, 5, 8]
     assert {entry["outcome"] for entry in result} == {outcome}
@@ -184,12 +184,13 @@ def test_new_batch_sizes_are_tried_last(
         (entry["reason"] is None) if reason is None else (reason in entry["reason"])
         for entry in result
     )
-    assert phases(answer)[-5:] == [("done", None), *(("new-shapes", size) for size in (1, 3, 5, 8))]
+    tried = [("new-shapes", size) for size in (1, 3, 5, 8)]
+    assert phases(answer)[-6:] == [("done", None), *tried, ("done", None)]
     assert answer.failure is None, "the measurement stays valid"
 
 
 def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(run_tokens: RunTokens) -> None:
-    answer = run_tokens("new-shapes\n", unseen="wrong")
+    answer = run_tokens("new-shapes\nstop\n", unseen="wrong")
     assert [entry["outcome"] for entry in answer.events_of("new_shape_result")] == ["wrong"]
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "new-shapes")
     assert "batch size 1" in answer.failure["reason"]
@@ -198,7 +199,7 @@ def test_wrong_values_at_a_new_batch_size_make_the_arm_incorrect(run_tokens: Run
 def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(
     run_tokens: RunTokens,
 ) -> None:
-    answer = run_tokens("visit 2 1\nnew-shapes\n", "misbehaving", fault="wrong-later")
+    answer = run_tokens("visit 2 1\nnew-shapes\nstop\n", "misbehaving", fault="wrong-later")
     assert (answer.failure["status"], answer.failure["phase"]) == ("incorrect", "done")
     assert answer.events_of("new_shape_result") == []
 

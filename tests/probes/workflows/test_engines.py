@@ -32,7 +32,7 @@ def ask(
     return workers.run_worker(
         request,
         directory / "control",
-        "build\nvisit 3 1\ndiagnose\nnew-shapes\n",
+        "build\nvisit 3 1\ndiagnose\nnew-shapes\nstop\n",
         environment=environment,
     )
 
