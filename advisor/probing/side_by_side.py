@@ -40,7 +40,7 @@ ChooseBuild = Callable[[int], NextBuild | None]
 POLL_SECONDS = 0.5
 #: Threads of a build's compilers on a CPU, where it has as many processors.
 FEWEST_COMPILE_THREADS = 4
-MOST_STANDBYS = 4
+MOST_STANDBYS = 6
 
 
 class ProcessorShares:
