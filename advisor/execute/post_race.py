@@ -37,6 +37,8 @@ def measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
     build_ahead(progress)
     yield from _try_shapes_of_leaders(progress)
     yield from session.run_until(lambda: not session.builds_standbys(), end=progress.end)
+    if session.builds_standbys():  # too late for a repetition
+        session.kill_standbys()
 
 
 def _try_shapes_of_leaders(progress: RunInProgress) -> Iterator[RunEvent]:

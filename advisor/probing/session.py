@@ -131,9 +131,7 @@ class WorkerSession(WorkerPool):
             self._built_side_by_side.discard(planned.id)
             yield from self.spawn(planned, process, repeat)
         if repeat:
-            for standby in self.standbys.values():
-                self.supervisor.kill(standby.worker)
-            self.standbys.clear()
+            self.kill_standbys()
         yield from self.run_until(
             lambda: not any(awaited is None or arm in awaited for arm in self.importing())
         )

@@ -106,6 +106,11 @@ class WorkerPool:
                 if arm in built:
                     self.supervisor.send(standby.worker, "build hold")
 
+    def kill_standbys(self) -> None:
+        for standby in self.standbys.values():
+            self.supervisor.kill(standby.worker)
+        self.standbys.clear()
+
     def builds_standbys(self) -> bool:
         return any(each.is_busy and each.worker.has_begun_build for each in self.standbys.values())
 

@@ -229,6 +229,39 @@ def test_workers_of_a_repetition_go_on_importing_when_they_are_told(session: Wor
     assert session.standbys[QUICK.id].worker is waiting
 
 
+def test_workers_of_a_repetition_build_once_when_they_build_ahead(session: WorkerSession) -> None:
+    start_workers(session)
+    session.add_standby(QUICK, 1)
+    session.add_standbys([(QUICK, 1), (ALIKE, 1)], built={QUICK.id})
+    list(session.run_until(lambda: not session.builds_standbys()))
+    assert Prepared in session.standbys[QUICK.id].worker.answers
+    assert not session.standbys[ALIKE.id].worker.has_begun_build
+    repeated = list(session.start([(QUICK, 1)], repeat=1, built=[QUICK.id]))
+    warmed_up = list(session.prepare([QUICK.id]))
+    assert worker_events_of(repeated, Built, QUICK.id)
+    assert not worker_events_of(warmed_up, Built, QUICK.id)
+    assert worker_events_of(warmed_up, Ready, QUICK.id)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_arms_warm_up_at_the_same_time_on_a_gpu(
+    device: str, tmp_path: pathlib.Path, fake_probes: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = sessions.run_config(tmp_path, fake_probes, asked={"device": device})
+    with WorkerSession(config) as session:
+        start_workers(session, QUICK, ALIKE)
+        send, others_ready = session.send, list[bool]()
+
+        def record(arm: str, token: str) -> None:
+            if (arm, token) == (ALIKE.id, "warm"):
+                others_ready.append(session.is_warmed_up(QUICK.id))
+            send(arm, token)
+
+        monkeypatch.setattr(session, "send", record)
+        assert worker_events_of(session.prepare([QUICK.id, ALIKE.id]), Ready, ALIKE.id)
+        assert others_ready == [device == "cpu"]
+
+
 def test_a_standby_of_another_process_is_ended(session: WorkerSession) -> None:
     start_workers(session)
     session.add_standby(QUICK, 1)
