@@ -2,7 +2,7 @@
 
 Speeds are compared only for the same question on the same device. An arm is judged by its speed-up
 over the baseline of the same run, because a slower machine slows both. The change of the baseline
-itself is the drift of the machine and of eager PyTorch, and is reported on its own. A server is
+itself is the drift of the machine and of its software, and is reported on its own. A server is
 judged by its goodput: a server that cannot lead has a wide interval, and the requests per second
 are what users rely on. A slower machine shows as a change of every server.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import msgspec
 
@@ -19,7 +19,6 @@ from advisor.decide.trust import is_unfit
 from advisor.domain.accuracy import worst_check, worst_error
 from advisor.domain.answer import Answer, Status, UnmeasuredArm
 from advisor.domain.measurement import Cell, Interval, Measurement
-from advisor.domain.plan import BASELINE
 from advisor.report.answer_lines import first_line
 from advisor.report.run_differences import Difference, find_differences, software_of
 from advisor.report.speed_ratios import (
@@ -99,8 +98,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     comparable: bool
     #: The change of the baseline by batch size.
     drift: tuple[Change, ...]
-    #: Whether the versions or settings of the baseline differ, so that speed-ups are over another
-    #: baseline.
+    #: Whether the baseline is another arm or has other versions or settings, so that speed-ups are
+    #: over another baseline.
     baseline_changed: bool
     #: The change of every other arm, or of every server, that has figures in both runs.
     changes: tuple[Change, ...]
@@ -153,11 +152,12 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
         threshold=threshold,
         differences=differences,
         comparable=is_comparable,
-        drift=tuple(each.judge(threshold) for each in _drift(before, after)) if is_compared else (),
-        baseline_changed=software_of(BASELINE, before) != software_of(BASELINE, after),
+        drift=tuple(_drift(before, after, threshold)) if is_compared else (),
+        baseline_changed=_baseline_of(before) != _baseline_of(after),
         changes=tuple(
-            each.judge(threshold, unfit=bool(unfit))
-            for each in (*_arms(before, after, threshold), *_servers(before, after))
+            msgspec.structs.replace(each, verdict="undecided") if unfit else each
+            for judge in (_arms, _servers)
+            for each in judge(before, after, threshold)
         )
         if is_compared
         else (),
@@ -172,6 +172,11 @@ def compare_answers(before: Answer, after: Answer, threshold: float) -> Comparis
     if is_same:
         return comparison
     return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
+
+
+def _baseline_of(answer: Answer) -> tuple[str, dict[str, str]]:
+    arm = answer.results.baseline
+    return arm, software_of(arm, answer)
 
 
 def _is_same_run(before: Answer, after: Answer) -> bool:
@@ -226,40 +231,26 @@ def _worst_class(measured: Measurement) -> AccuracyClass | None:
     return worst.accuracy_class if worst else None
 
 
-class _Compared(NamedTuple):
-    """What is known of a change before its verdict."""
-
-    arm: str
-    shape: Shape | None
-    before: Interval
-    after: Interval
-    ratio: Interval
-    found_from: float | None = None
-
-    def judge(self, threshold: float, *, unfit: bool = False) -> Change:
-        verdict = "undecided" if unfit else classify_speed(self.ratio, threshold)
-        return Change(verdict=verdict, **self._asdict())
-
-
-def _drift(before: Answer, after: Answer) -> Iterator[_Compared]:
+def _drift(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
     noise = math.hypot(*(each.results.noise_floor or 0.0 for each in (before, after)))
     for arm, first, second in _cell_pairs(before, after):
-        if arm == BASELINE:
+        if arm == before.results.baseline:
             seconds = _seconds(first), _seconds(second)
-            speed = seconds[0].over(seconds[1], math.log1p(noise))
-            yield _Compared(arm, first.shape, *seconds, speed)
+            ratio = seconds[0].over(seconds[1], math.log1p(noise))
+            yield _judge(arm, first.shape, seconds, ratio, threshold)
 
 
-def _servers(before: Answer, after: Answer) -> Iterator[_Compared]:
+def _servers(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
     first, second = _goodputs_of(before), _goodputs_of(after)
     common = [arm for arm in first if arm in second]
     for arm in common:
         ratio = goodput_change(first[arm], second[arm], len(common))
-        yield _Compared(arm, None, first[arm], second[arm], ratio)
+        yield _judge(arm, None, (first[arm], second[arm]), ratio, threshold)
 
 
-def _arms(before: Answer, after: Answer, threshold: float) -> Iterator[_Compared]:
-    pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != BASELINE]
+def _arms(before: Answer, after: Answer, threshold: float) -> Iterator[Change]:
+    baseline = before.results.baseline
+    pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != baseline]
     for arm, first, second in pairs:
         compared = undisturbed_ratio(first, second) or whole_ratio(
             first.speedup,
@@ -272,8 +263,20 @@ def _arms(before: Answer, after: Answer, threshold: float) -> Iterator[_Compared
             ),
         )
         ratio, found_from = speedup_ratio(compared, len(pairs), threshold)
-        seconds = _seconds(first), _seconds(second)
-        yield _Compared(arm, first.shape, *seconds, ratio, found_from)
+        judged = _judge(arm, first.shape, (_seconds(first), _seconds(second)), ratio, threshold)
+        yield msgspec.structs.replace(judged, found_from=found_from)
+
+
+def _judge(
+    arm: str,
+    shape: Shape | None,
+    figures: tuple[Interval, Interval],
+    ratio: Interval,
+    threshold: float,
+) -> Change:
+    before, after = figures
+    verdict = classify_speed(ratio, threshold)
+    return Change(arm=arm, shape=shape, before=before, after=after, ratio=ratio, verdict=verdict)
 
 
 def _seconds(cell: Cell) -> Interval:

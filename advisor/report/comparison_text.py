@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from advisor.domain import text
 from advisor.domain.measurement import Interval
-from advisor.domain.plan import BASELINE
 from advisor.report.comparison import Change, Comparison, Costs
 from advisor.report.formatting import Column, format_error, markdown_table, plain_table, table_rows
 from advisor.report.markdown import escape
@@ -128,7 +127,7 @@ def _change_columns(name: str, unit: str, compared: str) -> list[Column[Change]]
             f"{compared}, times before (95 %)",
             lambda change: text.format_interval(change.ratio, unit="", decimals=3),
         ),
-        ("speed, times before", _write_speed),
+        ("speed, times before", _write_speed if name == "arm" else lambda _: ""),
         ("slowdown found from", lambda change: _rounded_up(change.found_from)),
         ("verdict", lambda change: change.verdict),
     ]
@@ -141,8 +140,6 @@ def _write_figure(change: Change, figure: Interval) -> str:
 
 
 def _write_speed(change: Change) -> str:
-    if change.shape is None or change.arm == BASELINE:
-        return ""
     return text.format_number(change.before.value / change.after.value, 3)
 
 
@@ -193,7 +190,7 @@ def _verdict(comparison: Comparison) -> list[str]:
         lines.append(f"Undecided, because the intervals are too wide: {undecided}.")
     if comparison.baseline_changed and has_speedups:
         lines.append(
-            "The versions or settings of the baseline differ, "
+            "The baseline, its versions or its settings differ, "
             "so a speed-up can change without a change of its arm."
         )
     return lines

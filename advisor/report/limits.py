@@ -1,4 +1,4 @@
-"""What limits the calls of eager PyTorch, and which arm gains nevertheless."""
+"""What limits the calls of the baseline, and which arm gains nevertheless."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from advisor.domain.text import write_speedup
 
 
 class Limit(NamedTuple):
-    """What limits a call of eager PyTorch, in words."""
+    """What limits a call of the baseline, in words."""
 
     name: str
     meaning: str
@@ -55,7 +55,7 @@ def describe_limits(answer: Answer) -> list[str]:
 
 
 def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
-    """Return what limits a call of eager PyTorch, and which arm gains nevertheless.
+    """Return what limits a call of the baseline, and which arm gains nevertheless.
 
     Empty where no limit is near, or where a graph of all launches hardly gains.
     """
@@ -79,4 +79,4 @@ def describe_limit(answer: Answer, call: CallDiagnosis) -> str:
             gain = write_speedup(gains[best], unfit=is_doubtful, in_words=True)
             otherwise = f"and {answer.titles[best]} gains {gain}"
     what = f"{limit.name}: {limit.meaning}; {limit.helps}, {otherwise}"
-    return f"At {call.shape.description}, PyTorch eager is {what}."
+    return f"At {call.shape.description}, {answer.baseline_title} is {what}."

@@ -13,7 +13,6 @@ import msgspec
 from markupsafe import Markup
 
 from advisor.domain.answer import Answer, RankedArm
-from advisor.domain.plan import BASELINE
 
 #: Half the size of a marker, and its corners as multiples of that; the first shape is a circle.
 MARKER_RADIUS = 4.5
@@ -120,9 +119,9 @@ class Mark(msgspec.Struct, frozen=True):
 def marks_of(answer: Answer, ranked: Sequence[RankedArm]) -> dict[str, Mark]:
     """Return the mark of each ranked arm; 32 arms have different ones."""
     advised = answer.recommendation.arm if answer.recommendation else None
-    names = short_names([entry.arm for entry in ranked])
+    baseline, names = answer.results.baseline, short_names([entry.arm for entry in ranked])
     return {
-        arm: Mark(name, *place(number), is_advised=arm == advised, is_baseline=arm == BASELINE)
+        arm: Mark(name, *place(number), is_advised=arm == advised, is_baseline=arm == baseline)
         for number, (arm, name) in enumerate(names.items())
     }
 

@@ -207,6 +207,18 @@ def test_another_version_of_the_baseline_is_named() -> None:
     assert not compare_two(before, before, 0.05).baseline_changed
 
 
+def test_the_baseline_is_that_of_the_run() -> None:
+    before = with_results(with_speedup(2.0), baseline="compiled")
+    after = with_measurement(before, "compiled", versions={"onnxruntime": "9"})
+    found = compare_two(before, after, 0.05)
+    assert [each.arm for each in found.drift] == ["compiled"]
+    assert [each.arm for each in found.changes] == [builders.BASELINE]
+    assert found.baseline_changed
+    eager = with_measurement(before, builders.BASELINE, versions={"torch": "9"})
+    assert not compare_two(before, eager, 0.05).baseline_changed
+    assert compare_two(before, with_speedup(2.0), 0.05).baseline_changed
+
+
 @pytest.mark.parametrize(
     "question",
     [

@@ -10,7 +10,7 @@ import builders
 import built_answers
 import built_measurements
 import pytest
-from built_answers import with_advice, with_measurement, with_score
+from built_answers import with_advice, with_measurement, with_results, with_score
 from kept.runs import NAMES, decide_run
 from markupsafe import Markup
 
@@ -213,11 +213,11 @@ def test_marks_of_32_arms_differ() -> None:
 
 
 def test_marks_show_the_advised_arm_and_the_baseline() -> None:
-    marks = marks_of(*two_arms())
-    assert [(mark.is_advised, mark.is_baseline) for mark in marks.values()] == [
-        (True, False),
-        (False, True),
-    ]
+    answer, ranked = two_arms()
+    for baseline in (builders.BASELINE, "compiled"):
+        marks = marks_of(with_results(answer, baseline=baseline), ranked)
+        assert [arm for arm, mark in marks.items() if mark.is_advised] == ["compiled"]
+        assert [arm for arm, mark in marks.items() if mark.is_baseline] == [baseline]
 
 
 def test_speed_ups_by_shape_have_an_interval_each() -> None:
