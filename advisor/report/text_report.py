@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from advisor.decide.other_arms import flip_in_certainty
-from advisor.domain.answer import Answer, RankedArm
+from advisor.domain.answer import Answer, RankedArm, UnmeasuredArm
 from advisor.domain.model import has_random_weights
 from advisor.domain.plan import PLAIN_COMPILE, ArmName
 from advisor.domain.text import NO_BREAK_SPACE, keep_units, shorten_text
@@ -64,6 +64,8 @@ class Extent(NamedTuple):
     has_details: bool = True
     has_next_step: bool = True
     code_lines: int = MOST_CODE_LINES
+    #: Whether a failure has its reason.
+    has_cause: bool = True
 
 
 #: From the longest answer to the shortest: what a reader misses least is left out first.
@@ -71,8 +73,9 @@ EXTENTS = (
     *(Extent(arms, reasons) for arms, reasons in ((5, 3), (4, 3), (3, 3), (3, 2), (3, 1), (3, 0))),
     *(Extent(3, 0, has_details=False, code_lines=lines) for lines in (MOST_CODE_LINES, 6, 4, 3)),
     *(
-        Extent(arms, 0, has_details=False, has_next_step=False, code_lines=lines)
-        for arms, lines in ((3, 4), (3, 3), (3, 2), (2, 2), (0, 4))
+        Extent(arms, 0, has_details=False, has_next_step=False, code_lines=lines, has_cause=told)
+        for told, smallest in ((True, (2, 2)), (False, (0, 4)))
+        for arms, lines in ((3, 4), (3, 3), (3, 2), smallest)
     ),
 )
 
@@ -92,7 +95,8 @@ def _write_short(answer: Answer, width: int, extent: Extent) -> str:
     first, *others = short_answer_lines(
         answer, has_details=extent.has_details, has_next_step=extent.has_next_step
     )
-    lines = short_reasons(answer)[: extent.reasons]
+    lines = _failed_arms(answer, has_cause=extent.has_cause)[:1]
+    lines += short_reasons(answer)[: extent.reasons]
     if extent.has_next_step and answer.recommendation is not None and len(answer.scores) > 1:
         lines += [f"Next: {step.rstrip('.')}." for step in next_steps(answer)[:1]]
     blocks = [
@@ -131,13 +135,13 @@ def _ranking_within(answer: Answer, width: int, most: int) -> list[str]:
 
 
 def short_reasons(answer: Answer) -> list[str]:
-    """Return what limits eager PyTorch, which arm failed, and the nearest change of the weights.
+    """Return what limits eager PyTorch, and the nearest change of the weights.
 
     What the answer or its table says already is left out.
     """
     if answer.advised is None:
-        return _failed_arms(answer)[:1]
-    lines = [*describe_limits(answer)[:1], *_failed_arms(answer)[:1]]
+        return []
+    lines = describe_limits(answer)[:1]
     told = flip_in_certainty(answer)
     first = answer.recommendation.flips[:1] if answer.recommendation else ()
     if told is None or [each.weight for each in first] != [told.weight]:
@@ -145,17 +149,25 @@ def short_reasons(answer: Answer) -> list[str]:
     return lines
 
 
-def _failed_arms(answer: Answer) -> list[str]:
-    """Return why arms failed that the user asked for, or plain `torch.compile`."""
+def _failed_arms(answer: Answer, *, has_cause: bool) -> list[str]:
+    """Return which arms failed that the user asked for, or plain `torch.compile`, and why."""
     named = {ArmName.parse(name).workflow for name in answer.question.workflows} or {PLAIN_COMPILE}
-    has_figure = {each.workflow for each in answer.ranked}
+    told = {each.workflow for each in answer.ranked}
+    if answer.recommendation is not None:
+        outstanding = answer.recommendation.decision.outstanding
+        told |= {ArmName.parse(name).workflow for name in outstanding}
     return [
-        f"{each.title} failed: {shorten_text(each.reason, MOST_REASON_CHARACTERS)}."
+        f"{each.title} failed: {_cause(each) if has_cause else 'show --full says why'}."
         for each in answer.unmeasured
-        if each.workflow in named - has_figure
+        if each.workflow in named - told
         # One with an option was planned, and a skipped one is named beside the certainty.
         if each.option is not None and each.status not in {"skipped", "excluded"}
     ]
+
+
+def _cause(failed: UnmeasuredArm) -> str:
+    reason = shorten_text(failed.reason, MOST_REASON_CHARACTERS)
+    return f"{reason}; next: {failed.fix}" if failed.fix else reason
 
 
 def _choose_arms(answer: Answer, most: int) -> list[RankedArm]:

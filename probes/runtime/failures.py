@@ -44,7 +44,7 @@ MODEL_CALLERS = {"nn", "onnxruntime"}
 
 
 class Refusal(NamedTuple):
-    """What an exporter raises, with the outcome that it becomes.
+    """What a compiler or exporter raises, with the outcome that it becomes.
 
     In reason and next step `{name}` is what the pattern has found, `{short}` its last part,
     `{place}` the line of the user's code and `{text}` the message.
@@ -125,6 +125,12 @@ REFUSALS = (
         "PyTorch cannot trace a tensor that forward makes by a gradient, by torch.func or outside"
         " of PyTorch{place}: {text}",
         f"compute it with operators of PyTorch, or {OTHER_WORKFLOWS}",
+    ),
+    Refusal(
+        re.compile(r"Error in op: torch\.ops\.aten\._transformer_encoder_layer_fwd"),
+        "PyTorch's fast path of nn.TransformerEncoderLayer returns another layout than when it is"
+        " compiled",
+        "turn it off in the model's file: torch.backends.mha.set_fastpath_enabled(False)",
     ),
 )
 

@@ -92,7 +92,7 @@ def test_the_short_answer_says_why_an_expected_arm_failed(named: tuple[str, ...]
         scores=tuple(each for each in ANSWER.scores if each.workflow != PLAIN_COMPILE),
         unmeasured=(failed, msgspec.structs.replace(failed, option=None, title="not planned")),
     )
-    reasons = "".join(text_report.short_reasons(answer))
+    reasons = " ".join(text_report.render_summary(answer, 80).split())
     assert (failed.reason in reasons) == (named != ("aotinductor",))
     assert "not planned" not in reasons
 

@@ -226,3 +226,14 @@ def test_a_branch_on_values_that_cannot_be_exported_has_a_place_and_a_next_step(
         assert found.status == "unsupported"
         assert " at branching.py:6: " in found.reason
         assert "torch.where" in (found.fix or "")
+
+
+def test_a_layout_that_a_compiled_encoder_layer_does_not_have_has_a_next_step() -> None:
+    """The message is that of PyTorch 2.13 for a layer whose input is transposed."""
+    wrong = "expected size 160==160, stride 256==1 at dim=1"
+    operator = "torch.ops.aten._transformer_encoder_layer_fwd.default"
+    found = classify(AssertionError(f"{wrong}\nError in op: {operator}\nThis error"), "build")
+    assert "TransformerEncoderLayer" in found.reason
+    assert "torch.backends.mha.set_fastpath_enabled(False)" in (found.fix or "")
+    other = classify(AssertionError(f"{wrong}\nError in op: torch.ops.aten.mm"), "build")
+    assert (other.status, other.fix) == ("build-failed", None)
