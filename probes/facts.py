@@ -11,6 +11,8 @@ from probes.shape import Count
 EACH_CALL = re.compile(r"^ *# Each call\b.*\n", re.MULTILINE)
 #: The name in `Opened.adjusted` of the mode in which a factory returned a module.
 TRAINING_MODE = "training mode"
+#: The name in `Imported.settings` of what the C library does with freed memory.
+FREED_MEMORY = "freed_memory"
 
 
 @dataclasses.dataclass(frozen=True)

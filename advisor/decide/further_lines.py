@@ -16,6 +16,7 @@ from advisor.domain.model import TransformersModel, has_random_weights
 from advisor.domain.results import ScoredArm
 from advisor.domain.serving import AskedRate, ServedArm
 from probes.checks import Checked, Fault
+from probes.facts import FREED_MEMORY
 
 #: Smaller relative errors are written with an exponent.
 LEAST_PERCENT = 1e-3
@@ -32,6 +33,11 @@ WITHOUT_TF32 = {
 }
 #: States that a line names.
 MOST_STATES = 3
+#: What is said of a CPU whose C library kept freed memory, also for the baseline.
+MEMORY_KEPT = (
+    "Every arm, {0} too, was timed after bytearray(31 * 2**20), which keeps freed memory: "
+    "try this line alone, for {0} may be slower without it."
+)
 NOT_TIMED = "could not be measured"
 DOUBTS: dict[Doubt, str] = {
     "busy": "the machine was busy",
@@ -88,11 +94,14 @@ def describe_variant(variant: Variant, arm: str, answer: Answer) -> str:
 
 
 def describe_adjustments(facts: AdvisedAnswer) -> list[str]:
-    """Return what the model changes in its process, and what was done about it."""
+    """Return what was done about what the model and the C library change in its process."""
     baseline = facts.answer.baseline
     adjusted = baseline.adjusted if baseline else {}
     told = "; ".join(f"{name} {done}" for name, done in adjusted.items())
-    return [f"For equal conditions: {told}."] if told else []
+    lines = [f"For equal conditions: {told}."] if told else []
+    if baseline and FREED_MEMORY in baseline.settings:
+        lines.append(MEMORY_KEPT.format(facts.answer.baseline_title))
+    return lines
 
 
 def describe_reference(facts: AdvisedAnswer) -> list[str]:

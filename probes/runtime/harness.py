@@ -12,6 +12,7 @@ from probes import events, protocol
 from probes.adapter import UnsupportedError, WorkflowModule
 from probes.checking import program_cell
 from probes.checking.program_cell import ProgramCell
+from probes.facts import FREED_MEMORY
 from probes.files import count_bytes, load_module
 from probes.host import Host
 from probes.outcome import Failure, Outcome
@@ -85,7 +86,7 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
 
 def import_workflow(request: protocol.Request, channel: Channel) -> WorkflowModule:
     channel.start_phase("import")
-    process.keep_freed_blocks()
+    keeps_freed_blocks = process.keep_freed_blocks()
     file = pathlib.Path(request.workflow_file)
     module: Any = load_module(f"probes.workflows.{file.stem}", file)
     if request.role == "serve":
@@ -93,6 +94,8 @@ def import_workflow(request: protocol.Request, channel: Channel) -> WorkflowModu
 
         module = ServedWorkflow(module)
     versions, settings = module.versions(), module.settings(request)
+    if keeps_freed_blocks and request.device == "cpu" and request.role != "serve":
+        settings = {**settings, FREED_MEMORY: "kept"}
     found = (
         try_optional(environment.read_environment) if request.role in {"measure", "serve"} else None
     )

@@ -25,6 +25,8 @@ from built_answers import (
 from golden_files import Expect
 from kept.runs import EVIDENCE, NAMES, decide_run
 
+from advisor.ask import rubric_files
+from advisor.decide.headline import write_headline
 from advisor.domain.answer import Answer, HeadlineLine, Problem, encode
 from advisor.domain.constraints import Constraint, FailedConstraint
 from advisor.domain.measurement import Interval, MemoryBytes, VisitCounts
@@ -42,7 +44,7 @@ from advisor.report.answer_lines import (
 )
 from advisor.report.ranking import ranking_rows
 from advisor.report.shortcomings import partly_used, unranked
-from probes.facts import TRAINING_MODE
+from probes.facts import FREED_MEMORY, TRAINING_MODE
 
 NONE = without_advice(
     built_answers.answer(),
@@ -407,3 +409,17 @@ def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: 
     shown = first_lines(NONE)
     assert "everything failed" in shown
     assert "ask for less" in shown
+
+
+@pytest.mark.parametrize("name", [*filter(re.compile("cpu-(?!served)").match, NAMES)])
+def test_every_report_says_that_eager_was_timed_with_freed_memory_kept(name: str) -> None:
+    made = with_measurement(decide_run(name), settings={FREED_MEMORY: "kept"})
+    made = msgspec.structs.replace(made, headline=write_headline(made, rubric_files.read_shipped()))
+    told = [
+        "which keeps freed memory" in each for each in (page.render(made), markdown.render(made))
+    ]
+    text = text_report.render_summary(made, 80)
+    is_told = made.recommendation is not None
+    sentence = f"Every arm, {made.baseline_title} too, was timed after bytearray"
+    assert [*told, sentence in " ".join(text.split())] == 3 * [is_told]
+    assert text.count("\n") <= text_report.MOST_LINES

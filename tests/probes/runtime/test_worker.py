@@ -17,6 +17,7 @@ import workers
 
 from advisor.ask import rubric_files
 from probes import protocol
+from probes.facts import FREED_MEMORY
 
 FAKE_EAGER = pathlib.Path(__file__).parents[2] / "fakes/probes/workflows/pytorch_eager.py"
 ROOT = rubric_files.probes_directory().parent
@@ -151,6 +152,7 @@ def test_a_spawned_process_has_the_package_and_the_same_path(
 def test_memory_that_a_call_frees_is_kept(tmp_path: pathlib.Path) -> None:
     answer = run(workers.COUNT_FAULTS + FREEING, tmp_path)
     assert int(answer.versions["answer"]) < workers.FAULTS_OF_A_BLOCK
+    assert answer.events_of("imported")[0]["settings"] == {FREED_MEMORY: "kept"}
 
 
 def test_modules_of_the_same_names_on_the_path_are_not_imported(tmp_path: pathlib.Path) -> None:
