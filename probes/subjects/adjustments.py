@@ -53,6 +53,8 @@ VARIABLES = (
     *("OMP_", "MKL_", "KMP_", "DNNL_", "ONEDNN_", "OPENBLAS_", "CUDA_", "CUBLAS_", "CUDNN_"),
     *("NVIDIA_", "ATEN_", "TORCH", "PYTORCH_", "TRITON_"),
 )
+#: What scikit-learn sets when it is imported; no time depends on it.
+OF_SCIKIT_LEARN = {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"}
 
 
 def read_settings() -> dict[str, Any]:
@@ -60,7 +62,7 @@ def read_settings() -> dict[str, Any]:
     variables = {
         name: value
         for name, value in os.environ.items()
-        if name.startswith(VARIABLES) and "CACHE" not in name
+        if name.startswith(VARIABLES) and "CACHE" not in name and name not in OF_SCIKIT_LEARN
     }
     return {**{name: read() for name, read in readers.items()}, **variables}
 

@@ -14,6 +14,7 @@ from probes.adapter import ModelError
 from probes.facts import TRAINING_MODE
 
 torch = lazy("torch")
+adjustments = lazy("probes.subjects.adjustments")
 factory = lazy("probes.subjects.factory")
 pytorch = lazy("probes.stacks.pytorch")
 pytorch_eager = lazy("probes.workflows.pytorch_eager")
@@ -217,6 +218,14 @@ def test_settings_of_the_process_are_put_back_or_kept_and_stated(tmp_path: pathl
         "mkldnn",
         "default_dtype",
     }
+
+
+def test_variables_that_no_time_depends_on_are_not_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = adjustments.read_settings()
+    monkeypatch.setenv("KMP_INIT_AT_FORK", "FALSE")
+    assert adjustments.changed_settings(before) == {}
+    monkeypatch.setenv("KMP_BLOCKTIME", "1")
+    assert adjustments.changed_settings(before) == {"KMP_BLOCKTIME": "1"}
 
 
 def test_training_mode_is_left_and_stated(tmp_path: pathlib.Path) -> None:
