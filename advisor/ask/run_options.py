@@ -19,6 +19,8 @@ def _option(
     return msgspec.Meta(**meta, **limits)  # type: ignore[call-overload,no-any-return]
 
 
+#: Title of the section of the help with the options that name none.
+OTHER_OPTIONS = "Output and other options"
 #: Options by the section of the help that they are in, in the order of the sections.
 _model = functools.partial(_option, "Model")
 _measured = functools.partial(_option, "What is measured")
@@ -27,7 +29,7 @@ _wish = functools.partial(_option, "Priorities and constraints")
 _accuracy = functools.partial(_option, "Accuracy and quantised weights")
 _load = functools.partial(_option, "Servers under load")
 _time = functools.partial(_option, "Time")
-_screens = functools.partial(_option, "Output and other options")
+_screens = functools.partial(_option, OTHER_OPTIONS)
 
 
 #: What other programs call the dtypes.

@@ -21,6 +21,8 @@ from advisor.domain.workflow import Workflow
 #: Suffixes of the transformers classes that generate text.
 GENERATING_SUFFIXES = ("ForCausalLM", "LMHeadModel")
 FORWARD: Task = "forward"
+GENERATE: Task = "generate"
+SERVE: Task = "serve"
 
 
 class Configuration(msgspec.Struct, frozen=True):
@@ -75,12 +77,12 @@ def suggest_task(model: str, models: Models) -> Task:
         names = msgspec.convert(config, Configuration).architectures
     except (OSError, ValueError, RecursionError):
         return FORWARD
-    return "generate" if any(name.endswith(GENERATING_SUFFIXES) for name in names) else FORWARD
+    return GENERATE if any(name.endswith(GENERATING_SUFFIXES) for name in names) else FORWARD
 
 
 def check_task(task: Task, model: Model, models: Models) -> None:
     """Raise `TaskError` when the model cannot do the task."""
-    if task in {"generate", "serve"} and not isinstance(model, TransformersModel):
+    if task in {GENERATE, SERVE} and not isinstance(model, TransformersModel):
         raise TaskError(
             f"{model.name!r} cannot generate text",
             f"use a causal language model, such as {models.demo_language_model}",
@@ -89,14 +91,13 @@ def check_task(task: Task, model: Model, models: Models) -> None:
 
 def check_gpus_per_model(count: int, task: Task) -> None:
     """Raise `TaskError` when a model is to be split over GPUs for another task than `serve`."""
-    if count > 1 and task != "serve":
+    if count > 1 and task != SERVE:
         raise TaskError(
             f"--gpus-per-model {count} splits the models of servers only",
             "add --task serve with --ttft and --itl, or leave out --gpus-per-model",
         )
 
 
-SERVE = "serve"
 DEFAULT_PERCENTILE = 95.0
 #: Limits that a form proposes; the command line has no default.
 FIRST_TTFT, FIRST_ITL = "500ms", "50ms"
@@ -245,7 +246,7 @@ def _check_several(model: Model, task: Task, outputs: Sequence[int]) -> None:
             f"{model.name!r} has inputs of its own, whose length is fixed",
             "give one length, or measure a Hugging Face or synthetic model",
         )
-    if task == "forward" and len(outputs) > 1:
+    if task == FORWARD and len(outputs) > 1:
         raise OptionValueError(
             "a forward pass generates no text, so output lengths change nothing",
             "list --input-tokens only, or use --task generate with a causal language model",

@@ -24,7 +24,7 @@ from advisor.probing.conditions import HOST_READINGS, host_speed_spread
 
 #: Share of the processors from which other work disturbs the timing.
 MAX_BUSY_SHARE = 0.5
-#: Readings of the host's speed, the pause between them, and the spread that is worth a warning.
+#: Spread of the host's speed that is worth a warning.
 MAX_HOST_SPREAD = 0.2
 
 

@@ -11,7 +11,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from advisor.ask.run_options import DTYPE_SPELLINGS, LaunchOptions, RunOptions
+from advisor.ask.run_options import DTYPE_SPELLINGS, OTHER_OPTIONS, LaunchOptions, RunOptions
 from advisor.domain.errors import CommandLineError, choose_among
 
 RunName = Annotated[
@@ -144,10 +144,6 @@ ClickFormatter: TypeAlias = Any
 
 #: Titles of the sections of commands in order; each command names its own as `rich_help_panel`.
 COMMAND_GROUPS = ("Measure", "Results", "Code", "This machine", "Coding agents", "Stored runs")
-
-
-#: Title of the section with the options that name none.
-OTHER_OPTIONS = "Output and other options"
 
 
 class GroupedCommand(TyperCommand):

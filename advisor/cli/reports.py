@@ -160,6 +160,12 @@ def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: b
         )
 
 
+def _choose_arm(arm: str, workflow: str) -> str:
+    if arm and workflow:
+        raise CommandLineError(f"{arm} and --workflow {workflow} are two names", "name one")
+    return arm or workflow
+
+
 @app.command(rich_help_panel="Code")
 def recipe(
     run: RunName = "latest",
@@ -198,7 +204,7 @@ def recipe(
     answer = (
         answer_files.decide(stored) if stored else answer_files.open_answer(run, make_context())
     )
-    entry, found = found_recipe.choose_recipe(answer, stored, workflow or arm)
+    entry, found = found_recipe.choose_recipe(answer, stored, _choose_arm(arm, workflow))
     text = styles[style](answer, entry, found)
     name = pathlib.Path(output).name
     if recipe_text.shadows_import(name, text, found):
@@ -242,7 +248,7 @@ def verify(
     stored = open_store().find(run)
     found = verification.verify(
         stored,
-        functools.partial(compose_pair, decide(stored), stored, workflow or arm),
+        functools.partial(compose_pair, decide(stored), stored, _choose_arm(arm, workflow)),
         tolerance=parse_share("--tolerance", tolerance),
         seconds=seconds,
         context=make_context(),

@@ -64,10 +64,7 @@ def reload_answer(
     run: RunName = "latest",
     *,
     priority: Annotated[
-        str,
-        typer.Option(
-            "--priority", "--weights", metavar="WEIGHTS", help="new weights, as in recommend"
-        ),
+        str, typer.Option(metavar="WEIGHTS", help="new weights, as in recommend")
     ] = "",
     preset: Annotated[str, typer.Option(metavar="NAME", help="new priorities, by name")] = "",
     require: Annotated[str, typer.Option(metavar="CONSTRAINTS", help="new constraints")] = "",

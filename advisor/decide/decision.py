@@ -75,13 +75,10 @@ def evaluate(
     early_end = None if answer.scores else Problem.of(_early_end(state, question))
     problem = early_end or answer.problem
     final_problem = None if resumable else problem
-    answer = msgspec.structs.replace(
-        answer,
-        # Again: where the run cannot go on, its problem names how these arms are measured.
-        unmeasured=unmeasured.list_unmeasured(header, state, results, final_problem),
-        problem=problem,
-        question=header.question,
-    )
+    if final_problem:  # it names how these arms are measured
+        missing = unmeasured.list_unmeasured(header, state, results, final_problem)
+        answer = msgspec.structs.replace(answer, unmeasured=missing)
+    answer = msgspec.structs.replace(answer, problem=problem, question=header.question)
     return msgspec.structs.replace(answer, headline=write_headline(answer, header.catalogue))
 
 

@@ -146,7 +146,7 @@ class NoRecipeError(UserError):
 
 
 class ExportFileError(UserError):
-    """An exported run is damaged, too large, from a newer version, or already stored."""
+    """An exported run is damaged, too large or already stored."""
 
 
 class RunIsImportedError(UserError):

@@ -98,8 +98,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     comparable: bool
     #: The change of the baseline by batch size.
     drift: tuple[Change, ...]
-    #: Whether the baseline is another arm or has other versions or settings, so that speed-ups are
-    #: over another baseline.
+    #: Whether the arm, the versions or the settings of the baseline differ.
     baseline_changed: bool
     #: The change of every other arm, or of every server, that has figures in both runs.
     changes: tuple[Change, ...]

@@ -160,9 +160,10 @@ def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> R
         partial = pathlib.Path(tempfile.mkdtemp(prefix=".import-", dir=directory.parent))
     imported = msgspec.structs.replace(header, foreign=True)
     try:
-        write_atomically(partial / "run.json", msgspec.json.encode(imported))
+        stored = Run(partial)
+        write_atomically(stored.header_file, msgspec.json.encode(imported))
         content = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
-        write_atomically(partial / "events.jsonl", content)
+        write_atomically(stored.events_file, content)
         partial.chmod(directory.parent.stat().st_mode & 0o777)
         partial.rename(directory)
     except OSError as problem:

@@ -72,7 +72,7 @@ def refuse_newer(content: bytes, schema: str, name: str) -> None:
         raise NewerVersionError(
             f"{name} was written by a newer version of p3-advisor: its schema is {found[:60]},"
             f" this version reads {schema}",
-            "upgrade p3-advisor where it is read, with pip install --upgrade p3-advisor",
+            "update the checkout of p3-advisor where it is read",
         )
 
 
@@ -157,11 +157,11 @@ class Run:
         self._is_outside = is_outside
         self.arms = directory / "arms"
         self.scratch = directory / "scratch"
-        self._events = directory / EVENTS_FILE
+        self.header_file, self.events_file = directory / "run.json", directory / EVENTS_FILE
 
     def header(self) -> Header:
         """Read `run.json`; raise `RunFileError` or `NewerVersionError`."""
-        file = self.directory / "run.json"
+        file = self.header_file
         try:
             raw = read_regular(file)
             refuse_newer(raw, SCHEMA, str(file))
@@ -177,7 +177,7 @@ class Run:
 
     def events(self) -> list[LoggedEvent]:
         try:
-            return self._decode_events(read_regular(self._events))[0]
+            return self._decode_events(read_regular(self.events_file))[0]
         except FileNotFoundError:
             return []
         except OSError as problem:
@@ -186,7 +186,7 @@ class Run:
     def read_events_after(self, offset: int) -> tuple[list[LoggedEvent], int]:
         """Read the complete events after a byte of the file; return them and the next offset."""
         try:
-            events, size = self._decode_events(read_regular(self._events, offset))
+            events, size = self._decode_events(read_regular(self.events_file, offset))
         except OSError as problem:
             raise self._unreadable(problem) from problem
         return events, offset + size
@@ -194,7 +194,7 @@ class Run:
     def written_at(self) -> float:
         """Return when the last event was stored, in seconds since the epoch."""
         try:
-            return self._events.stat().st_mtime
+            return self.events_file.stat().st_mtime
         except OSError as problem:
             raise self._unreadable(problem) from problem
 
@@ -206,11 +206,11 @@ class Run:
             events = [EVENTS.decode(line) for line in lines]
         except DECODE_ERRORS as problem:
             self.header()  # which raises another error for a newer version
-            raise _not_decoded(self._events, problem) from problem
+            raise _not_decoded(self.events_file, problem) from problem
         return events, len(content) - len(partial)
 
     def _unreadable(self, problem: OSError) -> RunFileError:
-        return RunFileError(f"{self._events} cannot be read: {problem.strerror}", SEE_HISTORY)
+        return RunFileError(f"{self.events_file} cannot be read: {problem.strerror}", SEE_HISTORY)
 
     def state(self) -> RunState:
         """Fold all events; raise `RunFileError` if they are not those of one run with a plan."""
@@ -224,11 +224,12 @@ class Run:
             state = fold(events)
         except (LookupError, ValueError) as problem:
             raise RunFileError(
-                f"{self._events} is damaged: its events do not fit together: {problem}", SEE_HISTORY
+                f"{self.events_file} is damaged: its events do not fit together: {problem}",
+                SEE_HISTORY,
             ) from problem
         numbers = [event.seq for event in events]
         if not state.plan.arms or numbers != list(range(1, len(events) + 1)):
-            raise RunFileError(f"{self._events} is damaged: events are missing", SEE_HISTORY)
+            raise RunFileError(f"{self.events_file} is damaged: events are missing", SEE_HISTORY)
         return state
 
     def note(self) -> str:
@@ -276,7 +277,7 @@ class Run:
                 )
             self._remove_partial_line()
             # Without a buffer, closing the file cannot raise an error that `Writer` does not raise.
-            with self._events.open("ab", buffering=0) as file:
+            with self.events_file.open("ab", buffering=0) as file:
                 yield Writer(file)
 
     def clear_scratch(self) -> None:
@@ -293,9 +294,9 @@ class Run:
 
     def _remove_partial_line(self) -> None:
         with contextlib.suppress(FileNotFoundError):
-            content = self._events.read_bytes()
+            content = self.events_file.read_bytes()
             if not content.endswith(b"\n"):
-                os.truncate(self._events, content.rfind(b"\n") + 1)
+                os.truncate(self.events_file, content.rfind(b"\n") + 1)
 
 
 def _not_decoded(file: pathlib.Path, problem: Exception) -> RunFileError:

@@ -42,10 +42,11 @@ class Store:
         next_step = f"make it writable, or set {HOME_VARIABLE} to another directory"
         with report_unwritable(self._home, next_step):
             directory.mkdir(parents=True)
-            write_atomically(directory / "run.json", msgspec.json.encode(header))
-            for name in ("arms", "scratch"):
-                (directory / name).mkdir()
-        return Run(directory)
+            run = Run(directory)
+            write_atomically(run.header_file, msgspec.json.encode(header))
+            for folder in (run.arms, run.scratch):
+                folder.mkdir()
+        return run
 
     def find(self, name: str) -> Run:
         """Return the run with this id, a unique prefix of it, `latest`, or a path with a slash.
@@ -55,9 +56,9 @@ class Store:
         """
         if not name:
             raise UnknownRunError("the name of the run is empty", "see p3-advisor history")
+        directory = pathlib.Path(name)
         # `Path.is_file` raises an error for a path that is not readable or too long.
-        if os.sep in name and os.path.isfile(f"{name}/run.json"):  # noqa: PTH113 - see above
-            directory = pathlib.Path(name)
+        if os.sep in name and os.path.isfile(Run(directory).header_file):  # noqa: PTH113
             return Run(directory, is_outside=not self._holds(directory))
         ids = self._ids()
         matches = (

@@ -70,8 +70,8 @@ def recorded() -> list[LoggedEvent]:
         return recorded_runs.make_run(Store(pathlib.Path(name)), finished=True).events()
 
 
-def read(directory: pathlib.Path, events: bytes, response: bytes) -> None:
-    """Read and fold the messages of a worker, as the advisor does."""
+def read(directory: pathlib.Path, events: bytes, response: bytes) -> bool:
+    """Read and fold the messages of a worker, as the advisor does; return whether it takes them."""
     (directory / protocol.EVENTS).write_bytes(events)
     (directory / protocol.RESPONSE).write_bytes(response)
     worker = make_worker(directory, Clock())
@@ -81,7 +81,7 @@ def read(directory: pathlib.Path, events: bytes, response: bytes) -> None:
             worker.apply_event(event)
         outcome = worker.read_response()
     except DAMAGED:
-        return
+        return False
     assert outcome is None or isinstance(outcome, Outcome)
     logged = [
         LoggedEvent(
@@ -90,6 +90,7 @@ def read(directory: pathlib.Path, events: bytes, response: bytes) -> None:
         for number, event in enumerate(received, start=len(recorded()) + 1)
     ]
     fold([*recorded(), *logged])
+    return True
 
 
 @inputs(100)
@@ -115,12 +116,16 @@ def test_damaged_messages_are_refused_or_read(
 
 
 @pytest.mark.parametrize(
-    ("events", "response"), [(b'{"event": "vi\xff\xfeited"}\n', b"{}"), (b"", b'{"n\xefj": 1}')]
+    ("events", "response"),
+    [
+        (b'{"event": "vi\xff\xfeited"}\n', b"{}"),
+        (b"", b'{"failure": {"status": "crashed", "phase": "build", "reason": "n\xefj"}}'),
+    ],
 )
 def test_messages_that_are_no_text_are_refused(
     events: bytes, response: bytes, tmp_path: pathlib.Path
 ) -> None:
-    read(tmp_path, events, response)
+    assert not read(tmp_path, events, response)
 
 
 @inputs(100)

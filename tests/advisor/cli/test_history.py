@@ -279,6 +279,7 @@ def test_a_recipe_that_cannot_be_written_is_refused(
     run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     assert run_cli("recipe", recorded.name, "--workflow", "absent").returncode == 2
+    assert run_cli("recipe", recorded.name, "quick", "--workflow", "pytorch-eager").returncode == 2
     assert run_cli("recipe", recorded.name, "--style", "check").returncode == 2
     shadowing = run_cli("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "json.py")
     assert (shadowing.returncode, (tmp_path / "json.py").exists()) == (2, False), shadowing.stderr

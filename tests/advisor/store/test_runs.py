@@ -150,7 +150,7 @@ def test_a_run_of_a_newer_version_says_so(run: Run, version: str) -> None:
             read()
         assert newer[:30] in problem.value.what
         assert SCHEMA in problem.value.what
-        assert "upgrade" in problem.value.next_step
+        assert "update the checkout" in problem.value.next_step
 
 
 def test_only_one_process_writes_a_run_at_a_time(run: Run) -> None:
