@@ -183,7 +183,6 @@ def test_criteria_may_have_the_names_of_the_tables_and_no_others() -> None:
 
 
 def test_the_examples_of_the_error_are_constraints() -> None:
-    assert len(EXAMPLES) == 2 + len(ARM_FIGURES)  # two letters, and all figures
     assert all(len(parse_constraints(example)) == 1 for example in EXAMPLES)
 
 
