@@ -403,9 +403,8 @@ def test_one_command_creates_all_missing_environments() -> None:
     head = builders.header(catalogue=known)
     results = builders.results(builders.measurement("compiled", versions={}))
     advice = recommend_for(results, [builders.scored_arm("compiled")], head, excluded=missing)
-    assert advice.next_steps == (
-        "to measure first, second, third too: p3-advisor env create shared-by-two third",
-    )
+    (step,) = advice.next_steps
+    assert step.partition("p3-advisor ")[2].split() == ["env", "create", "shared-by-two", "third"]
 
 
 def test_the_value_nearest_to_each_constraint_is_named_when_nothing_is_left(expect: Expect) -> None:
@@ -440,19 +439,11 @@ def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expec
     ends = Interval(value=2.0, low=1.4, high=4.0)
     leader = RankedArm(builders.scored_arm("one"), msgspec.structs.replace(measured, speedup=ends))
     further, last = (machine_unfit(noisy, each, leader, leader) for each in (budget, None))
-    assert (
-        "so far one seems to lead by score and speed (speed-up between 1.4x and 4x)" in further.what
-    )
     fast = msgspec.structs.replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
     fastest = RankedArm(builders.scored_arm("two"), fast)
     told = machine_unfit(noisy, None, leader, fastest).what
-    assert (
-        "one seems to lead by score (speed-up between 1.4x and 4x) and two seems the fastest ("
-        in told
-    )
     nothing = msgspec.structs.replace(measured, speedup=Interval(value=5.0, low=None, high=None))
     unknown = RankedArm(builders.scored_arm("two"), nothing)
-    assert machine_unfit(noisy, None, unknown, unknown).what.endswith("do not decide")
-    assert f"--budget {budget.name}" in further.next_step
-    assert "--budget" not in last.next_step
-    expect("machine-unfit", [further.next_step, last.next_step])
+    undecided = machine_unfit(noisy, None, unknown, unknown).what
+    texts = [further.what, further.next_step, last.next_step, told, undecided]
+    expect("machine-unfit", texts)

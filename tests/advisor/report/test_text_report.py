@@ -216,11 +216,12 @@ def test_arms_that_fail_a_constraint_are_marked_and_share_one_line() -> None:
 
 def test_an_arm_that_failed_has_its_next_step_and_a_missing_workflow_none_of_its_own() -> None:
     lines = unranked(built_answers.answer()).lines
-    assert lines[:2] == ["broken: crashed, it crashed", "  next: update it"]
-    assert not any("next" in line for line in lines[2:])
+    assert [number for number, line in enumerate(lines) if "next" in line] == [1]
 
 
-def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed() -> None:
+def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed(
+    expect: Expect,
+) -> None:
     made = built_answers.answer()
     foreign = [
         builders.unmeasured(name, status=status, reason="it needs a GPU", fix=None)
@@ -230,12 +231,7 @@ def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed()
         )
     ]
     both = msgspec.structs.replace(made, unmeasured=(*foreign, *made.unmeasured))
-    lines = unranked(both).lines
-    assert lines[-2:] == [
-        "graphs, kernels: unsupported, it needs a GPU",
-        "not covered by p3-advisor: elsewhere, apart; p3-advisor workflows gives the reasons",
-    ]
-    assert lines.index("broken: crashed, it crashed") == 0
+    expect("text-unranked", unranked(both).lines)
 
 
 def test_workflows_that_the_user_did_not_name_are_left_out_if_they_were_not_tried() -> None:
