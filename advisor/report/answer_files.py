@@ -278,9 +278,9 @@ def read_summary(store: Store, kept: HistoryEntry) -> AnswerSummary:
 
 
 def read_summaries(store: Store, entries: Iterable[HistoryEntry]) -> dict[str, AnswerSummary]:
-    return {kept.run_id: read_summary(store, kept) for kept in entries if kept.finished}
+    return {kept.run_id: read_summary(store, kept) for kept in entries}
 
 
 def with_answers(store: Store, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    answers = read_summaries(store, entries)
+    answers = read_summaries(store, [kept for kept in entries if kept.finished])
     return [msgspec.structs.replace(kept, answer=answers.get(kept.run_id)) for kept in entries]

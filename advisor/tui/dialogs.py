@@ -85,7 +85,7 @@ class ChoiceDialog(Dialog[ScreenResultType]):
 def quit_dialog(run_status: str) -> ChoiceDialog[str]:
     """Ask what to do with a run in progress: `keep`, `cancel`, or an empty text to stay."""
     replies = (
-        Reply("k", "Keep it running", "keep", "quit and keep the run: the history opens it later"),
+        Reply("k", "Keep it running", "keep", "quit; the run goes on, and the history opens it"),
         Reply(
             "c",
             "Cancel it",

@@ -153,7 +153,7 @@ class RunController:
             return
         session = self.session
 
-        def decide() -> tuple[Answer, bool]:
+        def end_run() -> tuple[Answer, bool]:
             answer = evaluate(session.header, session.state)
             return answer, execution.drop_refused(session.run, self._app.context)
 
@@ -166,7 +166,7 @@ class RunController:
             else:
                 self.show_answer(ShownAnswer(answer, session.header.catalogue, session.run))
 
-        self._app.background.start("results", decide, show)
+        self._app.background.start("results", end_run, show)
 
     def show_answer(self, shown: ShownAnswer) -> None:
         if not shown.file:

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.text import MISSING, format_speedup
-from advisor.store.runs import HistoryEntry, RunStatus
+from advisor.store.runs import GOING_ON, HistoryEntry, RunStatus
 from advisor.store.store import Store
 from advisor.tui import panels
 from advisor.tui.advisor_screen import AdvisorScreen
@@ -22,6 +22,7 @@ from advisor.tui.widgets import bind
 MOST_RUNS = 500
 OPEN_MARK = " (open)"
 BUSY_MARK = " (busy)"
+SO_FAR_MARK = " (so far)"
 COLUMNS = (
     Column("mark", "", 1),
     Column("model", "Model", 12, most=40, is_name=True),
@@ -46,7 +47,7 @@ def list_items(store: Store, most_runs: int | None = None) -> list[StoredItem]:
 
 
 def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime) -> dict[str, str]:
-    """Return the cells of a run; the summary counts only for a finished one."""
+    """Return the cells of a run; without a summary, the state stands for its answer."""
     kept = item.kept
     cells = {
         "model": panels.model_name(kept.model),
@@ -57,8 +58,8 @@ def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime
         "id": kept.run_id,
         "note": kept.note,
     }
-    if kept.finished and summary is not None:
-        cells["answer"] = describe_winner(summary)
+    if summary is not None and (kept.finished or summary.arm):
+        cells["answer"] = f"{describe_winner(summary)}{'' if kept.finished else SO_FAR_MARK}"
         speed = format_speedup(summary.speedup) if summary.fit else MISSING
         cells["speed"] = speed if summary.arm else ""
         cells["trust"] = summary.trust or ""
@@ -113,8 +114,11 @@ class RunsScreen(AdvisorScreen):
         self.items = items
         self.refresh_bindings()
         self.draw()
-        unknown = [item.kept for item in items if item.kept.run_id not in self._summaries]
-        if any(kept.finished for kept in unknown):
+        ended = {item.kept.run_id: item.kept for item in items if item.state not in GOING_ON}
+        # A run that was resumed will have another answer.
+        self._summaries = {name: each for name, each in self._summaries.items() if name in ended}
+        unknown = [kept for name, kept in ended.items() if name not in self._summaries]
+        if any(kept.finished or kept.measured for kept in unknown):
             store = self.app.context.store
 
             def read() -> dict[str, AnswerSummary]:
