@@ -225,8 +225,8 @@ class NoTerminalError(UserError):
     """The terminal program was started without a terminal."""
 
 
-class SettingsError(UserError):
-    """The user's settings file is invalid."""
+class ThemeError(UserError):
+    """There is no such colour theme, or its name cannot be saved."""
 
 
 class MissingExtraError(UserError, exit_code=3):

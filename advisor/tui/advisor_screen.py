@@ -59,9 +59,9 @@ class AdvisorScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("question_mark", "help", "Help"),
-        bind("f1", "help", "Help", name="help-in-inputs"),  # where ? is text
+        bind("f1", "help", "Help"),  # where ? is text
         bind("escape", "back", "Back"),
-        bind("q", "app.leave", "Quit", name="quit"),
+        bind("q", "app.leave", "Quit"),
     ]
     HELP_TEXT: ClassVar[str] = ""
     #: Terms of the glossary that the help of this screen explains first.

@@ -23,10 +23,9 @@ from advisor.domain.errors import DefectError, UserError
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
 from advisor.domain.machine import Machine
 from advisor.tui import panels
-from advisor.tui.appearance import THEMES
+from advisor.tui.appearance import THEMES, read_theme, save_theme
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import BackgroundTasks
-from advisor.tui.settings import Settings, check_actions, read_settings, save_theme
 from advisor.tui.widgets import bind
 
 if TYPE_CHECKING:
@@ -65,9 +64,9 @@ class AdvisorApp(App[int]):
         context: Context,
         *,
         start_host: StartHost | None = None,
-        settings_file: pathlib.Path | None = None,
+        theme_file: pathlib.Path | None = None,
     ) -> None:
-        """Read `settings_file`; a theme that the user chooses later is saved there."""
+        """`theme_file` has the theme that the user chose last."""
         no_color = launch_options.no_color or bool(context.environment.get("NO_COLOR"))
         if launch_options.no_color:
             os.environ["NO_COLOR"] = "1"  # Textual has no other option for this
@@ -78,9 +77,7 @@ class AdvisorApp(App[int]):
         self.defect: DefectError | None = None
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
         self._start_host = start_host
-        self._settings_file = settings_file
-        self._settings = read_settings(settings_file) if settings_file else Settings()
-        check_actions(self._settings.keys)
+        self._theme_file = theme_file
         for theme in THEMES:
             self.register_theme(theme)
         if not no_color:
@@ -117,23 +114,22 @@ class AdvisorApp(App[int]):
                 loop.add_signal_handler(number, self.shut_down, 128 + number)
             # While a command has the terminal, ctrl+c also arrives here.
             loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
-        self._apply_settings()
+        self._apply_theme()
         self.call_after_refresh(self._start_background_work)
 
-    def _apply_settings(self) -> None:
-        self.set_keymap(self._settings.keys)
-        theme = self.launch_options.theme or self._settings.theme
+    def _apply_theme(self) -> None:
+        theme = self.launch_options.theme or read_theme(self._theme_file)
         if theme in self.available_themes and not self.ansi_color:
             self.theme = theme
         self._saved_theme = self.theme
         self.theme_changed_signal.subscribe(self, self._save_theme)
 
     def _save_theme(self, theme: Theme) -> None:
-        if theme.name == self._saved_theme or self._settings_file is None or self.ansi_color:
+        if theme.name == self._saved_theme or self._theme_file is None or self.ansi_color:
             return
         self._saved_theme = theme.name
         with self.showing_errors():
-            save_theme(self._settings_file, theme.name)
+            save_theme(self._theme_file, theme.name)
 
     def _start_background_work(self) -> None:
         """Do the work that the first screen does not wait for."""

@@ -1,4 +1,4 @@
-"""The colour themes.
+"""The colour themes, and the file with the name of the chosen one.
 
 Colour never carries information alone: a glyph or a word repeats it. The colours of the
 three Ps are distinguishable with every type of colour vision.
@@ -6,7 +6,12 @@ three Ps are distinguishable with every type of colour vision.
 
 from __future__ import annotations
 
+import pathlib
+
 from textual.theme import Theme
+
+from advisor.domain.errors import ThemeError
+from advisor.store.files import write_atomically
 
 #: From the palette of Okabe and Ito.
 PILLAR_COLOURS = {"performance": "#e69f00", "productivity": "#56b4e9", "portability": "#009e73"}
@@ -50,3 +55,21 @@ HIGH_CONTRAST = Theme(
     },
 )
 THEMES = (DARK, HIGH_CONTRAST)
+
+
+def read_theme(file: pathlib.Path | None) -> str:
+    """Return the name of the theme that was chosen last; an empty text where none is known."""
+    try:
+        return file.read_text(encoding="utf-8") if file is not None else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def save_theme(file: pathlib.Path, theme: str) -> None:
+    try:
+        write_atomically(file, theme.encode())
+    except OSError as problem:
+        raise ThemeError(
+            f"{file} cannot be written: {problem}",
+            "make it writable; the theme is lost when you quit",
+        ) from problem

@@ -85,7 +85,7 @@ class Choice(Select[str], inherit_bindings=False):
 
 class AnswerInput(Input):
     HELP = "Type the answer; an empty input stands for the grey text. Enter goes to the next step."
-    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "submit", "Next", name="next")]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "submit", "Next")]
 
     async def on_key(self, event: events.Key) -> None:
         """Obey the keys of this input at once, not after the characters that are typed next."""

@@ -53,10 +53,10 @@ answers, at first the built-in model. ctrl+g shows the run that is going on, r r
 run under the cursor. H lists all stored runs."""
     TERMS = ("P3", "workflow", "run", "trust")
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("n", "app.new_question", "New", "a new question", name="new"),
-        bind("ctrl+r", "app.start_now", "Run now", "measure with the present answers", name="run"),
-        bind("H", "app.history", "History", name="history"),
-        bind("d", "app.doctor", "Check machine", "check it for problems", name="doctor"),
+        bind("n", "app.new_question", "New", "a new question"),
+        bind("ctrl+r", "app.start_now", "Run now", "measure with the present answers"),
+        bind("H", "app.history", "History"),
+        bind("d", "app.doctor", "Check machine", "check it for problems"),
     ]
 
     def compose_body(self) -> ComposeResult:

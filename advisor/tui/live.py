@@ -71,10 +71,10 @@ measurements."""
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "pause", "Pause", "pause after the current timed section"),
         bind("x", "cancel", "Cancel", "end the run; its measurements are kept"),
-        bind("x", "close", "Close", "show the results so far", name="cancel"),
+        bind("x", "close", "Close", "show the results so far"),
         bind("s", "skip", "Skip", "end the process under the cursor, after a confirmation"),
         bind("l", "log", "Log", "show the output of the stack"),
-        bind("escape", "app.home", "Home", "the run continues; ctrl+g shows it again", name="back"),
+        bind("escape", "app.home", "Home", "the run continues; ctrl+g shows it again"),
     ]
 
     def compose_body(self) -> ComposeResult:

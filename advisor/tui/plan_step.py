@@ -29,7 +29,7 @@ class PlanTable(SelectableTable):
 below the table name the command, m creates an environment. - cannot be measured on this machine;
 the lines give the reason."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Start", name="run")]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Start")]
 
 
 class PlanStep(Step):

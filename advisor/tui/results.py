@@ -48,9 +48,7 @@ PARTS = (ANSWER, RANKING, *PANES)
 
 
 class RankingTable(SelectableTable):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        bind("enter", "select_cursor", "Evidence", name="detail")
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Evidence")]
 
 
 class ResultsScreen(AdvisorScreen):
@@ -73,7 +71,7 @@ attached come from a stored run, which the first lines name and o opens."""
         ],
         bind("c", "code", "Code", "print the recommended code; enter shows that of other arms"),
         bind("r", "resume", "Resume", "go on with a run that was stopped"),
-        bind("r", "leaders", "Leaders", "measure the leaders of the run again", name="resume"),
+        bind("r", "leaders", "Leaders", "measure the leaders of the run again"),
         bind(
             "m",
             "measure_again",
@@ -85,7 +83,7 @@ attached come from a stored run, which the first lines name and o opens."""
         bind("b", "compare", "Compare", "compare with another run"),
         bind("u", "undo", "Undo", "restore the weights of the run"),
         bind("f", "retry", "Retry failed", "measure the failed arms again, in a new run"),
-        bind("n", "app.new_question", tooltip="a new question", name="new"),
+        bind("n", "app.new_question", tooltip="a new question"),
         bind("o", "open", "Open the run", "the stored run that this answer comes from"),
     ]
 
@@ -246,8 +244,8 @@ Explanation: the figures, and each criterion with its value, the rule of its gra
 next letter requires, as p3-advisor explain prints them. Code: the measured code, as p3-advisor
 recipe prints it. Log: the output of the stack."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("left_square_bracket,left", "step(-1)", "Previous", name="previous"),
-        bind("right_square_bracket,right", "step(1)", "Next", name="next-arm"),
+        bind("left_square_bracket,left", "step(-1)", "Previous"),
+        bind("right_square_bracket,right", "step(1)", "Next"),
         *[
             bind(str(number), f"tab('{name.lower()}')", tooltip=name)
             for number, name in enumerate(TABS, start=1)

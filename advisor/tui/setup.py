@@ -43,7 +43,7 @@ Bars: arrows change a weight by 5, with shift by 1, = makes the three equal."""
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("question_mark", "help"),  # text in the fields, so the last line shows F1
         bind("enter", "next", "Next"),
-        bind("ctrl+r", "start", "Run now", name="run"),
+        bind("ctrl+r", "start", "Run now"),
     ]
     step_index = 0
 

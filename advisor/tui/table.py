@@ -216,7 +216,7 @@ class SelectableTable(Table):
     """A table whose rows can be opened; up in its first row leaves it."""
 
     HELP = f"{Table.HELP} Enter opens the row."
-    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Open", name="open")]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("enter", "select_cursor", "Open")]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         return action != "select_cursor" or self.row_count > 0

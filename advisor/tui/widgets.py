@@ -28,36 +28,12 @@ WHOLE = 100
 BAR_START = 23
 
 
-#: The names of actions whose keys the settings can change.
-ACTION_NAMES: set[str] = set()
-
-
 def bind(
-    keys: str,
-    action: str,
-    label: str = "",
-    tooltip: str = "",
-    *,
-    name: str = "",
-    priority: bool = False,
+    keys: str, action: str, label: str = "", tooltip: str = "", *, priority: bool = False
 ) -> Binding:
-    """Return the keys of an action: with a label in the last line, with either in the help.
-
-    The settings know an action that has a label or a tooltip by its `name`, by default its own.
-    """
-    is_named = bool(label or tooltip)
-    known = name or action.replace("_", "-")
-    if is_named:
-        ACTION_NAMES.add(known)
-    return Binding(
-        keys,
-        action,
-        label or tooltip,
-        show=bool(label),
-        priority=priority,
-        tooltip=tooltip,
-        id=known if is_named else None,
-    )
+    """Return the keys of an action: with a label in the last line, with either in the help."""
+    show = bool(label)
+    return Binding(keys, action, label or tooltip, show=show, priority=priority, tooltip=tooltip)
 
 
 class WeightBar(Widget, can_focus=True):

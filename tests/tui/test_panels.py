@@ -1,4 +1,4 @@
-"""Texts on the screens: names, numbers and help; and the settings of the user."""
+"""Texts on the screens: names, numbers and help; and the chosen theme."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from advisor.ask.context import Context
 from advisor.ask.rubric_files import read_glossary
 from advisor.ask.run_options import LaunchOptions, RunOptions
 from advisor.domain.constraints import PILLARS
-from advisor.domain.errors import OptionValueError, SettingsError, UserError
+from advisor.domain.errors import OptionValueError, ThemeError, UserError
 from advisor.report.answer_files import read_answer
 from advisor.report.ranking import ranking_columns
 from advisor.store.files import HOME_VARIABLE
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from advisor.tui import launch, panels, settings
+from advisor.tui import appearance, launch, panels
 from advisor.tui.answer_panes import (
     DECISION_COLOURS,
     AnswerPanel,
@@ -57,7 +57,6 @@ from advisor.tui.panels import LogTail, clean_line
 from advisor.tui.progress import process_columns
 from advisor.tui.results import DetailScreen, ResultsScreen
 from advisor.tui.session import RunSession
-from advisor.tui.settings import check_actions
 from advisor.tui.table import SelectableTable
 from advisor.tui.widgets import HELP, MORE, WeightBar, hide_excess_hints
 
@@ -381,71 +380,25 @@ def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:
     assert explained <= GLOSSARY.keys()
 
 
-def test_an_unknown_action_in_the_settings_is_an_error_with_the_known_ones() -> None:
-    check_actions({"export": "ctrl+e", "quit": "ctrl+x", "verify": "v"})
-    with pytest.raises(SettingsError) as refusal:
-        check_actions({"exprt": "ctrl+e"})
-    assert refusal.value.next_step == "did you mean export?"
-
-
-@async_test
-async def test_the_settings_change_keys(
-    sample_run: Run, tui_context: Context, tmp_path: pathlib.Path
-) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text('[keys]\nexport = "ctrl+e"\n')
-    app = AdvisorApp(LaunchOptions(open=str(sample_run.directory)), tui_context, settings_file=file)
-    async with running_app(app) as pilot:
-        await wait_for_screen(pilot, ResultsScreen)
-        await pilot.press("ctrl+e")
-        await wait_for_screen(pilot, LineDialog)
-
-
 @async_test
 async def test_a_chosen_theme_is_used_at_the_next_start(
     tui_context: Context, tmp_path: pathlib.Path
 ) -> None:
-    file = tmp_path / "config.toml"
-    async with running_app(AdvisorApp(LaunchOptions(), tui_context, settings_file=file)) as pilot:
+    file = tmp_path / "theme"
+    async with running_app(AdvisorApp(LaunchOptions(), tui_context, theme_file=file)) as pilot:
         assert not file.exists()
         pilot.app.theme = "p3-high-contrast"
         await wait_for(pilot, file.exists)
     for chosen, theme in (("", "p3-high-contrast"), ("p3-dark", "p3-dark")):
-        app = AdvisorApp(LaunchOptions(theme=chosen), tui_context, settings_file=file)
+        app = AdvisorApp(LaunchOptions(theme=chosen), tui_context, theme_file=file)
         async with running_app(app):
             assert app.theme == theme
 
 
-def test_a_settings_file_is_read_or_refused(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "config.toml"
-    assert settings.read_settings(file) == settings.Settings()
-    file.write_text('theme = "p3-high-contrast"\n[keys]\nexport = "ctrl+e"\n')
-    assert settings.read_settings(file).keys == {"export": "ctrl+e"}
-    file.write_text("colour = 3\n")
-    with pytest.raises(SettingsError, match="colour"):
-        settings.read_settings(file)
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("", 'theme = "dusk"\n'),
-        ('theme = "dawn"\n', 'theme = "dusk"\n'),
-        (
-            '# mine\ntheme = "dawn"  # bright\n\n[keys]\nexport = "x"\n',
-            '# mine\ntheme = "dusk"\n\n[keys]\nexport = "x"\n',
-        ),
-        ('[keys]\nnew = "theme = 3"\n', 'theme = "dusk"\n[keys]\nnew = "theme = 3"\n'),
-        ('# only keys\n[keys]\nnew = "s"\n', 'theme = "dusk"\n# only keys\n[keys]\nnew = "s"\n'),
-    ],
-)
-def test_saving_a_theme_keeps_the_rest_of_the_file(
-    before: str, after: str, tmp_path: pathlib.Path
-) -> None:
-    file = tmp_path / "new" / "config.toml"
-    if before:
-        file.parent.mkdir()
-        file.write_text(before)
-    settings.save_theme(file, "dusk")
-    assert file.read_text() == after
-    assert settings.read_settings(file).theme == "dusk"
+def test_a_theme_that_cannot_be_read_or_saved(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "theme"
+    assert appearance.read_theme(file) == ""
+    file.write_bytes(b"\xff")
+    assert appearance.read_theme(file) == ""
+    with pytest.raises(ThemeError):
+        appearance.save_theme(file / "below", "p3-dark")

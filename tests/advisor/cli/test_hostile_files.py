@@ -18,13 +18,11 @@ from forks import RunProgram, run_command
 from advisor import cli
 from advisor.ask import rubric_files
 from advisor.cli import recommendations
-from advisor.domain.errors import SettingsError
 from advisor.execute import absent_gpu, drafts
 from advisor.probing import detection, uv_runner
 from advisor.probing.env_variables import worker_environment
 from advisor.store.store import Store
 from advisor.tui.session import HOST_COMMAND
-from advisor.tui.settings import read_settings
 
 COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
 DEEP = 200_000
@@ -68,13 +66,6 @@ def test_a_nested_rubric_is_a_user_error(tmp_path: pathlib.Path, run_program: Ru
     (tmp_path / "mine.toml").write_text(f"name = {'[' * 3000}")
     answer = run_program("--json", "--rubric", str(tmp_path / "mine.toml"))
     assert_user_error(answer, 2)
-
-
-def test_nested_settings_are_a_user_error(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text(f"keys = {'[' * 3000}")
-    with pytest.raises(SettingsError):
-        read_settings(file)
 
 
 def test_a_run_in_which_an_arm_stands_twice_is_damaged(
