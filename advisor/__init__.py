@@ -31,7 +31,3 @@ def __getattr__(name: str) -> object:
     from advisor import api  # noqa: PLC0415 - loads the pipeline, which few importers need
 
     return getattr(api, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

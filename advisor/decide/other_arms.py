@@ -173,16 +173,24 @@ def _when_it_leads(facts: AdvisedAnswer, faster: ScoredArm) -> str:
     if flip is None:
         return "is advised at no weight of performance"
     weights = dict(describe_flips(facts.advice, facts.answer.question.priorities))
-    return f"{'is' if facts.decision.fit else 'may be'} advised if {weights[flip]}"
+    instead = "" if flip.to == faster.arm else f"{facts.arms[flip.to].title} "
+    return f"{instead}{'is' if facts.decision.fit else 'may be'} advised if {weights[flip]}"
 
 
 def _flip_to(facts: AdvisedAnswer, faster: ScoredArm) -> Flip | None:
-    """Return the weight of performance above which an arm with a lower score is advised."""
+    """Return the weight of performance above which an arm with a lower score is advised.
+
+    Without one, return that of another arm of its workflow, which may be as fast and lose less.
+    """
     if faster.score >= facts.scored.score:
         return None
-    wanted = ("performance", "more", faster.arm)
-    flips = (flip for flip, _ in describe_flips(facts.advice, facts.answer.question.priorities))
-    return next((flip for flip in flips if (flip.criterion, flip.when, flip.to) == wanted), None)
+    flips = [
+        flip
+        for flip, _ in describe_flips(facts.advice, facts.answer.question.priorities)
+        if (flip.criterion, flip.when) == ("performance", "more")
+        if facts.arms[flip.to].workflow == faster.workflow
+    ]
+    return next((flip for flip in flips if flip.to == faster.arm), next(iter(flips), None))
 
 
 def describe_requests(facts: AdvisedAnswer) -> list[str]:

@@ -225,10 +225,6 @@ class NoTerminalError(UserError):
     """The terminal program was started without a terminal."""
 
 
-class ThemeError(UserError):
-    """There is no such colour theme, or its name cannot be saved."""
-
-
 class MissingExtraError(UserError, exit_code=3):
     """An extra of p3-advisor is not installed."""
 

@@ -24,7 +24,7 @@ from advisor.store.control import RunControl
 from advisor.store.runs import Run
 from probes.events import BlockTimed, Ready
 
-PAUSED, GOING, STAY = "paused", "going", "stay"
+STAY = "stay"
 #: Seconds between two looks at the commands.
 POLL_SECONDS = 0.25
 
@@ -36,9 +36,9 @@ class Gate:
     against a deadline.
     """
 
-    def __init__(self, clock: Callable[[], float], send_state: Callable[[str], None]) -> None:
+    def __init__(self, clock: Callable[[], float], set_paused: Callable[..., None]) -> None:
         self._clock = clock
-        self._send_state = send_state
+        self._set_paused = set_paused
         self._open = threading.Event()
         self._open.set()
         self._closed_seconds = 0.0
@@ -56,10 +56,10 @@ class Gate:
         if self._open.is_set():
             return
         since = self._clock()
-        self._send_state(PAUSED)
+        self._set_paused(paused=True)
         self._open.wait()
         self._closed_seconds += self._clock() - since
-        self._send_state(GOING)
+        self._set_paused(paused=False)
 
 
 def execute_controlled(
@@ -70,7 +70,7 @@ def execute_controlled(
     The caller must have removed the commands that were sent to an earlier process.
     """
     control = run.control
-    gate = Gate(context.clock, lambda state: control.set_paused(paused=state == PAUSED))
+    gate = Gate(context.clock, control.set_paused)
     workers, is_over = RunningWorkers(run), threading.Event()
     arguments = (control, gate, workers, is_over)
     commands = threading.Thread(target=_obey, args=arguments, name="commands", daemon=True)

@@ -91,6 +91,20 @@ def lines_for(model: Model, integration: str) -> str:
     return "\n".join([*imports, "", named, *steps]) + "\n"
 
 
+def call_as_given(integration: str, inputs: Sequence[InputFacts]) -> str:
+    """Return the lines with the user's own call of a model that takes named or nested inputs.
+
+    The whole snippet has a module around the model, which takes the tensors in their order. Lines
+    that need this order name it.
+    """
+    positional, named = "(*inputs)", "(**inputs)"
+    if not any(each.name or each.nested for each in inputs):
+        return integration
+    if "inputs" in integration.replace(positional, "") or any(each.nested for each in inputs):
+        return f"# model, inputs: as p3-advisor recipe prints them, in their order\n{integration}"
+    return integration.replace(positional, named)
+
+
 def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]:
     """Return at most so many lines: the first whole statements, and those of each call.
 

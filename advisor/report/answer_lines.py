@@ -10,12 +10,12 @@ from advisor.domain import text
 from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
-from advisor.domain.model import OnnxModel
+from advisor.domain.model import FactoryModel, OnnxModel
 from advisor.domain.plan import BASELINE
 from advisor.domain.recommendation import BreakEven, Recommendation
 from advisor.domain.results import Adoption
 from advisor.recipes.server import serving_lines
-from advisor.recipes.snippet import IMPORT_TORCH, lines_for, shorten
+from advisor.recipes.snippet import IMPORT_TORCH, call_as_given, lines_for, shorten
 from advisor.report.setup_facts import describe_shapes
 from probes.facts import TRAINING_MODE
 from probes.shape import Shape
@@ -158,7 +158,9 @@ def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
     model = answer.question.model
     known = "" if isinstance(model, OnnxModel) else IMPORT_TORCH
     lines = lines_for(model, advised.measured.integration)
-    if TRAINING_MODE in advised.measured.adjusted:
+    if isinstance(model, FactoryModel) and answer.results.inputs is not None:
+        lines = call_as_given(lines, answer.results.inputs.tensors)
+    if lines and TRAINING_MODE in advised.measured.adjusted:
         lines = f"model.eval()  # it was returned in training mode\n{lines}"
     return shorten(lines, most, known)
 

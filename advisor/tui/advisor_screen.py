@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from advisor.tui import panels
@@ -55,6 +56,7 @@ class AdvisorScreen(Screen[None]):
     """A screen between the title bar and the keys; a notice replaces it in small terminals."""
 
     app: AdvisorApp
+    _focused_before: Widget | None = None
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (140, "-wide")]  # noqa: RUF012 - Textual declares it
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -85,7 +87,12 @@ class AdvisorScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         width, height = event.size.width, event.size.height
-        self.set_class(width < MIN_WIDTH or height < MIN_HEIGHT, "-too-small")
+        was_small, is_small = self.has_class("-too-small"), width < MIN_WIDTH or height < MIN_HEIGHT
+        if is_small and not was_small:
+            self._focused_before = self.focused  # what is hidden loses the focus
+        elif was_small and not is_small and self._focused_before is not None:
+            self.call_after_refresh(self.set_focus, self._focused_before)
+        self.set_class(is_small, "-too-small")
         for notice in self.query("#too-small").results(Static):
             notice.update(
                 f"The terminal is {width}x{height}.\n"

@@ -22,8 +22,9 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import DefectError, UserError
 from advisor.domain.import_path import ADVISOR_COMMAND, without_current_directory
 from advisor.domain.machine import Machine
+from advisor.store.files import report_unwritable, write_atomically
 from advisor.tui import panels
-from advisor.tui.appearance import THEMES, read_theme, save_theme
+from advisor.tui.appearance import THEMES, read_theme
 from advisor.tui.home import HomeScreen
 from advisor.tui.launch import BackgroundTasks
 from advisor.tui.widgets import bind
@@ -128,8 +129,8 @@ class AdvisorApp(App[int]):
         if theme.name == self._saved_theme or self._theme_file is None or self.ansi_color:
             return
         self._saved_theme = theme.name
-        with self.showing_errors():
-            save_theme(self._theme_file, theme.name)
+        with self.showing_errors(), report_unwritable(self._theme_file):
+            write_atomically(self._theme_file, theme.name.encode())
 
     def _start_background_work(self) -> None:
         """Do the work that the first screen does not wait for."""

@@ -10,9 +10,6 @@ import pathlib
 
 from textual.theme import Theme
 
-from advisor.domain.errors import ThemeError
-from advisor.store.files import write_atomically
-
 #: From the palette of Okabe and Ito.
 PILLAR_COLOURS = {"performance": "#e69f00", "productivity": "#56b4e9", "portability": "#009e73"}
 
@@ -63,13 +60,3 @@ def read_theme(file: pathlib.Path | None) -> str:
         return file.read_text(encoding="utf-8") if file is not None else ""
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def save_theme(file: pathlib.Path, theme: str) -> None:
-    try:
-        write_atomically(file, theme.encode())
-    except OSError as problem:
-        raise ThemeError(
-            f"{file} cannot be written: {problem}",
-            "make it writable; the theme is lost when you quit",
-        ) from problem

@@ -12,7 +12,7 @@ import platformdirs
 
 from advisor.ask.context import Context
 from advisor.ask.run_options import LaunchOptions
-from advisor.domain.errors import DefectError, ThemeError, UserError
+from advisor.domain.errors import DefectError, OptionValueError, UserError
 from advisor.domain.version import __version__
 from advisor.store.store import default_home
 
@@ -20,14 +20,14 @@ from advisor.store.store import default_home
 def run_app(options: LaunchOptions, context: Context) -> tuple[int, str]:
     """Run the terminal program; return the exit code, and a line for the shell or an empty text.
 
-    Raise `ThemeError` for a theme that there is not, and a `DefectError` after a crash.
+    Raise `OptionValueError` for a theme that there is not, and a `DefectError` after a crash.
     """
     from advisor.tui.app import AdvisorApp  # the app uses the rest of this module
 
     file = platformdirs.user_config_path("p3-advisor") / "theme"
     app = AdvisorApp(options, context, theme_file=file)
     if options.theme and options.theme not in app.available_themes:
-        raise ThemeError(
+        raise OptionValueError(
             f"there is no theme {options.theme!r}",
             f"use one of {', '.join(sorted(app.available_themes))}",
         )

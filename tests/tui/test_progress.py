@@ -298,21 +298,20 @@ def test_the_answer_so_far_is_that_of_a_run_that_stops_now(
 
 
 def test_a_pause_stops_the_clock() -> None:
-    now, states = [10.0], list[str]()
-    gate = Gate(lambda: now[0], states.append)
-    gate.pass_through()
-    assert gate.clock() == 10
-    gate.close()
+    now, states = [10.0], list[bool]()
 
-    def send_state(state: str) -> None:
-        states.append(state)
-        if state == "paused":
+    def set_paused(*, paused: bool) -> None:
+        states.append(paused)
+        if paused:
             now[0] += 5
             gate.open()
 
-    gate._send_state = send_state
+    gate = Gate(lambda: now[0], set_paused)
     gate.pass_through()
-    assert states == ["paused", "going"]
+    assert gate.clock() == 10
+    gate.close()
+    gate.pass_through()
+    assert states == [True, False]
     assert gate.clock() == 10
 
 

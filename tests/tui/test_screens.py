@@ -237,6 +237,12 @@ async def test_a_notice_replaces_the_screen_in_a_small_terminal_and_the_answers_
         assert app.screen.has_class("-too-small")
         await pilot.resize_terminal(80, 24)
         await wait_for_text(pilot, "Which model")
+        focused = app.screen.focused
+        await pilot.resize_terminal(60, 15)
+        await wait_for_text(pilot, "60x15")
+        await pilot.resize_terminal(80, 24)
+        await wait_for_text(pilot, "Which model")
+        await wait_for(pilot, lambda: focused is not None and app.screen.focused is focused)
         for _ in range(2):
             setup = await go_to_step(pilot, 1)
             assert app.run_options.model == "package.module:factory"

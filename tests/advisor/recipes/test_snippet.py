@@ -28,7 +28,14 @@ from advisor.domain.model import (
     TransformersModel,
 )
 from advisor.recipes.loading import loading_lines
-from advisor.recipes.snippet import KEEPS_MEMORY, WITHOUT_TF32, compose_snippet, lines_for, shorten
+from advisor.recipes.snippet import (
+    KEEPS_MEMORY,
+    WITHOUT_TF32,
+    call_as_given,
+    compose_snippet,
+    lines_for,
+    shorten,
+)
 from probes.facts import InputFacts
 from probes.workflows import sglang, vllm
 
@@ -100,6 +107,19 @@ def test_code_in_float32_computes_without_tf32_as_it_was_measured(
 ) -> None:
     question = builders.question(model=synthetic("ffn"), device=device, dtype=dtype)
     assert (WITHOUT_TF32 in compose_snippet(question, 4, INTEGRATION)) is is_off
+
+
+def test_a_model_with_named_inputs_is_called_as_its_user_calls_it() -> None:
+    plain = InputFacts("", (3,), "float32")
+    named = dataclasses.replace(plain, name="image")
+    compiled = "compiled = torch.compile(model)\noutput = compiled(*inputs)\n"
+    exported = "program = torch.export.export(model, inputs)\noutput = program(*inputs)\n"
+    assert call_as_given(compiled, [plain]) == compiled
+    assert call_as_given(compiled, [named]) == compiled.replace("(*", "(**")
+    for lines, each in ((exported, named), (compiled, dataclasses.replace(named, nested=True))):
+        comment, _, rest = call_as_given(lines, [each]).partition("\n")
+        assert comment.startswith("#")
+        assert rest == lines
 
 
 def test_the_loaded_model_has_the_measured_batch_and_tokens() -> None:

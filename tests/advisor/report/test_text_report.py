@@ -293,7 +293,8 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
     for count in (0, 2, 8, 30):
         if answer.advised is not None:
             code = "".join(f"model = stack.step_{number}(model)\n" for number in range(count))
-            answer = with_measurement(answer, answer.advised.arm, integration=code)
+            arm = answer.advised.arm
+            answer = with_measurement(answer, arm, integration=code, adjusted={})
         lines = text_report.render_summary(answer, 80).splitlines()
         assert len(lines) <= 25
         wide = [line for line in lines if len(line) > 80 and " --" not in line]
