@@ -35,8 +35,8 @@ WITHOUT_TF32 = {
 MOST_STATES = 3
 #: What is said of a CPU whose C library kept freed memory, also for the baseline.
 MEMORY_KEPT = (
-    "Every arm, {0} too, was timed after bytearray(31 * 2**20), which keeps freed memory: "
-    "try this line alone, for {0} may be slower without it."
+    "All arms, {0} too, were timed after bytearray(31 * 2**20), which keeps freed memory. "
+    "Without it {0} may be slower, so try this line alone first."
 )
 NOT_TIMED = "could not be measured"
 DOUBTS: dict[Doubt, str] = {

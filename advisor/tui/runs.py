@@ -22,7 +22,7 @@ from advisor.tui.widgets import bind
 MOST_RUNS = 500
 OPEN_MARK = " (open)"
 BUSY_MARK = " (busy)"
-SO_FAR_MARK = " (so far)"
+STOPPED_MARK = " (stopped)"
 COLUMNS = (
     Column("mark", "", 1),
     Column("model", "Model", 12, most=40, is_name=True),
@@ -59,7 +59,7 @@ def list_cells(item: StoredItem, summary: AnswerSummary | None, now: dt.datetime
         "note": kept.note,
     }
     if summary is not None and (kept.finished or summary.arm):
-        cells["answer"] = f"{describe_winner(summary)}{'' if kept.finished else SO_FAR_MARK}"
+        cells["answer"] = f"{describe_winner(summary)}{'' if kept.finished else STOPPED_MARK}"
         speed = format_speedup(summary.speedup) if summary.fit else MISSING
         cells["speed"] = speed if summary.arm else ""
         cells["trust"] = summary.trust or ""

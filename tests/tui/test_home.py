@@ -41,7 +41,7 @@ from advisor.tui.runs import (
     BUSY_MARK,
     COLUMNS,
     OPEN_MARK,
-    SO_FAR_MARK,
+    STOPPED_MARK,
     StoredItem,
     describe_winner,
     format_age,
@@ -65,7 +65,7 @@ async def test_the_first_screen_lists_answers_and_opens_them(context: Context) -
             unfinished.control.set_paused(paused=True)
             home.read_runs()
             await wait_for_text(pilot, "paused")
-        await wait_for_text(pilot, f"compiled{SO_FAR_MARK}")
+        await wait_for_text(pilot, f"compiled{STOPPED_MARK}")
         await wait_for_text(pilot, "2.29x C")
         assert TRADE_OFF[:20] in await check_screen_at(pilot, SMALLEST)
         home.query_one(Table).move_cursor_to(run.directory.name)

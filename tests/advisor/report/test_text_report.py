@@ -417,6 +417,6 @@ def test_every_report_says_that_eager_was_timed_with_freed_memory_kept(name: str
     ]
     text = text_report.render_summary(made, 80)
     is_told = made.recommendation is not None
-    sentence = f"Every arm, {made.baseline_title} too, was timed after bytearray"
+    sentence = f"All arms, {made.baseline_title} too, were timed after bytearray"
     assert [*told, sentence in " ".join(text.split())] == 3 * [is_told]
     assert text.count("\n") <= text_report.MOST_LINES
