@@ -36,7 +36,7 @@ MOST_STATES = 3
 #: What is said of a CPU whose C library kept freed memory, also for the baseline.
 MEMORY_KEPT = (
     "All arms, {0} too, were timed after bytearray(31 * 2**20), which keeps freed memory. "
-    "Without it {0} may be slower, so try this line alone first."
+    "Without it {0} may be slower: try it alone."
 )
 NOT_TIMED = "could not be measured"
 DOUBTS: dict[Doubt, str] = {
