@@ -98,7 +98,7 @@ class Subject:
 
         The first dimension of each array is the batch, where the model has one.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of model defines it
 
     def settle_inputs(self, batch_size: int, input_sets: int) -> int:  # noqa: ARG002
         """Choose the kind of inputs that the model accepts, and return how many sets to use."""
@@ -117,7 +117,7 @@ class Subject:
 
     def examine_calls(self, input_sets: list[list[Any]]) -> Findings:
         """Call the model several times; raise `ModelError` if a call changes a later one."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of model defines it
 
     def reference(
         self, input_sets: list[list[Any]], *, quick: bool = False
@@ -126,7 +126,7 @@ class Subject:
 
         The outputs are numpy arrays, one list for each input set. `quick` allows less precision.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of model defines it
 
     def find_ties(self, inputs: list[Any], outputs: list[Any]) -> list[Any] | None:  # noqa: ARG002
         """Return by output which elements depend on the order of equal values.
@@ -169,15 +169,14 @@ class TextProgram:
     def __init__(self, request: Request) -> None:
         self.request = request
 
-    # Each stack defines the next three.
     def feed(self, inputs: list[Any]) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError  # each stack defines it
 
     def generate(self, device_inputs: Any, new_tokens: int) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError  # each stack defines it
 
     def collect(self, output: Any) -> list[Any]:
-        raise NotImplementedError
+        raise NotImplementedError  # each stack defines it
 
     def __call__(self, device_inputs: Any) -> Any:
         return self.generate(device_inputs, self.request.output_tokens)

@@ -56,7 +56,7 @@ def decode_event(kind: type, fields: object) -> Event:
 def describe_event(kind: type) -> dict[str, object]:
     """Return the JSON Schema of an event that is part of another value; a hook of msgspec."""
     if kind is not Event:
-        # As above.
+        # The answer of a hook for a type that it does not know.
         raise NotImplementedError
     return {"anyOf": [{"$ref": f"#/$defs/{each.__name__}"} for each in EVENTS_BY_TAG.values()]}
 

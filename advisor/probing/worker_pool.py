@@ -103,7 +103,7 @@ class WorkerPool:
         for arm, standby in self.standbys.items():
             if standby.worker.outcome is None:
                 standby.worker.go_on()
-                if arm in built:
+                if arm in built and not standby.worker.has_begun_build:
                     self.supervisor.send(standby.worker, "build hold")
 
     def kill_standbys(self) -> None:

@@ -204,7 +204,7 @@ class Worker:
 
     @property
     def has_begun_build(self) -> bool:
-        """Whether it was told to build and then wait."""
+        """Whether it has received the token `build hold`."""
         return Prepared in self.answers or STEPS["build hold"] in self._steps
 
     def begin(self, token: str) -> None:

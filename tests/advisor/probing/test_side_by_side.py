@@ -232,7 +232,8 @@ def test_workers_of_a_repetition_go_on_importing_when_they_are_told(session: Wor
 def test_workers_of_a_repetition_build_once_when_they_build_ahead(session: WorkerSession) -> None:
     start_workers(session)
     session.add_standby(QUICK, 1)
-    session.add_standbys([(QUICK, 1), (ALIKE, 1)], built={QUICK.id})
+    for _ in range(2):
+        session.add_standbys([(QUICK, 1), (ALIKE, 1)], built={QUICK.id})
     list(session.run_until(lambda: not session.builds_standbys()))
     assert Prepared in session.standbys[QUICK.id].worker.answers
     assert not session.standbys[ALIKE.id].worker.has_begun_build
