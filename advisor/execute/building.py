@@ -138,7 +138,8 @@ def _prepare(progress: RunInProgress, arms: Sequence[Arm]) -> Iterator[RunEvent]
     if session.is_running(REFERENCE):
         yield from session.create_models()
     forgotten = [each for each in arms if not session.has_started(each.id)]
-    yield from _start_arms(progress, forgotten, None)
+    if forgotten:
+        yield from _start_arms(progress, forgotten, None)
 
 
 def end_builds(progress: RunInProgress, builds: SideBySideBuilds) -> Iterator[RunEvent]:

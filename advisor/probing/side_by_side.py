@@ -126,16 +126,16 @@ class SideBySideBuilds:
             worker.go_on()
         while True:
             yield from self._start_builds(choose)
-            if not self.running or shall_pause():
-                break
-            self._start_standbys()
-            yield from self._pool.receive(POLL_SECONDS)
             workers = self._pool.workers
             imported = [
                 arm for arm in self._importing if arm in workers and workers[arm].has_imported
             ]
             for arm in imported:
                 yield from self._send_build(self._importing.pop(arm))
+            if not self.running or shall_pause():
+                break
+            self._start_standbys()
+            yield from self._pool.receive(POLL_SECONDS)
             building = len(self.running)
             self.forget_ended()
             if not self._confines:

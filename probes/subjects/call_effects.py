@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from probes import arrays
 from probes.adapter import Findings, ModelError
 from probes.subjects.module_state import Generator, State, restored
 from probes.subjects.row_parts import is_near
@@ -41,7 +42,7 @@ def find_random_outputs(
     exporters drop the changes of states. `make_tensors` has a function for each input set, and
     `call` returns copies. Attributes and buffers are as before in the end.
     """
-    for cached in State(module).caches:
+    for cached in State(module, reads_tensors=False).caches:
         cached.cache_clear()
     before = State(module)
     draws = False
@@ -213,8 +214,7 @@ def _differing(one: list[Any], other: list[Any], *, is_exact: bool = True) -> se
     return {
         index
         for index, (ones, others) in enumerate(zip(one, other, strict=True))
-        if not np.array_equal(ones, others, equal_nan=ones.dtype.kind == "f")
-        and (is_exact or not _is_noise(ones, others))
+        if not arrays.is_same(ones, others) and (is_exact or not _is_noise(ones, others))
     }
 
 

@@ -13,6 +13,7 @@ import onnx
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
+from probes import arrays
 from probes.adapter import NO_LENGTH, Findings, ModelError, Subject
 from probes.events import Workload
 from probes.protocol import Request
@@ -241,7 +242,7 @@ class OnnxSubject(Subject):
                 index: None
                 for pair in pairs
                 for index, (one, other) in enumerate(zip(*pair, strict=True))
-                if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+                if not arrays.is_same(one, other)
             }
         )
 
