@@ -15,7 +15,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import NoStackError
 from advisor.domain.machine import Machine
 from advisor.domain.model import OnnxModel, input_format_of
-from advisor.domain.plan import BASELINE, SERVING_BASELINE, Arm, ArmName, Excluded, Plan
+from advisor.domain.plan import EAGER, SERVING_BASELINE, Arm, ArmName, Excluded, Plan
 from advisor.domain.question import DeviceKind, Question
 from advisor.domain.version import how_to_install
 from advisor.domain.workflow import DEFAULT_OPTION, Workflow
@@ -110,11 +110,11 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
             "leave out --workflows" if named else how_to_install("stack"),
         )
     for planned in arms:
-        if planned.id == BASELINE or isinstance(question.model, OnnxModel):
+        if planned.id == EAGER or isinstance(question.model, OnnxModel):
             return planned
-    reason = next(each for each in excluded if each.workflow == BASELINE)
+    reason = next(each for each in excluded if each.workflow == EAGER)
     raise NoStackError(
-        f"the baseline {BASELINE} cannot run: {reason.reason}",
+        f"the baseline {EAGER} cannot run: {reason.reason}",
         reason.fix or "choose another dtype or device",
     )
 
@@ -186,6 +186,6 @@ def is_chosen(planned: Arm, chosen: tuple[str, ...]) -> bool:
     """Return whether the list names the arm or its workflow; the baseline is always chosen."""
     return (
         not chosen
-        or planned.id == BASELINE
+        or planned.id == EAGER
         or bool({ArmName(planned.workflow), planned.name} & {*map(ArmName.parse, chosen)})
     )

@@ -11,7 +11,7 @@ import msgspec
 from advisor.decide.diagnosis import bytes_per_step
 from advisor.decide.drift import typical_seconds
 from advisor.domain.measurement import BuildSeconds, GenerationMetrics, Interval, MemoryBytes
-from advisor.domain.plan import BASELINE, Arm
+from advisor.domain.plan import EAGER, Arm
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.text import MEBIBYTE
@@ -240,7 +240,7 @@ def compare_with_baseline(
     """
     tried = [*filter(None, map(results_of, state.processes[state.plan.baseline.id]))]
     baseline = tried[-1] if tried else {}
-    is_eager = state.plan.baseline.id == BASELINE
+    is_eager = state.plan.baseline.id == EAGER
     gains = speedup.low is not None and speedup.low >= CLEAR_SPEEDUP
     compared = []
     for shape, each in sorted(results.items()):

@@ -12,9 +12,9 @@ from advisor.domain.question import Dtype, WeightFormat
 ExclusionStatus = Literal["unsupported", "not-installed", "excluded", "not-covered"]
 
 
-#: Arm that all speed-ups are relative to.
-BASELINE = "pytorch-eager"
-#: The same for servers, where it runs.
+#: Eager PyTorch: the baseline where the model is a module; `Plan.baseline` is that of a run.
+EAGER = "pytorch-eager"
+#: The baseline of servers, where it runs.
 SERVING_BASELINE = "transformers-serve"
 #: The workflow that a reader expects beside any other.
 PLAIN_COMPILE = "torch-compile-inductor"

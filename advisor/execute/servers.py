@@ -25,7 +25,7 @@ from advisor.decide.serving import (
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.errors import EnvironmentNotUsableError, NoStackError
 from advisor.domain.machine import Machine
-from advisor.domain.plan import BASELINE, REFERENCE, SERVING_BASELINE, Arm
+from advisor.domain.plan import EAGER, REFERENCE, SERVING_BASELINE, Arm
 from advisor.domain.question import LoadQuestion
 from advisor.domain.run_events import LoadMeasured, RepetitionStarted, RunEvent
 from advisor.domain.run_state import ProcessState, RunState
@@ -40,9 +40,7 @@ from probes.outcome import Failure
 from probes.shape import Shape
 
 #: The worker that makes weights, prompts and reference texts runs eager PyTorch.
-REFERENCE_ARM = Arm(
-    id=BASELINE, workflow=BASELINE, option="default", options={}, eager_fallback=False
-)
+REFERENCE_ARM = Arm(id=EAGER, workflow=EAGER, option="default", options={}, eager_fallback=False)
 
 
 def measure_servers(

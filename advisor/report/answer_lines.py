@@ -11,7 +11,7 @@ from advisor.domain.answer import Answer, RankedArm
 from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
 from advisor.domain.model import FactoryModel, OnnxModel
-from advisor.domain.plan import BASELINE
+from advisor.domain.plan import EAGER
 from advisor.domain.recommendation import BreakEven, Recommendation
 from advisor.domain.results import Adoption
 from advisor.recipes.server import serving_lines
@@ -149,9 +149,9 @@ MOST_CODE_LINES = 8
 
 
 def code_lines(answer: Answer, most: int = MOST_CODE_LINES) -> list[str]:
-    """Return the lines that adopt the advised arm; none for the baseline, which needs no change."""
+    """Return the lines that adopt the advised arm; none for eager PyTorch, which needs none."""
     advised = answer.advised
-    if advised is None or advised.arm == BASELINE:
+    if advised is None or advised.arm == EAGER:
         return []
     if answer.question.serves:
         return serving_lines(answer, advised.arm)
@@ -232,11 +232,11 @@ EAGER_COST = "no build and no change of the code"
 def cost_line(answer: Answer, entry: RankedArm, caches: str = "") -> str:
     """Return what an arm costs its user, next to the baseline.
 
-    The baseline of servers costs something, too: its server is built and started. `caches` says
-    how a build from caches is had.
+    Other baselines than eager PyTorch cost something, too: a server is started, an ONNX file is
+    loaded. `caches` says how a build from caches is had.
     """
     scored, measured = entry
-    if scored.arm == BASELINE:
+    if scored.arm == EAGER:
         return EAGER_COST
     # The lines of an export write their file each time, while a warm build has found it.
     warm = None if scored.adoption.export_step else measured.build_seconds.warm
@@ -326,7 +326,7 @@ def _memory(measured: Measurement, baseline: Measurement | None) -> list[str]:
         return [f"memory {measured.memory_bytes.source.partition(',')[0]}"]
     against = ""
     if baseline is not None and baseline.arm != measured.arm:
-        name = "eager" if baseline.workflow == BASELINE else baseline.workflow
+        name = "eager" if baseline.workflow == EAGER else baseline.workflow
         if baseline.memory_bytes.peak is not None:
             against = f" ({name} {text.format_mebibytes(baseline.memory_bytes.peak)})"
     return [f"{text.format_mebibytes(peak)} MiB{against}"]

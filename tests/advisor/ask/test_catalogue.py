@@ -20,7 +20,7 @@ from advisor.ask import rubric_files
 from advisor.domain.constraints import PILLARS
 from advisor.domain.errors import CatalogueError
 from advisor.domain.model import OnnxModel
-from advisor.domain.plan import BASELINE
+from advisor.domain.plan import EAGER
 from advisor.domain.workflow import CitedFact, DeclaredArm, DeclaredWhere, Workflow
 
 SHIPPED = builders.shipped_catalogue()
@@ -86,7 +86,7 @@ def test_the_weights_of_every_preset_sum_to_100() -> None:
 def test_workflows_are_in_build_order_with_the_baseline_first() -> None:
     orders = [workflow.build_order for workflow in SHIPPED.workflows]
     assert orders == sorted(orders)
-    assert SHIPPED.workflows[0].id == BASELINE
+    assert SHIPPED.workflows[0].id == EAGER
     assert {*SHIPPED.engine_memory} <= {workflow.id for workflow in SHIPPED.workflows}
 
 

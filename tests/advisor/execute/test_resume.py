@@ -23,7 +23,7 @@ from sessions import LimitedMemory
 from advisor.ask.context import Context
 from advisor.decide.rounds import failed_arms, has_reference
 from advisor.domain.errors import NotWritableError, UnknownRunError
-from advisor.domain.plan import BASELINE, REFERENCE
+from advisor.domain.plan import EAGER, REFERENCE
 from advisor.domain.run_events import (
     LoggedEvent,
     Planned,
@@ -203,7 +203,7 @@ def test_a_run_whose_disk_was_full_is_measured_when_it_is_resumed(
     sessions.exhaust(execute(run, context))
     answer = decide(run)
     assert answer.problem is None
-    assert {BASELINE, "quick"} <= set(answer.measurements)
+    assert {EAGER, "quick"} <= set(answer.measurements)
 
 
 #: Milliseconds of the calls of two workflows at batch sizes 1 and 2: each is best at one of them.
@@ -235,7 +235,7 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
     asked = sessions.short_options(workflows, batch_sizes="1,2")
     run = sessions.execute_run(crossed_context, asked)
     results, state = decide(run).results, run.state()
-    arms = {BASELINE, "quick", "alike", "narrow/served", "narrow/slow"}
+    arms = {EAGER, "quick", "alike", "narrow/served", "narrow/slow"}
     assert {measurement.arm for measurement in results.measurements} == arms
     assert {race.shape.batch_size: race.best for race in results.races} == {1: "quick", 2: "alike"}
     leaders = [set(group.arms) & set(CROSSED_MILLISECONDS) for group in state.groups[Shape(1)]]
@@ -279,7 +279,7 @@ def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
     outcome = Failure("out-of-memory", phase="build", reason="the memory is full")
     built = builders.process(*builders.visits([0.4]))
     processes: dict[str, Any] = {
-        BASELINE: built,
+        EAGER: built,
         DUPLICATE: built,
         **dict.fromkeys(residents, built),
         "big": (),

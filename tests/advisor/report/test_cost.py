@@ -92,12 +92,16 @@ def test_a_build_is_repaid_when_it_is_at_every_batch_size(
     assert said in line
 
 
-def test_a_baseline_that_is_a_server_costs_its_build(answer: Answer) -> None:
-    server = "onnxruntime-cpu/host"
-    line = cost_line(with_results(answer, baseline=server), arm_of(answer, server))
+def test_a_baseline_other_than_eager_pytorch_has_lines_and_costs_its_build(answer: Answer) -> None:
+    """As for an ONNX file, or a server."""
+    arm = "onnxruntime-cpu/host"
+    other = built_answers.with_advice(with_results(answer, baseline=arm), arm=arm)
+    line = cost_line(other, arm_of(other, arm))
     assert "build " in line
     assert "MiB" in line
     assert "(" not in line
+    assert code_lines(other)
+    assert not code_lines(built_answers.with_advice(answer, arm="pytorch-eager"))
 
 
 def test_each_arm_has_a_row_with_its_rate_and_latencies(tmp_path: pathlib.Path) -> None:

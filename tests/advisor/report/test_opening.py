@@ -23,7 +23,7 @@ from kept.runs import EVIDENCE
 from advisor.ask.context import Context
 from advisor.domain.answer import AnswerSummary
 from advisor.domain.errors import ExportFileError, MissingExtraError, NewerVersionError, UserError
-from advisor.domain.plan import BASELINE, PLAIN_COMPILE
+from advisor.domain.plan import EAGER, PLAIN_COMPILE
 from advisor.domain.run_events import Finished, Planned, Resumed
 from advisor.recipes.server import REQUEST
 from advisor.report import answer_files, figures, found_recipe, markdown, recipe_text, text_report
@@ -67,8 +67,8 @@ def test_an_answer_of_a_file_has_its_code_and_names_no_run_of_the_store(
     assert is_served or len(calls) > 6 or code_lines(answer)[-1:] == calls[-1:]
     arms = [line.split()[1] for line in text.splitlines() if "x  " in line or " to " in line]
     compiled = [each.arm for each in answer.ranked if each.scored.workflow == PLAIN_COMPILE]
-    assert {BASELINE, *compiled[:1]} & {each.arm for each in answer.ranked} <= {*arms}
-    is_changed = answer.recommendation is not None and answer.recommendation.arm != BASELINE
+    assert {EAGER, *compiled[:1]} & {each.arm for each in answer.ranked} <= {*arms}
+    is_changed = answer.recommendation is not None and answer.recommendation.arm != EAGER
     assert bool(lines) == is_changed
     assert all(f"    {line}" in text_report.render(answer).splitlines() for line in lines)
     if is_changed:
