@@ -239,7 +239,7 @@ def progress_of(
     session: SimulatedSession,
     recorder: Recorder,
     question: Question,
-    evaluate: Callable[[RunState], Answer],
+    answer_of: Callable[[RunState], Answer],
 ) -> RunInProgress:
     """Return a run in progress on a simulated machine, with the shipped limits of visits."""
     return RunInProgress(
@@ -252,7 +252,7 @@ def progress_of(
         races_end=math.inf,
         end=math.inf,
         builds_at_once=1,
-        evaluate=evaluate,
+        answer_of=answer_of,
     )
 
 

@@ -160,7 +160,7 @@ def _execute_steps(
             races_end=start + seconds * question.budget.race_share,
             end=start + seconds,
             builds_at_once=building.builds_at_once(header),
-            evaluate=functools.partial(evaluate, header, while_running=True),
+            answer_of=functools.partial(evaluate, header, while_running=True),
             to_skip=to_skip,
         )
         if not is_further:

@@ -60,8 +60,8 @@ class RunInProgress:
     races_end: float
     end: float
     builds_at_once: int
-    #: Returns the answer with what has been measured so far.
-    evaluate: Callable[[RunState], Answer]
+    #: Evaluates a state before the run has ended.
+    answer_of: Callable[[RunState], Answer]
     #: Arms that the user skips before they start.
     to_skip: Collection[str] = ()
 

@@ -297,7 +297,7 @@ def after_repetitions(*made: Answer) -> Callable[[RunState], Answer]:
 
 
 def repeat(
-    evaluate: Callable[[RunState], Answer],
+    answer_of: Callable[[RunState], Answer],
     question: Question = QUESTION,
     *,
     started: bool = False,
@@ -310,7 +310,7 @@ def repeat(
         first = [(each, 0) for each in recorder.state.plan.arms]
         sessions.exhaust(recorder.record_each(session.start(first)))
         sessions.exhaust(recorder.record_each(session.stop()))
-    progress = progress_of(session, recorder, question, evaluate)
+    progress = progress_of(session, recorder, question, answer_of)
     progress = dataclasses.replace(progress, end=end)
     sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
     assert not session.is_running("compiled")
