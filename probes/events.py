@@ -243,8 +243,8 @@ class Ready(Event):
 
 
 @dataclasses.dataclass(frozen=True)
-class BlockTimed(Event):
-    """One block of timed calls, in order, without those that a slow host disturbed."""
+class Visited(Event):
+    """The timed calls of one visit, in order, without those that a slow host disturbed."""
 
     shape: Shape
     round: Count
@@ -261,14 +261,14 @@ class BlockTimed(Event):
     #: How many times as long a fixed piece of host work took next to these calls, typically, as it
     #: ever did in the worker; None without a GPU.
     host_slowdown: Amount | None = None
-    #: Of calls for the first token after the block; empty for tasks other than generated text and
+    #: Of calls for the first token after them; empty for tasks other than generated text and
     #: where prompts run one after the other.
     first_token_seconds: tuple[Duration, ...] = ()
-    event: Literal["block_timed"] = "block_timed"
+    event: Literal["visited"] = "visited"
 
     def __post_init__(self) -> None:
         if not self.seconds:
-            raise ValueError("a block has no timed call")
+            raise ValueError("a visit has no timed call")
 
 
 @dataclasses.dataclass(frozen=True)

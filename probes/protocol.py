@@ -11,7 +11,7 @@ Standard input carries one-line tokens:
                                 warm up
     build hold                  the same, but report `prepared` after the builds and their checks
     warm                        warm up, after `build hold`
-    visit SHAPE ROUND           time one block of calls
+    visit SHAPE ROUND           time several calls in a row
     sustain SHAPE SECONDS       call without a pause for that long
     diagnose                    profile a few calls of each shape
     closed-loop CONCURRENCY SECONDS
@@ -152,8 +152,8 @@ class Request:
     allow_pickle: bool
     #: Number of different input sets for each batch size.
     input_sets: int
-    #: Duration of one block of calls, and the minimum of the warm-up.
-    block_seconds: float
+    #: Duration of the calls of one visit, and the minimum of the warm-up.
+    visit_seconds: float
     warmup_seconds: float
     #: The arm is not engaged if a smaller share of the work runs on the compiled path.
     minimum_engaged_share: float

@@ -35,13 +35,13 @@ from advisor.domain.workflow import CitedFact, DeclaredArm, DeclaredFacts, Envir
 from advisor.probing import env_registry
 from probes.checks import Accuracy, Checked
 from probes.events import (
-    BlockTimed,
     Built,
     Engagement,
     Imported,
     MemoryRead,
     Opened,
     RecipeFacts,
+    Visited,
     WarmedUp,
 )
 from probes.facts import InterpreterFacts
@@ -237,10 +237,10 @@ def unmeasured(workflow_id: str = "absent", **changes: Any) -> UnmeasuredArm:
 
 def visits(
     seconds: Sequence[float], batch_size: int = 1, first_round: int = 1
-) -> tuple[BlockTimed, ...]:
+) -> tuple[Visited, ...]:
     """Return one visit for each round; all calls of a visit take the same time."""
     return tuple(
-        BlockTimed(
+        Visited(
             shape=Shape(batch_size),
             round=number,
             seconds=(each, each, each),
@@ -253,7 +253,7 @@ def visits(
     )
 
 
-def process(*made: BlockTimed, **changes: Any) -> ProcessState:
+def process(*made: Visited, **changes: Any) -> ProcessState:
     """Return a worker process that is being measured and has made these visits."""
     shapes = sorted({visit.shape for visit in made})
     state = ProcessState(

@@ -40,7 +40,7 @@ class Load:
     #: Share of the blocks whose service time is `SLOWED`.
     slowed_share: float = 0.0
 
-    def block_seconds(self, rules: ServingRules) -> float:
+    def visit_seconds(self, rules: ServingRules) -> float:
         return max(self.requests / true_goodput(self.limit), rules.least_ttfts * self.limit)
 
 
@@ -78,7 +78,7 @@ def measure_in_turn(
     """Yield a block at each rate; work remains, as the load does not pause between them."""
     rules, work = rules_of_serving(), 0.0
     for rate in rates:
-        seconds, is_slowed = load.block_seconds(rules), False
+        seconds, is_slowed = load.visit_seconds(rules), False
         if load.slowed_share:
             is_slowed = stream.random_sample() < load.slowed_share
         arrivals = np.cumsum(stream.exponential(1 / rate, size=int(1.5 * rate * seconds) + 60))

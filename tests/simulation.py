@@ -37,7 +37,7 @@ from advisor.execute import racing, repetitions
 from advisor.execute.execution import has_answer
 from advisor.execute.run_in_progress import Recorder, RunInProgress
 from advisor.store.store import Store
-from probes.events import BlockTimed, Ready
+from probes.events import Ready, Visited
 from probes.outcome import Outcome
 from probes.shape import Shape
 
@@ -156,7 +156,7 @@ class SimulatedSession:
         #: By arm, the number of its process and the constant offset of its log seconds.
         self._processes: dict[str, tuple[int, float]] = {}
         self._running: set[str] = set()
-        self._last_visit: dict[str, BlockTimed] = {}
+        self._last_visit: dict[str, Visited] = {}
 
     def start(
         self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Iterable[str] = ()
@@ -180,7 +180,7 @@ class SimulatedSession:
         self.order.append((arm, shape, number))
         level = math.log(BASE_SECONDS) + self.log_gaps[arm] + offset
         first_call = self.machine.call(level + math.log(FIRST_CALL_FACTOR))
-        visit = BlockTimed(
+        visit = Visited(
             shape=shape,
             round=number,
             seconds=tuple(self.machine.call(level) for _ in range(5)),
@@ -192,7 +192,7 @@ class SimulatedSession:
         self._last_visit[arm] = visit
         yield WorkerReported(arm=arm, process=process, worker_event=visit)
 
-    def last_visit(self, arm: str) -> BlockTimed | None:
+    def last_visit(self, arm: str) -> Visited | None:
         return self._last_visit.get(arm)
 
     def last_conditions(self, arm: str) -> Conditions:

@@ -26,8 +26,8 @@ DEADLINES: dict[Phase, float] = {
 }
 BUILD_SECONDS = 40
 SECONDS = {**DEADLINES, "build": 40, "new-shapes": 40}
-#: Fields of a block.
-BLOCK = {
+#: Fields of a visit.
+VISIT = {
     "shape": {"batch_size": 1},
     "round": 1,
     "seconds": [1],

@@ -148,7 +148,7 @@ def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -
         trust_remote_code=False,
         allow_pickle=False,
         input_sets=2,
-        block_seconds=0.005,
+        visit_seconds=0.005,
         warmup_seconds=0.0,
         minimum_engaged_share=0.5,
         accuracy=accuracy_thresholds(rubric_files.read_shipped().accuracy),

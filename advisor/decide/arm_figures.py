@@ -15,7 +15,7 @@ from advisor.domain.plan import EAGER, Arm
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.text import MEBIBYTE
-from probes.events import BlockTimed, MemoryRead, NewShapeResult, Peaks, Workload
+from probes.events import MemoryRead, NewShapeResult, Peaks, Visited, Workload
 from probes.shape import Shape
 
 
@@ -140,7 +140,7 @@ MAX_MISMATCH = 0.1
 
 
 def summarise_generation(
-    visits: Sequence[BlockTimed],
+    visits: Sequence[Visited],
     process: ProcessState,
     workload: Workload | None,
     peaks: Peaks | None,

@@ -19,16 +19,16 @@ import msgspec
 
 from advisor.decide.intervals import t_quantile
 from advisor.domain.measurement import CallSeconds, Interval, Measurement
-from probes.events import STALL_RATIO, STALL_SECONDS, BlockTimed
+from probes.events import STALL_RATIO, STALL_SECONDS, Visited
 
 
-def typical_seconds(visits: Sequence[BlockTimed]) -> float:
+def typical_seconds(visits: Sequence[Visited]) -> float:
     return statistics.median(statistics.median(visit.seconds) for visit in visits)
 
 
 def correct_drift(
-    visits: Sequence[BlockTimed], baseline_visits: Sequence[BlockTimed], speedup: float
-) -> list[BlockTimed]:
+    visits: Sequence[Visited], baseline_visits: Sequence[Visited], speedup: float
+) -> list[Visited]:
     """Scale the visits so that their typical seconds are the baseline's divided by the speed-up."""
     factor = typical_seconds(baseline_visits) / speedup / typical_seconds(visits)
     return [

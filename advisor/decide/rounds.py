@@ -13,20 +13,20 @@ from advisor.domain.question import Question
 from advisor.domain.results import RaceResult
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.text import write_duration
-from probes.events import BlockTimed
+from probes.events import Visited
 from probes.outcome import Failure
 from probes.shape import Shape
 
 
-def log_median_seconds(visit: BlockTimed) -> float:
+def log_median_seconds(visit: Visited) -> float:
     return math.log(statistics.median(visit.seconds))
 
 
 def visits_by_round(
     state: RunState, shape: Shape, repeat: int = 0
-) -> dict[int, dict[str, BlockTimed]]:
+) -> dict[int, dict[str, Visited]]:
     """`repeat` is 0 for the race. Of several visits of an arm in one round the last counts."""
-    rounds: dict[int, dict[str, BlockTimed]] = {}
+    rounds: dict[int, dict[str, Visited]] = {}
     for arm, processes in state.processes.items():
         for process in processes:
             for visit in process.visits if process.repeat == repeat else ():
@@ -35,7 +35,7 @@ def visits_by_round(
     return rounds
 
 
-def counted_visits(state: RunState, arm: str, shape: Shape) -> list[tuple[int, BlockTimed]]:
+def counted_visits(state: RunState, arm: str, shape: Shape) -> list[tuple[int, Visited]]:
     """Return the arm's visits that count, each with 0 or the number of its repetition."""
     return [
         (repeat, visits[arm])
@@ -91,7 +91,7 @@ def mean_log_speedups(state: RunState, shape: Shape) -> dict[str, float]:
 
 
 def race_log_speedups(
-    rounds: Mapping[int, Mapping[str, BlockTimed]], baseline: str, arm: str, best: str
+    rounds: Mapping[int, Mapping[str, Visited]], baseline: str, arm: str, best: str
 ) -> tuple[float, ...]:
     """Return the paired log speed-ups of an arm in a race that `best` leads.
 
@@ -112,7 +112,7 @@ def race_log_speedups(
 
 
 def paired_log_speedups(
-    rounds: Mapping[int, Mapping[str, BlockTimed]], baseline: str, arm: str
+    rounds: Mapping[int, Mapping[str, Visited]], baseline: str, arm: str
 ) -> tuple[float, ...]:
     """Return the log seconds of the baseline minus those of the arm, for each round with both."""
     return tuple(

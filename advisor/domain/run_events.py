@@ -18,7 +18,7 @@ from advisor.domain.plan import Arm, Plan
 from advisor.domain.results import Platform
 from advisor.domain.serving import ServedRequest
 from advisor.domain.wire import check_bounds, snake_case
-from probes.events import BlockTimed, Event
+from probes.events import Event, Visited
 from probes.outcome import Outcome
 from probes.shape import Amount, Count, Shape
 
@@ -279,5 +279,5 @@ class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
 def is_measurement(run_event: RunEvent) -> bool:
     """Return whether the event has timed calls of a workflow or of a server."""
     if isinstance(run_event, WorkerReported):
-        return isinstance(run_event.worker_event, BlockTimed)
+        return isinstance(run_event.worker_event, Visited)
     return isinstance(run_event, LoadMeasured)

@@ -24,7 +24,6 @@ from advisor.domain.run_events import (
 )
 from probes.checks import Checked, TextScores, UserMetric
 from probes.events import (
-    BlockTimed,
     Built,
     Caches,
     ClosedLoop,
@@ -40,6 +39,7 @@ from probes.events import (
     Serving,
     Sustained,
     TextsSampled,
+    Visited,
     WarmedUp,
     Workload,
 )
@@ -72,7 +72,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemoryRead | None = None
     device_memory: DeviceMemory | None = None
     ready: bool = False
-    visits: tuple[BlockTimed, ...] = ()
+    visits: tuple[Visited, ...] = ()
     visit_conditions: tuple[ConditionsRecorded, ...] = ()
     workloads: dict[Shape, Workload] = {}
     peaks: Peaks | None = None

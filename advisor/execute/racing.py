@@ -47,7 +47,7 @@ class DiscardCounts:
 def measure_visit(
     session: WorkerSession, arm: str, shape: Shape, number: int, counts: DiscardCounts
 ) -> Iterator[RunEvent]:
-    """Time a block, again if the machine was disturbed meanwhile and the limits allow it."""
+    """Make a visit, again if the machine was disturbed meanwhile and the limits allow it."""
     for attempt in itertools.count():
         yield from session.visit(arm, shape, number)
         if not session.is_running(arm):
@@ -207,9 +207,9 @@ def _run_rounds(
         for arm in race.next_round():
             if session.is_running(arm):
                 yield from measure_visit(session, arm, shape, number, counts)
-            block = session.last_visit(arm)
-            if session.is_running(arm) and block is not None:
-                race.record(arm, log_median_seconds(block))
+            visit = session.last_visit(arm)
+            if session.is_running(arm) and visit is not None:
+                race.record(arm, log_median_seconds(visit))
             elif arm == race.baseline:
                 yield RaceClosed(shape=shape, reason="the baseline ended", cause="baseline-ended")
                 return

@@ -22,7 +22,7 @@ from advisor.execute.execution import execute
 from advisor.probing.processes import skip
 from advisor.store.control import RunControl
 from advisor.store.runs import Run
-from probes.events import BlockTimed, Ready
+from probes.events import Ready, Visited
 
 STAY = "stay"
 #: Seconds between two looks at the commands.
@@ -156,5 +156,5 @@ def _is_between_sections(run_event: object) -> bool:
     """Return whether neither a timed section nor a build is in progress."""
     return isinstance(run_event, WorkerEnded) or (
         isinstance(run_event, WorkerReported)
-        and isinstance(run_event.worker_event, (BlockTimed, Ready))
+        and isinstance(run_event.worker_event, (Visited, Ready))
     )

@@ -1,4 +1,4 @@
-"""Record the conditions of the machine while a block of calls is timed.
+"""Record the conditions of the machine while calls are timed.
 
 On the CPU, counters of the kernel are read before and after: steal time, run-queue delay of the
 worker's threads, and cgroup throttling. On a GPU, a thread samples NVML ten times a second: the
@@ -24,7 +24,7 @@ from advisor.domain.run_events import Conditions
 from advisor.probing.cgroups import NANOSECONDS, PROC, Cgroups
 from advisor.probing.device_memory import increase
 from advisor.probing.nvml import MILLI, Device, repeating
-from probes.events import BlockTimed
+from probes.events import Visited
 from probes.host import time_host
 
 PERIOD_SECONDS = 0.1
@@ -187,7 +187,7 @@ def run_queue_delay_seconds(
 
 
 def find_disturbance(
-    visit: BlockTimed | None, conditions: Conditions, limits: VisitQualityLimits
+    visit: Visited | None, conditions: Conditions, limits: VisitQualityLimits
 ) -> str | None:
     """Accept a power limit alone: heavy kernels reach it in production too."""
     if conditions.thermal_throttled_share:

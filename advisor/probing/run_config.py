@@ -21,8 +21,8 @@ from probes.outcome import Phase
 
 #: Rules of accuracy that workers do not use.
 UNUSED_RULES = {"source", "quantised", "losses"}
-#: Wall time of one timed block of calls.
-BLOCK_SECONDS = 0.05
+#: Wall time of the calls of one visit.
+VISIT_SECONDS = 0.05
 #: Number of input sets that alternate. A call that generates reads many tokens, so two suffice.
 INPUT_SETS = {protocol.FORWARD: 4, protocol.GENERATE: 2}
 #: The clocks of a GPU need longer to settle than those of a CPU.
@@ -103,7 +103,7 @@ class RunConfig:
             threads=self.threads,
             trust_remote_code=question.trust_remote_code,
             allow_pickle=question.allow_pickle,
-            block_seconds=BLOCK_SECONDS,
+            visit_seconds=VISIT_SECONDS,
             accuracy=accuracy_thresholds(rules_of(planned, catalogue.accuracy, question.accuracy)),
             checks_repeats=is_first,
             quantiser=planned.quantiser,

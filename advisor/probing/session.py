@@ -1,4 +1,4 @@
-"""Drive the resident workers of a run: import, build one at a time, time blocks of calls, stop.
+"""Drive the resident workers of a run: import, build one at a time, time visits, stop.
 
 A method is a generator of the events that occur while it runs. `execute` decides what comes next.
 """
@@ -239,7 +239,7 @@ class WorkerSession(WorkerPool):
     def warm_up(self, arms: Iterable[str]) -> Iterator[RunEvent]:
         """Let the arms that are prepared warm up: on a GPU at the same time, on a CPU in turn.
 
-        Each visit chooses the size of its blocks anew, so calls may be slower here.
+        Each visit chooses its number of calls anew, so calls may be slower here.
         """
         prepared = list(filter(self.is_prepared, arms))
         if self.config.question.device == "cuda":
@@ -299,7 +299,7 @@ class WorkerSession(WorkerPool):
         yield from self.send_and_wait(arm, token)
 
     def visit(self, arm: str, shape: Shape, number: int) -> Iterator[RunEvent]:
-        """Time one block of calls; there is no `last_visit` if the worker ended meanwhile."""
+        """Time the calls of one visit; there is no `last_visit` if the worker ended meanwhile."""
         worker = self.workers[arm]
         deferred: list[RunEvent] = []
         before = self._conditions_monitor.read_counters(worker.pid)

@@ -29,7 +29,7 @@ from advisor.probing.worker_failures import (
 from advisor.probing.worker_process import NEVER, Worker
 from advisor.store.files import report_unwritable
 from probes import protocol
-from probes.events import BlockTimed, Event
+from probes.events import Event, Visited
 from probes.outcome import Failure, Outcome, Phase
 from probes.runtime import sandbox
 
@@ -163,7 +163,7 @@ class Supervisor:
             outcome = worker.read_response()
             for event in worker.read_events():
                 worker.apply_event(event)
-                if isinstance(event, BlockTimed):
+                if isinstance(event, Visited):
                     worker.clocks.add_visit(
                         event.began, event.ended, worker.token_sent, time.monotonic()
                     )

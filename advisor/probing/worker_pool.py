@@ -21,7 +21,7 @@ from advisor.probing.supervisor import MAKE_ROOM, Message, Supervisor
 from advisor.probing.worker_process import Worker
 from advisor.store.files import report_unwritable
 from probes import protocol
-from probes.events import BlockTimed, Created, Imported, Prepared, Ready
+from probes.events import Created, Imported, Prepared, Ready, Visited
 from probes.outcome import Failure, Outcome
 
 
@@ -280,7 +280,7 @@ class WorkerPool:
     def is_ready_or_ended(self, arm: str) -> bool:
         return not self.is_running(arm) or self.workers[arm].is_ready
 
-    def last_visit(self, arm: str) -> BlockTimed | None:
+    def last_visit(self, arm: str) -> Visited | None:
         return self.workers[arm].last_visit if arm in self.workers else None
 
     def process_number(self, arm: str) -> int:

@@ -19,7 +19,7 @@ from advisor.domain.wire import decode
 from advisor.probing import processes
 from advisor.store.files import open_regular
 from probes import protocol
-from probes.events import BlockTimed, Built, Created, Event, Imported, PhaseStarted, Prepared, Ready
+from probes.events import Built, Created, Event, Imported, PhaseStarted, Prepared, Ready, Visited
 from probes.outcome import Outcome, Phase
 
 NEVER = float("inf")
@@ -66,7 +66,7 @@ STEPS = {
     "peaks": TokenStep("measure", ("measure",), Ready),
     "outputs": TokenStep("correctness", ("correctness",)),
     "allocate": TokenStep("measure", ("measure",), Ready),
-    "visit": TokenStep("measure", (), BlockTimed),
+    "visit": TokenStep("measure", (), Visited),
     "sustain": TokenStep("sustain", ("sustain",), Ready),
     "closed-loop": TokenStep("sustain", ("sustain",), Ready),
     "sample": TokenStep("sustain", ("sustain",), Ready),
@@ -135,7 +135,7 @@ class Worker:
     #: It has answered the last token, after the import and the build.
     is_ready: bool = False
     #: The result of the last visit; None while that is made, and if the worker ended instead.
-    last_visit: BlockTimed | None = None
+    last_visit: Visited | None = None
     #: Seconds of all suspensions so far, the start of the present one by `clock`, and the
     #: seconds that its phase had left then.
     suspended_seconds: float = 0.0
@@ -211,7 +211,7 @@ class Worker:
         """Expect what the worker does for a token, after what it does for earlier ones."""
         step = STEPS.get(token) or STEPS[token.partition(" ")[0]]
         self.is_ready = False
-        if step.answer is BlockTimed:
+        if step.answer is Visited:
             self.last_visit = None
         if step.answer or step.phases:
             self._steps.append(step)
@@ -288,7 +288,7 @@ class Worker:
             self.start_phase(event.phase)
         elif isinstance(event, Built):
             self.built_seconds += event.seconds
-        elif isinstance(event, (Imported, Created, Prepared, Ready, BlockTimed)):
+        elif isinstance(event, (Imported, Created, Prepared, Ready, Visited)):
             if type(event) is not step.answer:
                 message = f"the event {event.event} does not belong into the phase {self.phase}"
                 raise ValueError(message)
@@ -296,7 +296,7 @@ class Worker:
             self.answers.add(type(event))
             if isinstance(event, Ready):
                 self.is_ready = True
-            elif isinstance(event, BlockTimed):
+            elif isinstance(event, Visited):
                 self.last_visit = event
             if self._steps:
                 self._start_step(self._steps[0])

@@ -1,1 +1,1 @@
-"""Measure callables: warm-up, timed blocks, profiles, peak rates."""
+"""Measure callables: warm-up, visits, profiles, peak rates."""

@@ -1,4 +1,4 @@
-"""Warm up, size a block of calls, and time blocks. It takes callables and imports no stack.
+"""Warm up, choose the size of visits, and time them. It takes callables and imports no stack.
 
 All stacks are timed with the same clock: `perf_counter_ns` on the host, around the call and the
 wait for its end. The clocks are bound when this module is imported, which is before a model is: one
@@ -17,21 +17,21 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
-from probes.events import BlockTimed, WarmedUp
+from probes.events import Visited, WarmedUp
 from probes.host import FAST_SLOWDOWN, Host
 from probes.shape import Shape
 
 NANOSECONDS = 1e-9
-#: Limits of the calls in one block. Fewer suffice for calls above the two durations.
+#: Limits of the calls in one visit. Fewer suffice for calls above the two durations.
 MIN_CALLS = 5
 MAX_CALLS = 200
 LONG_CALL_SECONDS = 0.1
 LONG_CALL_COUNT = 3
 VERY_LONG_CALL_SECONDS = 0.5
-#: How many times the calls of a block it makes at most, where the host slows some.
+#: How many times the calls of a visit it makes at most, where the host slows some.
 MOST_TRIES = 2
-#: A block that takes longer, because other work slows its calls, ends after the fewest calls.
-LONGEST_BLOCK_SECONDS = 2.0
+#: A visit that takes longer, because other work slows its calls, ends after the fewest calls.
+LONGEST_VISIT_SECONDS = 2.0
 SHORT_CALL_SECONDS = 0.001
 #: A warm-up lasts at most this many times its minimum. It is checked again each time it has grown
 #: by this share.
@@ -54,8 +54,8 @@ MAX_SPREAD = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
-class Block:
-    """The size of a block: the calls that count, and the warm-up calls before them."""
+class VisitSize:
+    """The size of a visit: the calls that count, and the warm-up calls before them."""
 
     calls: int
     warmup_calls: int
@@ -79,36 +79,36 @@ class Calls:
         return (perf_counter_ns() - start) * NANOSECONDS
 
 
-def size_block(typical_seconds: float, block_seconds: float) -> Block:
-    """Return the size of a block of about `block_seconds`.
+def size_visit(typical_seconds: float, visit_seconds: float) -> VisitSize:
+    """Return the size of a visit of about `visit_seconds`.
 
-    The warm-up calls restore the caches and clocks after another arm's block. For short calls one
+    The warm-up calls restore the caches and clocks after another arm's visit. For short calls one
     does not suffice, so there are two.
     """
     if typical_seconds > VERY_LONG_CALL_SECONDS:
-        return Block(calls=1, warmup_calls=1)
+        return VisitSize(calls=1, warmup_calls=1)
     if typical_seconds > LONG_CALL_SECONDS:
-        return Block(calls=LONG_CALL_COUNT, warmup_calls=1)
-    calls = min(max(math.ceil(block_seconds / typical_seconds), MIN_CALLS), MAX_CALLS)
-    return Block(calls=calls, warmup_calls=2 if typical_seconds < SHORT_CALL_SECONDS else 1)
+        return VisitSize(calls=LONG_CALL_COUNT, warmup_calls=1)
+    calls = min(max(math.ceil(visit_seconds / typical_seconds), MIN_CALLS), MAX_CALLS)
+    return VisitSize(calls=calls, warmup_calls=2 if typical_seconds < SHORT_CALL_SECONDS else 1)
 
 
-def time_block(
+def time_visit(
     calls: Calls,
-    block: Block,
+    size: VisitSize,
     *,
     shape: Shape,
     round_number: int,
     streams: bool = False,
     host: Host | None = None,
-) -> BlockTimed:
-    """Call `block.warmup_calls + block.calls` times, or fewer, and return the durations.
+) -> Visited:
+    """Call `size.warmup_calls + size.calls` times, or fewer, and return the durations.
 
     The inputs are used in rotation, in each round from the next one on. With a `host`, its speed is
     checked between the calls. Calls next to a slow check do not count: others replace them, from
     another processor. Where few calls are left, all count.
 
-    If the device `streams`, which means that it queues calls, the block is repeated without waiting
+    If the device `streams`, which means that it queues calls, they are repeated without waiting
     between the calls; the throughput is that of the repetition. Long calls that block the host are
     not repeated.
     """
@@ -119,15 +119,15 @@ def time_block(
         began = clock()
         if host is not None:
             host.settle()
-        leads = [calls.time(next(inputs)) for _ in range(block.warmup_calls)]
-        durations, enqueues, slowdowns = _time_counted_calls(calls, inputs, block, host, began)
+        leads = [calls.time(next(inputs)) for _ in range(size.warmup_calls)]
+        durations, enqueues, slowdowns = _time_counted_calls(calls, inputs, size, host, began)
         whole = statistics.median(durations)
         is_blocking = (
             whole * NANOSECONDS > LONG_CALL_SECONDS
             and statistics.median(enqueues) > BLOCKING_SHARE * whole
         )
         if streams and not is_blocking:
-            count = min(len(durations), block.calls)
+            count = min(len(durations), size.calls)
             start = clock()
             for _ in range(count):
                 calls.call(next(inputs))
@@ -135,10 +135,10 @@ def time_block(
             streamed_seconds = (clock() - start) * NANOSECONDS / count
         ended = clock()
     fast = [number for number, each in enumerate(slowdowns) if each <= FAST_SLOWDOWN]
-    if len(fast) >= min(MIN_CALLS, block.calls):
+    if len(fast) >= min(MIN_CALLS, size.calls):
         durations = [durations[number] for number in fast]
         slowdowns = [slowdowns[number] for number in fast]
-    return BlockTimed(
+    return Visited(
         shape,
         round_number,
         seconds=tuple(count * NANOSECONDS for count in durations),
@@ -151,7 +151,7 @@ def time_block(
 
 
 def _time_counted_calls(
-    calls: Calls, inputs: Iterator[Any], block: Block, host: Host | None, began: int
+    calls: Calls, inputs: Iterator[Any], size: VisitSize, host: Host | None, began: int
 ) -> tuple[list[int], list[int], list[float]]:
     """Time the calls after the warm-up: whole, until each returned, and how slow the host was."""
     clock, call, synchronise = perf_counter_ns, calls.call, calls.synchronise
@@ -161,7 +161,7 @@ def _time_counted_calls(
     undisturbed = 0
     measure_slowdown = host.slowdown if host is not None else lambda: 1.0
     slowdown = measure_slowdown()
-    for _ in range(block.calls * (MOST_TRIES if block.calls >= MIN_CALLS else 1)):
+    for _ in range(size.calls * (MOST_TRIES if size.calls >= MIN_CALLS else 1)):
         value = next(inputs)
         start = clock()
         call(value)
@@ -172,8 +172,8 @@ def _time_counted_calls(
         before, slowdown = slowdown, measure_slowdown()
         slowdowns.append(max(before, slowdown))
         undisturbed += slowdowns[-1] <= FAST_SLOWDOWN
-        is_overdue = (clock() - began) * NANOSECONDS > LONGEST_BLOCK_SECONDS
-        if undisturbed == block.calls or (is_overdue and len(durations) >= MIN_CALLS):
+        is_overdue = (clock() - began) * NANOSECONDS > LONGEST_VISIT_SECONDS
+        if undisturbed == size.calls or (is_overdue and len(durations) >= MIN_CALLS):
             break
         if host is not None and slowdown > FAST_SLOWDOWN:
             host.settle()

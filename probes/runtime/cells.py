@@ -188,8 +188,8 @@ def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any
     return {**limits, "calls": calls, "most_calls": calls, "most_seconds": seconds}
 
 
-def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
-    """Return the size of blocks; raise `FailureError` if calls return before their work is done."""
+def warm_up_cell(cell: ProgramCell, job: Job) -> timing.VisitSize:
+    """Return the size of visits; raise `FailureError` if calls return before their work is done."""
     request = job.request
     job.channel.start_phase("warmup", cell.shape)
     calls, torch = calls_of(cell), device_work.torch_on_gpu()
@@ -206,12 +206,12 @@ def warm_up_cell(cell: ProgramCell, job: Job) -> timing.Block:
         raise FailureError(Failure("incorrect", "warmup", reason))
     times_first_token = request.task == protocol.GENERATE and warm_up_first_token(cell)
     found = timing.warm_up(calls, request.warmup_seconds, cell.shape)
-    block = timing.size_block(found.typical_seconds, request.block_seconds)
+    size = timing.size_visit(found.typical_seconds, request.visit_seconds)
     if times_first_token:
-        count = min(block.calls, MAX_FIRST_TOKEN_CALLS)
-        block = dataclasses.replace(block, first_token_calls=count)
+        count = min(size.calls, MAX_FIRST_TOKEN_CALLS)
+        size = dataclasses.replace(size, first_token_calls=count)
     job.channel.send(found)
-    return block
+    return size
 
 
 def warm_up_first_token(cell: ProgramCell) -> bool:

@@ -1,4 +1,4 @@
-"""Run a worker through its phases: import, load, build, check, warm up, blocks, response."""
+"""Run a worker through its phases: import, load, build, check, warm up, visits, response."""
 
 from __future__ import annotations
 
@@ -128,16 +128,16 @@ def run_measured_role(job: Job, *, hold: bool) -> None:
         channel.send(events.Prepared())
         if channel.read_token()[0] != "warm":
             return
-    blocks = {shape: warm_up_cell(cell, job) for shape, cell in cells.items()}
+    sizes = {shape: warm_up_cell(cell, job) for shape, cell in cells.items()}
     channel.send(read_memory(workflow))
-    # The stack's objects stay alive. Without this, the garbage collection before each block would
-    # walk all of them and take longer than the block.
+    # The stack's objects stay alive. Without this, the garbage collection before each visit would
+    # walk all of them and take longer than the visit.
     gc.collect()
     gc.freeze()
     channel.start_phase("measure")
     channel.send(events.Ready())
     host = Host() if job.request.device == "cuda" else None
-    BuiltWorker(job, cells, blocks, host).answer_tokens()
+    BuiltWorker(job, cells, sizes, host).answer_tokens()
     channel.send(read_memory(workflow))
 
 

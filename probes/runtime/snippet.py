@@ -32,7 +32,7 @@ from probes.runtime.process import keep_freed_blocks
 
 
 def run_role(request: Request, channel: Channel) -> None:
-    """Run the snippet, and time a block of its calls for each token."""
+    """Run the snippet, and time its calls for each token."""
     options, shape = request.snippet, request.shapes[0]
     found = read_environment() if options.get("describes") else None
     channel.send(events.Imported({}, {}, found))
@@ -66,15 +66,15 @@ def run_role(request: Request, channel: Channel) -> None:
     channel.start_phase("warmup")
     calls = timing.Calls(lambda _: snippet.call(), [None], snippet.synchronise)
     warm = timing.warm_up(calls, request.warmup_seconds, shape)
-    block = timing.size_block(warm.typical_seconds, request.block_seconds)
-    # Without this, garbage collection would walk all objects of the stack before each block.
+    size = timing.size_visit(warm.typical_seconds, request.visit_seconds)
+    # Without this, garbage collection would walk all objects of the stack before each visit.
     gc.collect()
     gc.freeze()
     channel.send(events.Ready())
     host = Host() if torch_on_gpu() else None
     while (token := channel.read_token())[0] == "visit":
         channel.send(
-            timing.time_block(calls, block, shape=shape, round_number=int(token[2]), host=host)
+            timing.time_visit(calls, size, shape=shape, round_number=int(token[2]), host=host)
         )
 
 

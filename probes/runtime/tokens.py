@@ -17,16 +17,16 @@ from probes.runtime.cells import Job, calls_of, nondeterministic
 from probes.runtime.failures import FailureError, attempt, exception_summary
 from probes.shape import Shape
 
-#: How many times as long a block of calls lasts at most where other work slows most of them. It
+#: How many times as long a visit lasts at most where other work slows most of them. It
 #: should have undisturbed calls.
-MAX_BLOCK_GROWTH = 4
+MAX_VISIT_GROWTH = 4
 
 
 @dataclasses.dataclass
 class BuiltWorker:
     job: Job
     cells: dict[Shape, ProgramCell]
-    blocks: dict[Shape, timing.Block]
+    sizes: dict[Shape, timing.VisitSize]
     host: Host | None
     #: Whether the outputs were checked after the last visit.
     is_checked: bool = False
@@ -53,7 +53,7 @@ class BuiltWorker:
                         self.try_new_shapes(short=arguments == [protocol.SHORT])
                     elif word != "check":
                         return
-            # The block of a visit is its answer.
+            # What was timed is the answer of a visit.
             if word != "visit":
                 self.job.channel.send(events.Ready())
 
@@ -62,19 +62,19 @@ class BuiltWorker:
 
     def time_visit(self, shape: Shape, round_number: int) -> None:
         self.is_checked = False
-        cell, sized = self.cells[shape], self.blocks[shape]
+        cell, sized = self.cells[shape], self.sizes[shape]
         calls, streams = calls_of(cell), self.job.request.device == "cuda"
-        block = timing.time_block(
+        visited = timing.time_visit(
             calls, sized, shape=shape, round_number=round_number, streams=streams, host=self.host
         )
         # Other work may have slowed the calls of the warm-up, or of this visit.
-        typical = max(min(block.seconds), statistics.median(block.seconds) / MAX_BLOCK_GROWTH)
-        resized = timing.size_block(typical, self.job.request.block_seconds)
-        self.blocks[shape] = dataclasses.replace(resized, first_token_calls=sized.first_token_calls)
+        typical = max(min(visited.seconds), statistics.median(visited.seconds) / MAX_VISIT_GROWTH)
+        resized = timing.size_visit(typical, self.job.request.visit_seconds)
+        self.sizes[shape] = dataclasses.replace(resized, first_token_calls=sized.first_token_calls)
         first_token: Any = getattr(cell.program, "first_token", None)
         calls = dataclasses.replace(calls, call=first_token)
         first_tokens = timing.time_calls(calls, sized.first_token_calls)
-        self.job.channel.send(dataclasses.replace(block, first_token_seconds=first_tokens))
+        self.job.channel.send(dataclasses.replace(visited, first_token_seconds=first_tokens))
 
     def sustain(self, shape: Shape, seconds: float) -> None:
         self.job.channel.start_phase("sustain", shape)

@@ -15,7 +15,7 @@ import pytest
 import recorded_runs
 from hypothesis import given, note
 from random_inputs import CHANCE, fresh, inputs, mutate, mutate_bytes
-from worker_scripts import BLOCK, BUILD_SECONDS, DEADLINES, SECONDS, Clock
+from worker_scripts import BUILD_SECONDS, DEADLINES, SECONDS, VISIT, Clock
 
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import LoggedEvent, WorkerReported
@@ -33,7 +33,7 @@ HONEST: dict[str, list[str]] = {
     "build hold": ["open", "build", "correctness", "prepared"],
     "warm": ["warmup", "measure", "ready"],
     "peaks": ["measure", "ready"],
-    "visit 1 0": ["block_timed"],
+    "visit 1 0": ["visited"],
     "sustain 1 1": ["sustain", "ready"],
     "closed-loop 1 1": ["sustain", "ready"],
     "diagnose": ["diagnose", "ready"],
@@ -44,7 +44,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "imported": {"versions": {}, "settings": {}},
     "prepared": {},
     "ready": {},
-    "block_timed": BLOCK,
+    "visited": VISIT,
 }
 PHASES = [*SECONDS, "queued", "", "\x1b[2J"]
 

@@ -323,7 +323,7 @@ def copy_slower(
         event = json.loads(line)
         worker_event = event["run_event"].get("worker_event", {})
         arm = event["run_event"].get("arm")
-        if worker_event.get("event") == "block_timed" and (arms is None or arm in arms):
+        if worker_event.get("event") == "visited" and (arms is None or arm in arms):
             worker_event["seconds"] = [2 * each for each in worker_event["seconds"]]
         lines.append(json.dumps(event))
     (directory / "events.jsonl").write_text("\n".join(lines) + "\n")

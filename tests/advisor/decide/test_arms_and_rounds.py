@@ -18,7 +18,7 @@ from advisor.decide.rounds import is_valid, last_ready_process, log_median_secon
 from advisor.domain.plan import REFERENCE
 from advisor.domain.results import StoppedBuild
 from advisor.domain.run_state import ProcessState, RunState
-from probes.events import BlockTimed, Built, Workload
+from probes.events import Built, Visited, Workload
 from probes.outcome import Failure, Outcome, Phase
 from probes.shape import Shape
 
@@ -203,7 +203,7 @@ def test_a_run_without_a_race_has_no_measurements() -> None:
 
 def with_duplicate(by_size: dict[int, list[float]]) -> RunState:
     """Return a run of the baseline, which takes 1 s, and its duplicate, by batch size."""
-    visits: dict[str, list[BlockTimed]] = {BASELINE: [], DUPLICATE: []}
+    visits: dict[str, list[Visited]] = {BASELINE: [], DUPLICATE: []}
     for size, seconds in by_size.items():
         visits[BASELINE] += builders.visits([1.0] * len(seconds), size)
         visits[DUPLICATE] += builders.visits(seconds, size)

@@ -24,7 +24,7 @@ from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.results import Results
 from advisor.domain.run_events import Conditions, ConditionsRecorded
 from advisor.domain.run_state import RunState
-from probes.events import BlockTimed
+from probes.events import Visited
 from probes.shape import Shape
 
 TRUTH = 3.0
@@ -33,7 +33,7 @@ SLOWDOWNS = [9.0, 8.5, 9.2, 9.1, 8.8, 9.0, 9.3, 8.9]
 
 def visits(
     seed: int, typical: float, slowdowns: Sequence[float], undisturbed: Sequence[float]
-) -> list[BlockTimed]:
+) -> list[Visited]:
     """Return visits of 40 calls that vary by a few per cent.
 
     In each visit other work slows all calls but a share that is `undisturbed`.
@@ -72,10 +72,7 @@ def summarised(
 
 
 def summarised_arms(
-    arms: Mapping[str, Sequence[BlockTimed]],
-    *,
-    unfit: str | None = None,
-    waited: float | None = None,
+    arms: Mapping[str, Sequence[Visited]], *, unfit: str | None = None, waited: float | None = None
 ) -> Results:
     recorded = {
         arm: [
@@ -276,7 +273,7 @@ def test_two_runs_of_the_same_arm_differ_by_no_more_than_their_errors_allow(proc
     assert statistics.fmean(outside) <= 0.05
 
 
-Rounds = dict[int, dict[str, BlockTimed]]
+Rounds = dict[int, dict[str, Visited]]
 
 
 def rounds_of(seconds: dict[str, list[float]]) -> Rounds:

@@ -18,7 +18,7 @@ from advisor.decide.race import LOOKS, Race, race_result
 from advisor.decide.rounds import baseline_error, failed_arms, find_failure, is_valid
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import RaceGroup
-from probes.events import BlockTimed
+from probes.events import Visited
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
 from probes.shape import Shape
 
@@ -195,7 +195,7 @@ def test_an_arm_counts_as_in_the_last_group_that_it_raced_in(
     groups: list[tuple[str, ...]], best: str, eliminated: dict[str, int]
 ) -> None:
     """Each group races four rounds, in turn, with the baseline."""
-    visits: dict[str, list[BlockTimed]] = {arm: [] for arm in SECONDS}
+    visits: dict[str, list[Visited]] = {arm: [] for arm in SECONDS}
     made = []
     for index, arms in enumerate(groups):
         first_round = 4 * index + 1

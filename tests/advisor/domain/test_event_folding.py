@@ -170,8 +170,8 @@ def test_resuming_a_run_changes_only_number_and_time() -> None:
     assert state == msgspec.structs.replace(before, seq=2, at=9.0, resumed_at=9.0)
 
 
-BLOCK = {
-    "event": "block_timed",
+VISIT = {
+    "event": "visited",
     "shape": {"batch_size": 1, "input_tokens": None, "output_tokens": None},
     "round": 1,
     "seconds": [0.5, 0.25],
@@ -215,13 +215,13 @@ def test_impossible_figures_are_refused_from_workers_and_in_stored_runs(
     name: str, value: object
 ) -> None:
     with pytest.raises(ValueError, match=r".") as problem:
-        decode(encoded(BLOCK, **{name: value}), Event)
-    names = (name, "block", *(value if isinstance(value, dict) else ()))
+        decode(encoded(VISIT, **{name: value}), Event)
+    names = (name, "visit", *(value if isinstance(value, dict) else ()))
     assert any(word in str(problem.value) for word in names)
     reported = {"event": "worker_reported", "arm": "a", "process": 0}
-    logged({**reported, "worker_event": BLOCK})
+    logged({**reported, "worker_event": VISIT})
     with pytest.raises(msgspec.ValidationError):
-        logged({**reported, "worker_event": {**BLOCK, name: value}})
+        logged({**reported, "worker_event": {**VISIT, name: value}})
 
 
 @pytest.mark.parametrize("value", [-1.0, 1e31])
@@ -243,7 +243,7 @@ def test_figures_of_the_advisor_in_a_stored_run_have_bounds(value: float) -> Non
 @pytest.mark.parametrize("text", [b"1e999", b"NaN", b"Infinity", b"-Infinity"])
 def test_numbers_that_are_not_finite_are_refused(text: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
-        decode(encoded(BLOCK).replace(b"0.25", text), Event)
+        decode(encoded(VISIT).replace(b"0.25", text), Event)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from advisor.probing import session as probing_session
 from advisor.report import figures, markdown, page, parts, text_report
 from advisor.report.answer_files import decide
 from advisor.store.runs import Run
-from probes.events import BlockTimed
+from probes.events import Visited
 from probes.outcome import Outcome
 from probes.shape import Shape
 
@@ -60,7 +60,7 @@ def resumed_run(module_context: Context) -> Run:
         with contextlib.closing(execute(run, module_context)) as events:  # type: ignore[type-var]
             for event in events:
                 opened_races += isinstance(event.run_event, RaceOpened)
-                if opened_races == 2 and isinstance(sessions.worker_event_of(event), BlockTimed):
+                if opened_races == 2 and isinstance(sessions.worker_event_of(event), Visited):
                     break
         sessions.exhaust(execute(run, module_context))
     return run

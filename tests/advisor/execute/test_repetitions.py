@@ -37,7 +37,7 @@ from advisor.domain.run_state import RunState
 from advisor.execute import repetitions
 from advisor.execute.repetitions import excluded_by_declaration, leaders_of
 from advisor.report.answer_files import decide
-from probes.events import BlockTimed, Sustained
+from probes.events import Sustained, Visited
 from probes.outcome import Outcome
 from probes.shape import Shape
 
@@ -99,7 +99,7 @@ def test_every_repeated_arm_makes_a_visit_in_each_round(measured: Measured) -> N
 def test_the_order_of_the_arms_rotates_from_round_to_round(measured: Measured) -> None:
     events = measured.events
     first_arms: dict[int, str] = {}
-    for report, block in sessions.reports_of(events, BlockTimed):
+    for report, block in sessions.reports_of(events, Visited):
         if measured.state.processes[report.arm][report.process].repeat == 1:
             first_arms.setdefault(block.round, report.arm)
     assert len(first_arms) == repetitions.REPEAT_ROUNDS

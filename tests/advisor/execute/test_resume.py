@@ -41,7 +41,7 @@ from advisor.probing.worker_process import Worker
 from advisor.report.answer_files import decide
 from advisor.store.runs import Run
 from advisor.store.store import Store
-from probes.events import BlockTimed, Event, PhaseStarted
+from probes.events import Event, PhaseStarted, Visited
 from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
@@ -65,9 +65,9 @@ def reports(kind: type[Event], **fields: object) -> Callable[[LoggedEvent], bool
 MOMENTS: dict[str, Callable[[LoggedEvent], bool]] = {
     "building": reports(PhaseStarted, phase="build"),
     "checking": reports(PhaseStarted, phase="correctness"),
-    "third round": reports(BlockTimed, round=3, shape=Shape(1)),
+    "third round": reports(Visited, round=3, shape=Shape(1)),
     "between two batch sizes": lambda event: isinstance(event.run_event, RaceClosed),
-    "second batch size": reports(BlockTimed, round=2, shape=Shape(2)),
+    "second batch size": reports(Visited, round=2, shape=Shape(2)),
     "ending": reports(PhaseStarted, phase="done"),
 }
 
@@ -169,7 +169,7 @@ def complete_rounds(events: list[LoggedEvent]) -> set[tuple[int, int]]:
     }
     rounds = [
         (block.shape.batch_size, block.round)
-        for report, block in sessions.reports_of(events, BlockTimed)
+        for report, block in sessions.reports_of(events, Visited)
         if (report.arm, report.process) not in repeated
     ]
     return {one for one, two in itertools.pairwise(rounds) if one != two}

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 from sessions import expect_failure
-from worker_scripts import BLOCK, SECONDS, Clock, messages_until_end, start
+from worker_scripts import SECONDS, VISIT, Clock, messages_until_end, start
 
 from advisor.probing import processes, worker_process
 from advisor.probing import supervisor as supervisor_module
@@ -55,7 +55,7 @@ def test_more_events_than_a_run_may_have_are_the_failure_of_their_worker(
     [
         "send_event('imported', versions={}, settings={})",
         "send_event('prepared')",
-        f"send_event('block_timed', **{BLOCK})",
+        f"send_event('visited', **{VISIT})",
         "enter_phase('import')",
         "enter_phase('done')",
         "send_event('phase_started', phase='queued', shape=None)",

@@ -39,12 +39,12 @@ from advisor.probing.processes import process_tree
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import WorkerSession
 from probes.events import (
-    BlockTimed,
     Created,
     Imported,
     Opened,
     PhaseStarted,
     Ready,
+    Visited,
     WarmedUp,
     Workload,
 )
@@ -107,7 +107,7 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: WorkerSession) ->
     warm = [warm.shape for warm in worker_events_of(built, WarmedUp)]
     assert warm == [Shape(2), Shape(4)]
     for number, batch_size in enumerate((4, 2, 4), start=1):
-        (visited,) = worker_events_of(session.visit("quick", Shape(batch_size), number), BlockTimed)
+        (visited,) = worker_events_of(session.visit("quick", Shape(batch_size), number), Visited)
         assert session.last_visit("quick") == visited
         assert (visited.shape, visited.round) == (Shape(batch_size), number)
 
@@ -248,7 +248,7 @@ def test_a_pause_after_a_section_is_not_measured(
         for run_event in run_events:
             received.append(run_event)
             neighbour.hours += bool(
-                worker_events_of([run_event], Ready) or worker_events_of([run_event], BlockTimed)
+                worker_events_of([run_event], Ready) or worker_events_of([run_event], Visited)
             )
 
     list(session.start_reference(BASELINE, 0))

@@ -12,9 +12,9 @@ import time
 import pytest
 from sessions import expect_failure
 from worker_scripts import (
-    BLOCK,
     DEADLINES,
     SECONDS,
+    VISIT,
     WAIT,
     Clock,
     messages_until_end,
@@ -359,9 +359,9 @@ def test_a_token_starts_the_deadline_of_its_phase(
     [
         ("send_event('imported', versions={}, settings={})", "start"),
         ("send_event('ready')", "build"),
-        (f"send_event('block_timed', **{BLOCK})", "visit 1 1"),
+        (f"send_event('visited', **{VISIT})", "visit 1 1"),
     ],
-    ids=["imported", "ready", "block_timed"],
+    ids=["imported", "ready", "visited"],
 )
 def test_a_worker_that_waits_for_a_token_has_no_deadline(
     event: str, token: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path

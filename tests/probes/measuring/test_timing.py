@@ -1,4 +1,4 @@
-"""The size of a block, its inputs and durations, and when a program is warm."""
+"""The size of a visit, its inputs and durations, and when a program is warm."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from fake_clock import FakeClock, no_op, no_synchronize, replace_clocks
 
-from probes.events import BlockTimed, WarmedUp
+from probes.events import Visited, WarmedUp
 from probes.measuring import timing
-from probes.measuring.timing import Block, Calls
+from probes.measuring.timing import Calls, VisitSize
 from probes.shape import Shape
 
-ONE_AND_THREE = Block(calls=3, warmup_calls=1)
+ONE_AND_THREE = VisitSize(calls=3, warmup_calls=1)
 
 
 @pytest.fixture
@@ -40,37 +40,37 @@ def collector() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("typical_seconds", "expected"),
     [
-        (1e-6, Block(calls=200, warmup_calls=2)),
-        (0.00099, Block(calls=51, warmup_calls=2)),
-        (0.001, Block(calls=50, warmup_calls=1)),
-        (0.003, Block(calls=17, warmup_calls=1)),
-        (0.01, Block(calls=5, warmup_calls=1)),
-        (0.1, Block(calls=5, warmup_calls=1)),
-        (0.1001, Block(calls=3, warmup_calls=1)),
-        (0.5, Block(calls=3, warmup_calls=1)),
-        (0.5001, Block(calls=1, warmup_calls=1)),
-        (60.0, Block(calls=1, warmup_calls=1)),
+        (1e-6, VisitSize(calls=200, warmup_calls=2)),
+        (0.00099, VisitSize(calls=51, warmup_calls=2)),
+        (0.001, VisitSize(calls=50, warmup_calls=1)),
+        (0.003, VisitSize(calls=17, warmup_calls=1)),
+        (0.01, VisitSize(calls=5, warmup_calls=1)),
+        (0.1, VisitSize(calls=5, warmup_calls=1)),
+        (0.1001, VisitSize(calls=3, warmup_calls=1)),
+        (0.5, VisitSize(calls=3, warmup_calls=1)),
+        (0.5001, VisitSize(calls=1, warmup_calls=1)),
+        (60.0, VisitSize(calls=1, warmup_calls=1)),
     ],
 )
-def test_a_block_fills_its_time_with_a_limited_number_of_calls(
-    typical_seconds: float, expected: Block
+def test_a_visit_fills_its_time_with_a_limited_number_of_calls(
+    typical_seconds: float, expected: VisitSize
 ) -> None:
-    assert timing.size_block(typical_seconds, block_seconds=0.05) == expected
+    assert timing.size_visit(typical_seconds, visit_seconds=0.05) == expected
 
 
-def time_block(
+def time_visit(
     call: Callable[[Any], object],
     wait: Callable[[], None] = no_synchronize,
     inputs: Sequence[str] = ("input",),
-    block: Block = ONE_AND_THREE,
+    size: VisitSize = ONE_AND_THREE,
     round_number: int = 0,
     *,
     streams: bool = False,
     host: Any = None,
-) -> BlockTimed:
+) -> Visited:
     calls = Calls(call, inputs, wait)
-    return timing.time_block(
-        calls, block, shape=Shape(1), round_number=round_number, streams=streams, host=host
+    return timing.time_visit(
+        calls, size, shape=Shape(1), round_number=round_number, streams=streams, host=host
     )
 
 
@@ -85,7 +85,7 @@ def warm_up(
 
 def test_a_duration_includes_the_call_and_the_wait_for_its_end(clock: FakeClock) -> None:
     waits = iter([9.0, 0.25, 0.5, 0.125])
-    timed = time_block(lambda _: clock.advance(1.0), lambda: clock.advance(next(waits)))
+    timed = time_visit(lambda _: clock.advance(1.0), lambda: clock.advance(next(waits)))
     assert timed.seconds == (1.25, 1.5, 1.125)
     assert (timed.warmup_seconds, timed.streamed_seconds) == ((10.0,), None)
 
@@ -110,24 +110,24 @@ class ChangingHost:
         self.clock.advance(self.slowdowns[min(self.checks, len(self.slowdowns)) - 1] / 64)
 
 
-SIX_CALLS = Block(calls=6, warmup_calls=1)
+SIX_CALLS = VisitSize(calls=6, warmup_calls=1)
 
 
 def test_calls_next_to_a_slow_check_of_the_host_are_replaced(clock: FakeClock) -> None:
     # The check after the second call is slow, and so is the call before it; then the thread moves.
     host = ChangingHost(clock, [1.0, 1.0, 3.0, 1.0, 1.0, 1.25])
-    timed = time_block(host.call, block=SIX_CALLS, host=host)
+    timed = time_visit(host.call, size=SIX_CALLS, host=host)
     assert [64 * second for second in timed.seconds] == [1.0, 1.0, 1.0, 1.25, 1.25, 1.25]
     assert timed.host_slowdown == pytest.approx(1.25)
-    assert host.moves == 2, "before the block, and after the slow check"
+    assert host.moves == 2, "before the calls, and after the slow check"
 
 
-@pytest.mark.parametrize(("block", "calls"), [(SIX_CALLS, 12), (ONE_AND_THREE, 3)])
+@pytest.mark.parametrize(("size", "calls"), [(SIX_CALLS, 12), (ONE_AND_THREE, 3)])
 def test_where_the_host_is_always_slow_all_calls_count_and_few_long_ones_are_not_replaced(
-    block: Block, calls: int, clock: FakeClock
+    size: VisitSize, calls: int, clock: FakeClock
 ) -> None:
     host = ChangingHost(clock, [1.0, 2.0])
-    timed = time_block(host.call, block=block, host=host)
+    timed = time_visit(host.call, size=size, host=host)
     assert (len(timed.seconds), timed.host_slowdown) == (calls, 2.0)
 
 
@@ -137,23 +137,23 @@ def test_where_the_host_is_always_slow_all_calls_count_and_few_long_ones_are_not
 )
 def test_inputs_rotate_from_that_of_the_round_on(round_number: int, expected: str) -> None:
     called: list[str] = []
-    block = Block(calls=4, warmup_calls=2)
-    time_block(called.append, inputs="abc", block=block, round_number=round_number)
+    size = VisitSize(calls=4, warmup_calls=2)
+    time_visit(called.append, inputs="abc", size=size, round_number=round_number)
     assert "".join(called) == expected
 
 
 @pytest.mark.parametrize(("call_seconds", "calls"), [(0.01, 100), (0.126, 15), (1.0, 5)])
-def test_a_block_ends_early_where_other_work_slows_its_calls(
+def test_a_visit_ends_early_where_other_work_slows_its_calls(
     clock: FakeClock, call_seconds: float, calls: int
 ) -> None:
-    block = Block(calls=100, warmup_calls=1)
-    timed = time_block(lambda _: clock.advance(call_seconds), block=block, streams=True)
+    size = VisitSize(calls=100, warmup_calls=1)
+    timed = time_visit(lambda _: clock.advance(call_seconds), size=size, streams=True)
     assert timed.seconds == pytest.approx((call_seconds,) * calls)
     if timed.streamed_seconds is not None:
         assert timed.streamed_seconds == pytest.approx(call_seconds)
 
 
-def test_a_streaming_device_repeats_the_block_without_waiting_in_between(clock: FakeClock) -> None:
+def test_a_streaming_device_repeats_the_calls_without_waiting_in_between(clock: FakeClock) -> None:
     happened: list[str] = []
 
     def wait() -> None:
@@ -164,7 +164,7 @@ def test_a_streaming_device_repeats_the_block_without_waiting_in_between(clock: 
         happened.append("call")
         clock.advance(0.5)
 
-    timed = time_block(call, wait, streams=True)
+    timed = time_visit(call, wait, streams=True)
     assert happened == ["call", "wait"] * 4 + ["call"] * 3 + ["wait"]
     assert timed.seconds == (2.0,) * 3
     assert timed.streamed_seconds == pytest.approx(1.0)
@@ -182,28 +182,30 @@ def test_a_long_blocking_call_is_not_repeated(
         calls.append(working)
         clock.advance(working)
 
-    block = Block(calls=2, warmup_calls=1)
-    timed = time_block(call, lambda: clock.advance(waiting), block=block, streams=True)
+    size = VisitSize(calls=2, warmup_calls=1)
+    timed = time_visit(call, lambda: clock.advance(waiting), size=size, streams=True)
     assert (timed.streamed_seconds is not None) is streams
     assert len(calls) == (5 if streams else 3)
 
 
 def test_garbage_collection_is_disabled_during_the_calls() -> None:
     disabled: list[bool] = []
-    time_block(lambda _: disabled.append(not gc.isenabled()))
+    time_visit(lambda _: disabled.append(not gc.isenabled()))
     assert disabled == [True] * 4
     assert gc.isenabled()
 
 
 @pytest.mark.parametrize(
-    "block", [Block(calls=1, warmup_calls=0), Block(calls=0, warmup_calls=1)], ids=["kept", "lead"]
+    "size",
+    [VisitSize(calls=1, warmup_calls=0), VisitSize(calls=0, warmup_calls=1)],
+    ids=["kept", "lead"],
 )
-def test_garbage_collection_is_enabled_again_after_a_call_that_raises(block: Block) -> None:
+def test_garbage_collection_is_enabled_again_after_a_call_that_raises(size: VisitSize) -> None:
     def call(_: object) -> None:
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        time_block(call, block=block)
+        time_visit(call, size=size)
     assert gc.isenabled()
 
 
@@ -218,7 +220,7 @@ def test_garbage_is_collected_before_the_first_call() -> None:
 
     happened: list[str] = []
     Loop(lambda: happened.append("collected"))
-    time_block(happened.append, inputs=["call"], block=Block(calls=1, warmup_calls=0))
+    time_visit(happened.append, inputs=["call"], size=VisitSize(calls=1, warmup_calls=0))
     assert happened == ["collected", "call"]
 
 
@@ -269,7 +271,7 @@ def test_a_model_that_replaces_the_clock_does_not_change_the_times(
 ) -> None:
     for name in ("perf_counter", "perf_counter_ns", "time"):
         monkeypatch.setattr(time, name, lambda: 0)
-    assert min(time_block(lambda _: sum(range(10_000))).seconds) > 0
+    assert min(time_visit(lambda _: sum(range(10_000))).seconds) > 0
 
 
 Trace = Callable[[int], float]

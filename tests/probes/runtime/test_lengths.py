@@ -94,7 +94,7 @@ def test_a_pass_is_checked_and_timed_at_each_length(
     assert request.shapes == expected
     for event in ("built", "checked", "warmed_up"):
         assert shapes_of(answer, event) == expected
-    assert shapes_of(answer, "block_timed") == [Shape(1, 4), Shape(2, 9)]
+    assert shapes_of(answer, "visited") == [Shape(1, 4), Shape(2, 9)]
     assert all(each["accuracy_class"] == "exact" for each in answer.events_of("checked"))
     inputs = [program_cell.load_reference(request, shape).inputs[0][0] for shape in expected]
     assert [array.shape[:2] for array in inputs] == [(1, 4), (2, 4), (1, 9), (2, 9)]

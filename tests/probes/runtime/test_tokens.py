@@ -13,7 +13,7 @@ from workers import WorkerResult, rules
 
 from probes.adapter import UnsupportedError
 from probes.checking.program_cell import ProgramCell
-from probes.measuring.timing import Block
+from probes.measuring.timing import VisitSize
 from probes.runtime.cells import Job, warm_up_first_token
 from probes.runtime.tokens import BuiltWorker
 from probes.shape import Shape
@@ -89,7 +89,7 @@ def phases(answer: WorkerResult) -> list[tuple[str, int | None]]:
 
 def test_a_visit_reports_its_durations(run_tokens: RunTokens) -> None:
     answer = run_tokens("visit 4 1\nvisit 2 7\nstop\n")
-    visits = answer.events_of("block_timed")
+    visits = answer.events_of("visited")
     assert [(batch_size_of(visit), visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
     for visit in visits:
         assert len(visit["seconds"]) >= 5
@@ -105,7 +105,7 @@ def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(run_tokens: 
     assert 1 <= sustained["calls"] <= 100
     assert ("sustain", 4) in phases(answer)
     assert len(answer.events_of("ready")) == 2
-    assert len(answer.events_of("block_timed")) == 1
+    assert len(answer.events_of("visited")) == 1
 
 
 def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
@@ -116,7 +116,7 @@ def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
     assert [("diagnose", size) for size in SIZES] == [
         entry for entry in phases(answer) if entry[0] == "diagnose"
     ]
-    assert len(answer.events_of("block_timed")) == 1
+    assert len(answer.events_of("visited")) == 1
 
 
 def text_cell(program: TextProgram) -> ProgramCell:
@@ -127,22 +127,22 @@ def text_service(
     programs: dict[int, TextProgram], sent: list[Any], task: str = "generate"
 ) -> BuiltWorker:
     """Return a service whose visits are two calls and two for the first token."""
-    block = Block(calls=2, warmup_calls=1, first_token_calls=2)
+    size = VisitSize(calls=2, warmup_calls=1, first_token_calls=2)
     return BuiltWorker(
         Job(
-            request=cast("Any", types.SimpleNamespace(task=task, device="cpu", block_seconds=0.05)),
+            request=cast("Any", types.SimpleNamespace(task=task, device="cpu", visit_seconds=0.05)),
             channel=cast(
                 "Any", types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)
             ),
             workflow=SYNCHRONOUS,
         ),
         cells={Shape(size): text_cell(program) for size, program in programs.items()},
-        blocks=dict.fromkeys(map(Shape, programs), block),
+        sizes=dict.fromkeys(map(Shape, programs), size),
         host=None,
     )
 
 
-def test_a_visit_of_text_times_the_first_token_after_the_block() -> None:
+def test_a_visit_of_text_times_the_first_token_after_its_calls() -> None:
     sent: list[Any] = []
     program = TextProgram()
     text_service({4: program}, sent).time_visit(Shape(4), 1)

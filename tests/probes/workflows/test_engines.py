@@ -68,8 +68,8 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
         NEW,
         2000,
     )
-    assert len(answer.events_of("block_timed")) == 1
-    for visit in answer.events_of("block_timed"):
+    assert len(answer.events_of("visited")) == 1
+    for visit in answer.events_of("visited"):
         assert 1 <= len(visit["first_token_seconds"]) <= 3
     assert {result["outcome"] for result in answer.events_of("new_shape_result")} == {"served"}
 
@@ -81,7 +81,7 @@ def test_an_engine_with_wrong_probabilities_is_not_timed(
     answer = ask(workflow, tmp_path, "wrong")
     assert answer.failure["status"] == "incorrect"
     assert "diverges" in answer.failure["reason"]
-    assert answer.events_of("block_timed") == []
+    assert answer.events_of("visited") == []
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
