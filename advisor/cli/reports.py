@@ -22,19 +22,20 @@ from advisor.cli.output import (
     table_width,
     write_output,
 )
-from advisor.domain.errors import (
-    CommandLineError,
-    FormatError,
-    NoRecipeError,
-    NotComparableError,
-    OutputFileError,
-    UndecidedError,
-)
+from advisor.domain.errors import CommandLineError, FormatError, NoRecipeError, OutputFileError
 
 if TYPE_CHECKING:
     from advisor.report.comparison import Comparison
 
 app = typer.Typer(rich_markup_mode=None)
+
+UNCOMPARED_CODE, UNDECIDED_CODE = 2, 4
+#: Exit codes of comparisons without a verdict, and what to do next.
+NO_VERDICT = {
+    "not-comparable": (UNCOMPARED_CODE, "compare runs of the same question on the same device"),
+    "undecided": (UNDECIDED_CODE, "measure both with --budget gate, on an idle machine"),
+    "same-run": (UNDECIDED_CODE, "name two runs: p3-advisor history lists them"),
+}
 
 
 @app.command(rich_help_panel="Results")
@@ -119,8 +120,8 @@ def compare(
 ) -> None:
     """Compare a run with an earlier one.
 
-    With a --fail option the exit code is 0 without a regression, 1 with one, 2 for runs that are
-    not comparable, 4 if undecided or if both are the same run.
+    The exit code is 2 for runs that are not comparable. With a --fail option it is 1 with a
+    regression, and with --fail-on-undecided 4 if undecided or if both are the same run.
     """
     from advisor.ask.option_values import parse_share
     from advisor.domain.answer import encode
@@ -141,23 +142,12 @@ def compare(
     first, second = (answer_files.open_answer(name, context) for name in (before, after))
     comparison = compare_answers(first, second, threshold)
     write_output(output, renderers[chosen](comparison))
-    if fail_on_regression or fail_on_undecided:
-        _exit_with_outcome(comparison, comparison_text.conclusion(comparison)[0], fail_on_undecided)
-
-
-def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: bool) -> None:  # noqa: FBT001
-    """Exit with the code of the outcome; return for one that does not fail."""
-    if comparison.outcome == "not-comparable":
-        raise NotComparableError(reason, "compare runs of the same question on the same device")
-    if comparison.outcome == "regression":
+    if comparison.outcome == "regression" and (fail_on_regression or fail_on_undecided):
         raise typer.Exit(1)
-    if comparison.outcome == "same-run" and fail_on_undecided:
-        raise UndecidedError(reason, "name two runs: p3-advisor history lists them")
-    if comparison.outcome == "undecided" and fail_on_undecided:
-        raise UndecidedError(
-            "the intervals are too wide to exclude a regression",
-            "measure both runs with --budget gate, on a machine that does nothing else",
-        )
+    code, next_step = NO_VERDICT.get(comparison.outcome, (0, ""))
+    if code == UNCOMPARED_CODE or (code and fail_on_undecided):
+        print_text(f"p3-advisor: {comparison.outcome}\n  next: {next_step}", err=True)
+        raise typer.Exit(code)
 
 
 def _choose_arm(arm: str, workflow: str) -> str:
@@ -256,7 +246,7 @@ def verify(
     )
     print_document(found, choose_output_format(json=json), render_verification)
     if not found.holds:
-        raise typer.Exit(UndecidedError.exit_code if found.result == "undecided" else 1)
+        raise typer.Exit(UNDECIDED_CODE if found.result == "undecided" else 1)
 
 
 @app.command(rich_help_panel="Code")

@@ -157,14 +157,6 @@ class BuildsAreGoneError(UserError):
     """The builds from which a finished run could be measured on were removed."""
 
 
-class NotComparableError(UserError):
-    """Two runs answer different questions, so their figures are not compared."""
-
-
-class UndecidedError(UserError, exit_code=4):
-    """The figures of two runs cannot exclude a regression."""
-
-
 class VerificationError(UserError, exit_code=3):
     """A snippet cannot be run, so its outputs and its speed could not be checked."""
 

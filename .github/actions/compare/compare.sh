@@ -21,7 +21,8 @@ comment() {
 }
 
 p3-advisor recommend --model "$MODEL" "${options[@]}"
-document=$(p3-advisor compare "$BASELINE" latest --format json)
+# It fails with a document where the runs are not comparable.
+document=$(p3-advisor compare "$BASELINE" latest --format json) || [ -n "$document" ]
 outcome=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["outcome"])' "$document")
 echo "outcome=$outcome" >> "$GITHUB_OUTPUT"
 status=0

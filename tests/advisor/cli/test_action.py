@@ -74,6 +74,14 @@ def test_a_regression_fails_and_is_one_comment_of_the_pull_request(
     assert body.startswith("<!-- p3-advisor compare -->\n## p3-advisor:")
 
 
+def test_runs_that_are_not_comparable_fail_with_a_summary(tmp_path: pathlib.Path) -> None:
+    other = str(EVIDENCE / "cpu-vit-base-float32.json")
+    answer = run_action(tmp_path, 1.0, BASELINE=other)
+    assert answer.returncode == 2, answer.stderr
+    assert (tmp_path / "output").read_text().strip() == "outcome=not-comparable"
+    assert "No verdict" in (tmp_path / "summary.md").read_text()
+
+
 def test_a_comment_that_is_refused_does_not_change_the_result(tmp_path: pathlib.Path) -> None:
     answer = run_action(tmp_path, 1.0, COMMENT="true", PULL_REQUEST="7", REFUSED="1")
     assert answer.returncode == 0, answer.stderr

@@ -20,7 +20,8 @@ import recorded_runs
 from forks import RunCli, RunProgram
 from generate import schema_file
 
-from advisor.domain.errors import CommandLineError, UndecidedError
+from advisor.cli.reports import UNDECIDED_CODE
+from advisor.domain.errors import CommandLineError
 from advisor.domain.run_events import Finished, Planned
 from advisor.store.runs import ENTRY, Run
 from advisor.store.store import Store
@@ -267,7 +268,7 @@ def test_a_recipe_runs_and_is_verified(
     )
     found = json.loads(verified.stdout)
     undecided = found["result"] == "undecided"
-    assert verified.returncode == undecided * UndecidedError.exit_code, verified.stderr
+    assert verified.returncode == undecided * UNDECIDED_CODE, verified.stderr
     jsonschema.validate(found, json.loads(schema_file("verification").read_text()))
     assert (found["arm"], found["baseline"]) == ("quick", "pytorch-eager")
     sizes = {1, 2}
@@ -293,7 +294,7 @@ def test_a_run_compared_with_itself_shows_no_change_in_either_spelling_of_json(
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     assert (found["outcome"], found["differences"], found["changes"]) == ("same-run", [], [])
-    assert run_cli(*asked, "--fail-on-undecided").returncode == UndecidedError.exit_code
+    assert run_cli(*asked, "--fail-on-undecided").returncode == UNDECIDED_CODE == 4
     assert "Nothing differs." not in run_cli(*asked).stdout
     assert run_cli(*asked, "--fail-on-regression", "much").returncode == 2
     by_format = run_cli(*asked, "--format", "json").stdout
@@ -377,10 +378,11 @@ def test_the_outcome_sets_the_exit_code(
     document = json.loads(run_cli("compare", recorded.name, slower, "-f", "json").stdout)
     assert answer.returncode == (1 if document["outcome"] == "regression" else 0)
     other = copy_slower(recorded, tmp_path / "other", dtype="float16")
-    refused = run_cli("compare", recorded.name, other, "--fail-on-regression", "1%")
-    assert refused.returncode == 2
-    assert "No verdict" in refused.stdout
-    assert run_cli("compare", recorded.name, other).returncode == 0
+    for asked in ((), ("--fail-on-regression", "1%")):
+        refused = run_cli("compare", recorded.name, other, *asked, "--json")
+        assert refused.returncode == 2
+        assert json.loads(refused.stdout)["outcome"] == "not-comparable", "the one document"
+        assert "not-comparable" in refused.stderr
 
 
 def test_every_json_output_is_valid_against_its_schema(
