@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from advisor.domain.errors import NoRecipeError
@@ -106,44 +106,42 @@ def call_as_given(integration: str, inputs: Sequence[InputFacts]) -> str:
 
 
 def shorten(integration: str, most: int, known: str = IMPORT_TORCH) -> list[str]:
-    """Return at most so many lines: the first whole statements, and those of each call.
+    """Return at most so many lines: all without comments and checks, or those around each call.
 
-    A comment stands for the others, and for the imports above all where there is room for nothing
-    else. The line `known` is left out: the user's code has it.
+    A comment stands for the others. The line `known` is left out: the user's code has it.
     """
-    lines = {
-        number: line
-        for number, line in enumerate(integration.splitlines(), start=1)
-        if line and line != known
-    }
-    if len(lines) <= most:
-        return [*lines.values()]
+    every = dict(enumerate(integration.splitlines(), start=1))
+    lines = {number: line for number, line in every.items() if line and line != known}
     first = next((number for number in lines if EACH_CALL.match(f"{lines[number]}\n")), 0)
-    calls = [number for number in lines if number >= first]
-    if len(calls) >= most:
-        calls = []
-    ends, imports = set[int | None](), list[str]()
+    # One in the first line says what `model` is.
+    comments = {each for each in lines if each > 1 and lines[each].lstrip().startswith("#")}
+    checks = {each for each in lines if lines[each].startswith("assert ")}
+    for left_out in (set[int](), comments - {first}, comments, comments | checks):
+        if len(lines) - len(left_out) <= most:
+            return [line for number, line in lines.items() if number not in left_out]
+    statements, imports = list[ast.stmt](), list[str]()
     # A file from another machine could have anything else here.
     with contextlib.suppress(NoRecipeError):
-        nodes = ast.walk(parse(integration))
-        ends = {node.end_lineno for node in nodes if isinstance(node, ast.stmt)}
-        imports, _ = split_imports(integration)
+        statements, (imports, _) = parse(integration).body, split_imports(integration)
+    calls = [each for each in lines if first and each >= first]
+    calls = calls if len(calls) < most else []
+    left_out = comments | checks | {*calls}
+    steps = [each for each in lines if each not in left_out and lines[each] not in imports]
     room = most - 1 - len(calls)
-    shown = _whole([*lines][:room], ends)
-    if all(lines[number] in imports for number in shown):
-        steps = [number for number in lines if lines[number] not in imports]
-        shown = _whole(steps[:room], ends)
-    hidden = [line for number, line in lines.items() if number not in {*shown, *calls}]
-    left = sum(not line.lstrip().startswith("#") for line in hidden)
-    gap = f"# {left} more lines, which p3-advisor recipe prints"
-    return [*(lines[each] for each in shown), gap, *(lines[each] for each in calls)]
-
-
-def _whole(numbers: list[int], ends: Collection[int | None]) -> list[int]:
-    """Return the lines without the beginning of a statement that ends after them."""
-    while numbers and numbers[-1] not in ends:
-        numbers.pop()
-    return numbers
+    shown = steps[-room:] if calls and room else []
+    while shown and shown[0] not in {each.lineno for each in statements}:
+        shown.pop(0)
+    is_above = bool(shown) or not room
+    if not is_above:
+        inner = (each for statement in statements for each in ast.walk(statement))
+        ends = {each.end_lineno for each in inner if isinstance(each, ast.stmt)}
+        shown = steps[:room]
+        while shown and shown[-1] not in ends:
+            shown.pop()
+    left = len(lines.keys() - comments - {*shown, *calls})
+    gap = [f"# {left} more lines, which p3-advisor recipe prints"]
+    before, after = (gap, []) if is_above else ([], gap)
+    return [*before, *(lines[each] for each in shown), *after, *(lines[each] for each in calls)]
 
 
 def indent(source: str, spaces: int) -> str:

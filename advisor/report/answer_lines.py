@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+import msgspec
 
 from advisor.decide.sensitivity import describe_changes
 from advisor.decide.trust import find_unfitness, is_unfit
@@ -12,7 +15,7 @@ from advisor.domain.constraints import DEFAULT_PRIORITIES
 from advisor.domain.measurement import AGAINST_BREAKS, Measurement
 from advisor.domain.model import FactoryModel, OnnxModel
 from advisor.domain.plan import EAGER
-from advisor.domain.recommendation import BreakEven, Recommendation
+from advisor.domain.recommendation import BreakEven
 from advisor.domain.results import Adoption
 from advisor.recipes.server import serving_lines
 from advisor.recipes.snippet import IMPORT_TORCH, call_as_given, lines_for, shorten
@@ -106,8 +109,9 @@ def short_answer_lines(
         further.append(f"Your weights: {priorities.describe()}.")
     origin = [f"Imported: {answer.provenance}"] if answer.provenance else []
     tells_caches = has_next_step and "CACHE" in "".join(next_steps(answer)[:1])
-    caches = "" if tells_caches else " (how: show --full)"
-    cost = f"Cost: {cost_line(answer, answer.advised, caches)}. " if answer.advised else ""
+    caches = " (how: show --full)" if has_details and not tells_caches else ""
+    entry = answer.advised
+    cost = entry and f"Cost: {cost_line(answer, entry, caches, has_details=has_details)}. "
     # The certainty has more of what speaks against such an answer.
     is_doubted = advice.decision.word in {"LIKELY", "OPEN"}
     told = find_unfitness(answer.results) if is_doubted else []
@@ -124,7 +128,7 @@ def short_answer_lines(
         *further,
         *_graph_breaks(answer),
         *origin,
-        f"{cost}Trust {': '.join(trust)}.",
+        f"{cost or ''}Trust {': '.join(trust)}.",
     ]
 
 
@@ -229,11 +233,13 @@ def flip_lines(answer: Answer) -> list[str]:
 EAGER_COST = "no build and no change of the code"
 
 
-def cost_line(answer: Answer, entry: RankedArm, caches: str = "") -> str:
+def cost_line(
+    answer: Answer, entry: RankedArm, caches: str = "", *, has_details: bool = True
+) -> str:
     """Return what an arm costs its user, next to the baseline.
 
     Other baselines than eager PyTorch cost something, too: a server is started, an ONNX file is
-    loaded. `caches` says how a build from caches is had.
+    loaded. `caches` says how a build from caches is had. Without details the shapes are not named.
     """
     scored, measured = entry
     if scored.arm == EAGER:
@@ -246,8 +252,8 @@ def cost_line(answer: Answer, entry: RankedArm, caches: str = "") -> str:
     change = _change(scored.adoption, is_server=answer.question.serves)
     fixed = "refuses other shapes than it was built for"
     if len(answer.question.shapes) > 1:
-        shapes = describe_shapes(answer, answer.question.shapes)
-        fixed = f"takes one shape only: needs a build for each of {shapes}"
+        built = f": needs a build for each of {describe_shapes(answer, answer.question.shapes)}"
+        fixed = f"takes one shape only{built if has_details else ''}"
     parts = [
         change,
         *([fixed] if is_fixed(entry) else []),
@@ -255,8 +261,9 @@ def cost_line(answer: Answer, entry: RankedArm, caches: str = "") -> str:
         *_memory(measured, answer.baseline),
     ]
     advice = answer.recommendation
-    if advice is not None and advice.arm == scored.arm and (repaid := when_repaid(answer, advice)):
-        parts.append(repaid)
+    if advice is not None and advice.arm == scored.arm:
+        found = advice.break_even if has_details else _over_shapes(advice.break_even)
+        parts += filter(None, [when_repaid(answer, found)])
     return "; ".join(parts)
 
 
@@ -270,20 +277,31 @@ def is_fixed(entry: RankedArm) -> bool:
 MOST_COUNTS = 3
 
 
-def when_repaid(answer: Answer, advice: Recommendation) -> str:
+def _over_shapes(found: Sequence[BreakEven]) -> Sequence[BreakEven]:
+    """Return one with the range of all, unless the build pays off at some of the shapes only."""
+    counts = [each.requests for each in found if each.requests is not None]
+    if not found or len(counts) < len(found):
+        return found
+    low = min(counts + [each.low for each in found if each.low is not None])
+    highs = [each.high for each in found if each.high is not None]
+    high = max(highs) if len(highs) == len(found) else None
+    return [msgspec.structs.replace(found[0], requests=low, low=low, high=high)]
+
+
+def when_repaid(answer: Answer, break_even: Sequence[BreakEven]) -> str:
     """Return the requests after which the build has paid off, by shape; of many, the extremes.
 
     Empty where it pays off at none.
     """
     shapes: dict[str, list[Shape]] = {}
-    for each in sorted(advice.break_even, key=lambda each: each.requests or math.inf):
+    for each in sorted(break_even, key=lambda each: each.requests or math.inf):
         shapes.setdefault(_count_requests(each), []).append(each.shape)
     never = shapes.pop("", [])
     counts = [*shapes]
     if not counts:
         return ""
     named = counts if len(counts) <= MOST_COUNTS else [counts[0], counts[-1]]
-    if len(advice.break_even) == len(shapes[named[0]]):
+    if len(break_even) == len(shapes[named[0]]):
         return f"repaid after {text.write_count(named[0], 'request')}"
     found = [
         f"{text.write_count(count, 'request')} at {describe_shapes(answer, shapes[count])}"

@@ -71,11 +71,14 @@ class Extent(NamedTuple):
 #: From the longest answer to the shortest: what a reader misses least is left out first.
 EXTENTS = (
     *(Extent(arms, reasons) for arms, reasons in ((5, 3), (4, 3), (3, 3), (3, 2), (3, 1), (3, 0))),
-    *(Extent(3, 0, has_details=False, code_lines=lines) for lines in (MOST_CODE_LINES, 6, 4, 3)),
+    *(Extent(3, 0, has_details=False, code_lines=lines) for lines in (MOST_CODE_LINES, 6, 5)),
     *(
         Extent(arms, 0, has_details=False, has_next_step=False, code_lines=lines, has_cause=told)
-        for told, smallest in ((True, (2, 2)), (False, (0, 4)))
-        for arms, lines in ((3, 4), (3, 3), (3, 2), smallest)
+        for told, sizes in (
+            (True, ((3, MOST_CODE_LINES), (3, 6), (3, 5), (3, 4), (2, 4), (2, 3))),
+            (False, ((3, 4), (2, 4), (2, 3), (2, 2), (0, 4))),
+        )
+        for arms, lines in sizes
     ),
 )
 

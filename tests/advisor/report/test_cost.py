@@ -92,6 +92,18 @@ def test_a_build_is_repaid_when_it_is_at_every_batch_size(
     assert said in line
 
 
+def test_without_details_the_shapes_are_one_range(answer: Answer) -> None:
+    advised = builders.known(answer.advised)
+    for high, written in ((900.0, "70 to 900 requests"), (None, "at least 70 requests")):
+        even = (
+            BreakEven(shape=Shape(1), requests=80.0, low=70.0, high=90.0),
+            BreakEven(shape=Shape(4), requests=500.0, low=400.0, high=high),
+        )
+        made = built_answers.with_advice(answer, break_even=even)
+        assert cost_line(made, advised, has_details=False).endswith(f"repaid after {written}")
+        assert "at batch size 4" in cost_line(made, advised)
+
+
 def test_a_baseline_other_than_eager_pytorch_has_lines_and_costs_its_build(answer: Answer) -> None:
     """As for an ONNX file, or a server."""
     arm = "onnxruntime-cpu/host"

@@ -307,14 +307,16 @@ def test_the_short_answer_of_a_kept_run_fits_its_terminal(name: str) -> None:
         assert not re.search(r"0\.00 to \d|this one|and \d more", text)
         shown = [line for line in lines if line.startswith("    ")]
         has_code = answer.advised is not None and answer.advised.arm != BASELINE
-        extents = {min(count, most) for most in (8, 6, 4, 3, 2)}
+        extents = {min(count, most) for most in (8, 6, 5, 4, 3, 2)}
         if answer.question.load is not None:
             extents = {len(code_lines(answer))}
         assert len(shown) in (extents if has_code else {0})
         assert f"p3-advisor show {answer.run_id} --full" in text
         if answer.advised is not None:
-            hows = ("", " (how: show --full)")
-            costs = [cost_line(answer, answer.advised, how) for how in hows]
+            costs = [
+                cost_line(answer, answer.advised, how, has_details=has_details)
+                for how, has_details in (("", True), (" (how: show --full)", True), ("", False))
+            ]
             assert any(f"Cost: {cost}. Trust" in text for cost in costs)
             assert re.search("Trust [A-D][:.]", text)
             assert answer.headline[1].text in text
