@@ -48,6 +48,16 @@ from probes.facts import InterpreterFacts
 from probes.shape import Shape
 
 Value = TypeVar("Value")
+
+
+def replace(value: Value, /, **changes: Any) -> Value:
+    """Return a struct or dataclass with other values in these fields, as `copy.replace` will."""
+    is_struct = isinstance(value, msgspec.Struct)
+    change: Any = msgspec.structs.replace if is_struct else dataclasses.replace
+    made: Value = change(value, **changes)
+    return made
+
+
 BASELINE = "pytorch-eager"
 DUPLICATE = "pytorch-eager#duplicate"
 DEMO = SyntheticModel(name="demo", block="encoder", hidden=8, intermediate=16)
@@ -70,7 +80,7 @@ def question(*, input_tokens: int = 32, output_tokens: int = 32, **changes: Any)
         seed=0,
         python="/usr/bin/python3",
     )
-    return msgspec.structs.replace(asked, **changes)
+    return replace(asked, **changes)
 
 
 def priorities(
@@ -92,7 +102,7 @@ def gpu(**changes: Any) -> Gpu:
         driver="580.65",
         cuda_driver="13.0",
     )
-    return msgspec.structs.replace(device, **changes)
+    return replace(device, **changes)
 
 
 def interpreter(**changes: Any) -> Interpreter:
@@ -106,7 +116,7 @@ def interpreter(**changes: Any) -> Interpreter:
     software = Interpreter(
         executable="/usr/bin/python3", version="3.11.7", packages=packages, torch_cuda=None
     )
-    return msgspec.structs.replace(software, **changes)
+    return replace(software, **changes)
 
 
 def machine(**changes: Any) -> Machine:
@@ -117,7 +127,7 @@ def machine(**changes: Any) -> Machine:
         kernel="Linux 6.8.0",
         software=interpreter(),
     )
-    return msgspec.structs.replace(here, **changes)
+    return replace(here, **changes)
 
 
 def gpu_machine(*gpus: Gpu, **changes: Any) -> Machine:
@@ -159,7 +169,7 @@ def workflow(id_: str = "compiled", **changes: Any) -> Workflow:
         how_to_get=f"pip install {id_}",
         has_probe=True,
     )
-    return msgspec.structs.replace(entry, **changes)
+    return replace(entry, **changes)
 
 
 shipped_catalogue = rubric_files.read_shipped
@@ -169,7 +179,7 @@ NOISE = shipped_catalogue().presets.noise
 def catalogue(*workflows: Workflow, **changes: Any) -> Catalogue:
     """Return the shipped catalogue with eager PyTorch and these workflows only."""
     entries = (workflow(BASELINE, build_order=0), *workflows)
-    return msgspec.structs.replace(shipped_catalogue(), **{"workflows": entries, **changes})
+    return replace(shipped_catalogue(), **{"workflows": entries, **changes})
 
 
 def on_second_gpu(name: str) -> dict[str, Any]:
@@ -189,11 +199,11 @@ def header(**changes: Any) -> Header:
         machine=machine(),
         catalogue=catalogue(workflow("compiled")),
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def arm(id_: str, **changes: Any) -> Arm:
-    return msgspec.structs.replace(
+    return replace(
         Arm(
             id=id_,
             workflow=id_.partition("/")[0],
@@ -220,7 +230,7 @@ def excluded(workflow_id: str = "absent", **changes: Any) -> Excluded:
         reason="its environment has not been made",
         fix="make it",
     )
-    return msgspec.structs.replace(left_out, **changes)
+    return replace(left_out, **changes)
 
 
 def unmeasured(workflow_id: str = "absent", **changes: Any) -> UnmeasuredArm:
@@ -232,7 +242,7 @@ def unmeasured(workflow_id: str = "absent", **changes: Any) -> UnmeasuredArm:
         reason="its environment has not been made",
         fix="make it",
     )
-    return msgspec.structs.replace(unmeasured, **changes)
+    return replace(unmeasured, **changes)
 
 
 def visits(
@@ -272,7 +282,7 @@ def process(*made: Visited, **changes: Any) -> ProcessState:
         ready=True,
         visits=made,
     )
-    return msgspec.structs.replace(state, **changes)
+    return replace(state, **changes)
 
 
 def interpreter_facts(distributions: dict[str, str], **changes: Any) -> InterpreterFacts:
@@ -283,12 +293,12 @@ def interpreter_facts(distributions: dict[str, str], **changes: Any) -> Interpre
         distributions=distributions,
         providers={name: (name,) for name in distributions},
     )
-    return dataclasses.replace(facts, **changes)
+    return replace(facts, **changes)
 
 
 def recipe_facts(**changes: Any) -> RecipeFacts:
     facts = RecipeFacts(allowances={"1": (1e-7,)}, serving_command=None, integration="")
-    return dataclasses.replace(facts, **changes)
+    return replace(facts, **changes)
 
 
 def checked(batch_size: int = 1, **changes: Any) -> Checked:
@@ -309,7 +319,7 @@ def checked(batch_size: int = 1, **changes: Any) -> Checked:
             repeats=30,
         ),
     )
-    return dataclasses.replace(found, **changes)
+    return replace(found, **changes)
 
 
 def run_state(
@@ -336,7 +346,7 @@ def run_state(
         Shape(size): RaceClosed(shape=Shape(size), reason=cause, cause=cause)
         for size, cause in (closed or {}).items()
     }
-    return msgspec.structs.replace(
+    return replace(
         RunState(plan=plan(*others), processes=by_arm, groups=groups, closed=ended), **changes
     )
 
@@ -350,7 +360,7 @@ def race_result(shape: Shape | int = 1, **changes: Any) -> RaceResult:
         noise_floor=None,
         closed="ended after 4 rounds",
     )
-    return msgspec.structs.replace(result, **changes)
+    return replace(result, **changes)
 
 
 def call_diagnosis(**changes: Any) -> CallDiagnosis:
@@ -378,7 +388,7 @@ def measurement(
         versions={"torch": "2.12.0"},
         settings={},
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def results(*measurements: Measurement, **changes: Any) -> Results:
@@ -389,14 +399,14 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
         races=(race_result(noise_floor=0.004),),
         noise_floor=0.004,
     )
-    made = msgspec.structs.replace(made, **changes)
+    made = replace(made, **changes)
     # In a run the intervals are widened by the variances of its processes.
     floors = {
         race.shape: math.log1p(race.noise_floor)
         for race in made.races
         if race.noise_floor is not None
     }
-    return msgspec.structs.replace(
+    return replace(
         made,
         measurements=tuple(
             widen_by_errors(entry, floors)
@@ -422,7 +432,7 @@ def rating(tier: int = 2, **changes: Any) -> Rating:
         to_next=(),
         why="it reaches some",
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def scored_arm(
@@ -444,7 +454,7 @@ def scored_arm(
         speedup=1.5,
         adoption=Adoption(lines_changed=2, export_step=False, own_environment=False),
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def machine_with_environment(name: str, fault: str | None = None) -> Machine:

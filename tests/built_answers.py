@@ -7,7 +7,7 @@ from typing import Any
 
 import builders
 import built_measurements
-import msgspec
+from builders import replace
 
 from advisor.decide.decision import decide_again
 from advisor.decide.headline import write_headline
@@ -26,7 +26,7 @@ from probes.shape import Shape
 def answer_of(measured: Results, head: Header | None = None, **changes: Any) -> Answer:
     """Return the answer that these results give with the catalogue of the header."""
     head = head or builders.header()
-    bare = msgspec.structs.replace(_without_advice(measured, head), **changes)
+    bare = replace(_without_advice(measured, head), **changes)
     return decide_again(bare, head.catalogue)
 
 
@@ -48,9 +48,9 @@ def answer_for(measured: Results, scored: Sequence[ScoredArm], head: Header) -> 
     """Return the answer with the recommendation for these scores, which are not computed."""
     advice = recommend_for(measured, scored, head)
     bare = _without_advice(measured, head, scored)
-    made = msgspec.structs.replace(bare, recommendation=advice)
+    made = replace(bare, recommendation=advice)
     lines = write_headline(made, builders.shipped_catalogue())
-    return msgspec.structs.replace(made, headline=lines)
+    return replace(made, headline=lines)
 
 
 def advised(answer: Answer) -> AdvisedAnswer:
@@ -107,7 +107,7 @@ def answer(**changes: Any) -> Answer:
         builders.NOISE,
     )
     unmeasured = list_unmeasured(head, state, measured, None)
-    return msgspec.structs.replace(answer_of(measured, head, unmeasured=unmeasured), **changes)
+    return replace(answer_of(measured, head, unmeasured=unmeasured), **changes)
 
 
 def _without_advice(
@@ -149,15 +149,13 @@ def run_answer(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> An
 
 
 def with_results(answer: Answer, **changes: Any) -> Answer:
-    return msgspec.structs.replace(
-        answer, results=msgspec.structs.replace(answer.results, **changes)
-    )
+    return replace(answer, results=replace(answer.results, **changes))
 
 
 def with_measurement(answer: Answer, *arms: str, **changes: Any) -> Answer:
     """Return the answer with changed measurements of these arms, by default of all."""
     measurements = tuple(
-        msgspec.structs.replace(each, **changes) if not arms or each.arm in arms else each
+        replace(each, **changes) if not arms or each.arm in arms else each
         for each in answer.results.measurements
     )
     return with_results(answer, measurements=measurements)
@@ -166,25 +164,24 @@ def with_measurement(answer: Answer, *arms: str, **changes: Any) -> Answer:
 def with_score(answer: Answer, *arms: str, **changes: Any) -> Answer:
     """Return the answer with changed scores of these arms, by default of all."""
     scores = tuple(
-        msgspec.structs.replace(each, **changes) if not arms or each.arm in arms else each
-        for each in answer.scores
+        replace(each, **changes) if not arms or each.arm in arms else each for each in answer.scores
     )
-    return msgspec.structs.replace(answer, scores=scores)
+    return replace(answer, scores=scores)
 
 
 def with_question(answer: Answer, **changes: Any) -> Answer:
-    question = msgspec.structs.replace(answer.question, **changes)
-    return msgspec.structs.replace(answer, question=question)
+    question = replace(answer.question, **changes)
+    return replace(answer, question=question)
 
 
 def with_decision(answer: Answer, **changes: Any) -> Answer:
-    decision = msgspec.structs.replace(advice_of(answer).decision, **changes)
+    decision = replace(advice_of(answer).decision, **changes)
     return with_advice(answer, decision=decision)
 
 
 def with_advice(answer: Answer, **changes: Any) -> Answer:
-    advice = msgspec.structs.replace(advice_of(answer), **changes)
-    return msgspec.structs.replace(answer, recommendation=advice)
+    advice = replace(advice_of(answer), **changes)
+    return replace(answer, recommendation=advice)
 
 
 def advice_of(answer: Answer) -> Recommendation:
@@ -193,6 +190,6 @@ def advice_of(answer: Answer) -> Recommendation:
 
 def without_advice(answer: Answer, problem: Problem) -> Answer:
     """Return the answer with a problem instead of its recommendation, and the headline of it."""
-    bare = msgspec.structs.replace(answer, recommendation=None, problem=problem)
+    bare = replace(answer, recommendation=None, problem=problem)
     lines = write_headline(bare, builders.shipped_catalogue())
-    return msgspec.structs.replace(bare, headline=lines)
+    return replace(bare, headline=lines)

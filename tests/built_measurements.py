@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import builders
-import msgspec
-from builders import BASELINE
+from builders import BASELINE, replace
 
 from advisor.decide import summary
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
@@ -36,7 +34,7 @@ def cell(ratio: float = 1.5, /, spread: float = 0.0, size: int = 1, **changes: A
         speedup=interval(ratio, spread),
         tflops=None,
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def measured(name: str, *speedups: float, spread: float = 0.01, **changes: Any) -> Measurement:
@@ -44,7 +42,7 @@ def measured(name: str, *speedups: float, spread: float = 0.01, **changes: Any) 
     cells = tuple(cell(one, spread, 4**place) for place, one in enumerate(speedups))
     mean = math.exp(math.fsum(math.log(one) for one in speedups) / len(speedups))
     made = builders.measurement(name, cells=cells, **changes)
-    return msgspec.structs.replace(made, speedup=interval(mean, spread))
+    return replace(made, speedup=interval(mean, spread))
 
 
 def raced(*arms: Measurement, noise_floor: float | None = 0.004, **changes: Any) -> Results:
@@ -65,7 +63,7 @@ def sustained(**changes: Any) -> SustainedCheck:
         agrees=True,
         joules_per_call={},
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def load(**changes: Any) -> LoadQuestion:
@@ -75,7 +73,7 @@ def load(**changes: Any) -> LoadQuestion:
         ttft_seconds=0.5,
         itl_seconds=0.05,
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def rate_level(rate: float, **changes: Any) -> RateLevel:
@@ -90,7 +88,7 @@ def rate_level(rate: float, **changes: Any) -> RateLevel:
         ttft_seconds=(0.1, 0.2, 0.3),
         itl_seconds=(0.01, 0.02, 0.03),
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def served_arm(arm: str = "engine", **changes: Any) -> ServedArm:
@@ -105,7 +103,7 @@ def served_arm(arm: str = "engine", **changes: Any) -> ServedArm:
         failed=0,
         command="serve",
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def serving(*arms: ServedArm) -> ServingResults:
@@ -125,7 +123,7 @@ def started_server(**changes: Any) -> Serving:
         word="t{:07d}",
         separator=" ",
     )
-    return dataclasses.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def platform(name: str, refused: tuple[str, ...] = (), **efficiencies: float) -> Platform:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import builders
-import msgspec
+from builders import replace
 
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import REFERENCE
@@ -90,8 +89,8 @@ def make_run(
     `workload` is what the reference worker reports of a forward pass.
     """
     run_id = f"20261121-12000{int(finished)}-0000"
-    header = msgspec.structs.replace(make_header(generates=generates), run_id=run_id)
-    run = store.create(msgspec.structs.replace(header, **changes))
+    header = replace(make_header(generates=generates), run_id=run_id)
+    run = store.create(replace(header, **changes))
     names = [arm for arm in seconds_of if arm not in {builders.BASELINE, builders.DUPLICATE}]
     plan = builders.plan(*names, "broken", excluded=[builders.excluded()])
     rounds = range(1, ROUNDS + 1 if finished else 4)
@@ -121,7 +120,7 @@ def make_header(*, generates: bool) -> Header:
     question = builders.question(batch_sizes=(1,))
     if generates:
         model = TransformersModel(name="demo/llama", weights="random")
-        question = msgspec.structs.replace(question, model=model, task="generate")
+        question = replace(question, model=model, task="generate")
     return builders.header(
         question=question,
         catalogue=builders.catalogue(*workflows, *map(builders.workflow, ("broken", "absent"))),
@@ -154,7 +153,7 @@ def visit_all(
         varied = seconds * (1 + 0.004 * ((number + place) % 3))
         (visit,) = builders.visits([varied], first_round=number)
         if generates:
-            visit = dataclasses.replace(visit, first_token_seconds=(varied / 10,) * 3)
+            visit = replace(visit, first_token_seconds=(varied / 10,) * 3)
         yield WorkerReported(arm=arm, process=0, worker_event=visit)
 
 

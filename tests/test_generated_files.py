@@ -8,6 +8,7 @@ import re
 import generate
 import msgspec
 import pytest
+from builders import replace
 from generate import ROOT
 from stacks import extras
 
@@ -39,9 +40,7 @@ def test_a_missing_or_changed_file_is_stale(tmp_path: pathlib.Path) -> None:
 def test_changed_requirements_and_conflicts_change_the_extras_and_nothing_else(
     environments: dict[str, Environment],
 ) -> None:
-    iree = msgspec.structs.replace(
-        environments["iree"], requirements=("iree==9",), conflicts=("max",)
-    )
+    iree = replace(environments["iree"], requirements=("iree==9",), conflicts=("max",))
     rendered = extras.render(PYPROJECT, {**environments, "iree": iree})
     project = msgspec.toml.decode(rendered)
     assert project["project"]["optional-dependencies"]["iree"] == ["iree==9"]

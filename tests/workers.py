@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import psutil
+from builders import replace
 from forks import ForkServer
 
 from advisor.ask import rubric_files
@@ -91,7 +92,7 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **TEXT}
 
 def rules(dtype: str = "float32", **changes: Any) -> Rules:
     shipped = rules_for(accuracy_thresholds(rubric_files.read_shipped().accuracy), dtype)
-    return dataclasses.replace(shipped, **changes)
+    return replace(shipped, **changes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +154,7 @@ def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -
         minimum_engaged_share=0.5,
         accuracy=accuracy_thresholds(rubric_files.read_shipped().accuracy),
     )
-    return dataclasses.replace(request, **changes)
+    return replace(request, **changes)
 
 
 def subject_request(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import functools
 import os
@@ -12,6 +11,7 @@ import sys
 
 import pytest
 import sessions
+from builders import replace
 from recorded_runs import make_run
 from textual._compositor import Compositor
 
@@ -73,7 +73,7 @@ def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
     """The context with a store of the test's own."""
     home = tmp_path / "stored"
     environment = {**tui_context.environment, HOME_VARIABLE: str(home)}
-    return dataclasses.replace(tui_context, environment=environment, store=Store(home))
+    return replace(tui_context, environment=environment, store=Store(home))
 
 
 @pytest.fixture(scope="session")

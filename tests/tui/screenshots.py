@@ -13,10 +13,11 @@ import pathlib
 import sys
 import tempfile
 
+from builders import replace
+
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
-import msgspec  # noqa: E402 - as below
 from onscreen import go_to_step, running_app, settle, wait_for, wait_for_screen  # noqa: E402 - tests are not installed
 from recorded_runs import make_run  # noqa: E402 - as above
 
@@ -58,8 +59,8 @@ class AppOnRecordedMachine(AdvisorApp):
     def _draft(self, _: AdvisorApp) -> DraftRun:
         machine, question = self.header.machine, self.header.question
         # No path of the machine stands in a picture.
-        software = msgspec.structs.replace(machine.software, executable="python")
-        machine = msgspec.structs.replace(machine, software=software)
+        software = replace(machine.software, executable="python")
+        machine = replace(machine, software=software)
         plan = planning.plan(question, machine, self.catalogue)
         return DraftRun(self.catalogue, machine, question, plan)
 

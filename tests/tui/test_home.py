@@ -7,8 +7,8 @@ import json
 import os
 
 import builders
-import msgspec
 import pytest
+from builders import replace
 from kept.runs import EVIDENCE
 from onscreen import (
     SMALLEST,
@@ -107,7 +107,7 @@ async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(contex
 
 def test_an_arm_that_leads_an_open_decision_is_marked() -> None:
     clear = AnswerSummary(arm="quick", decision_word="CLEAR")
-    opened = msgspec.structs.replace(clear, decision_word="OPEN")
+    opened = replace(clear, decision_word="OPEN")
     assert describe_winner(clear) == "quick"
     assert describe_winner(opened) == f"quick{OPEN_MARK}"
     assert describe_winner(AnswerSummary()) == "no answer"
@@ -119,9 +119,7 @@ def test_a_speed_of_a_busy_machine_is_not_shown_as_a_fact(sample_run: Run) -> No
     summary = AnswerSummary(
         arm="quick", decision_word="LIKELY", speedup=Interval(value=9.0, low=1.0, high=81.0)
     )
-    fit, busy = (
-        list_cells(item, msgspec.structs.replace(summary, fit=each), now) for each in (True, False)
-    )
+    fit, busy = (list_cells(item, replace(summary, fit=each), now) for each in (True, False))
     assert (fit["answer"], fit["speed"]) == ("quick", "9.00x")
     assert (busy["answer"], busy["speed"]) == (f"quick{BUSY_MARK}", MISSING)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import pathlib
 import threading
@@ -10,8 +9,8 @@ import uuid
 
 import builders
 import built_answers
-import msgspec
 import pytest
+from builders import replace
 from built_answers import with_measurement, with_question
 from kept.runs import EVIDENCE
 from onscreen import (
@@ -89,9 +88,9 @@ async def test_a_hostile_model_name_is_shown_without_markup(
         results = await wait_for_screen(pilot, ResultsScreen)
         original = results.shown
         for name in HOSTILE[:-1]:
-            model = msgspec.structs.replace(original.answer.question.model, name=name)
+            model = replace(original.answer.question.model, name=name)
             renamed = with_question(original.answer, model=model)
-            results.original = results.shown = dataclasses.replace(original, answer=renamed)
+            results.original = results.shown = replace(original, answer=renamed)
             results.draw()
             await wait_for_text(pilot, panels.printable(name)[:4])
 

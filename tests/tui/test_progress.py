@@ -9,10 +9,10 @@ import time
 import builders
 import built_answers
 import built_measurements
-import msgspec
 import pytest
 import sessions
 import workers
+from builders import replace
 from built_answers import advice_of, with_decision, with_measurement, with_results, without_advice
 from recorded_runs import make_run
 from sessions import expect_failure
@@ -60,8 +60,8 @@ from probes.outcome import Failure, Outcome
 from probes.shape import Shape
 
 QUESTION = builders.question(batch_sizes=(1, 2))
-BUDGET = msgspec.structs.replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
-LIMITED = msgspec.structs.replace(QUESTION, budget=BUDGET)
+BUDGET = replace(QUESTION.budget, seconds={QUESTION.task: 100.0})
+LIMITED = replace(QUESTION, budget=BUDGET)
 MEASURED = "Measuring batch"
 SKIPPED = Failure("skipped", "build", "by the user", skip_cause="user")
 ENDS: dict[int, EndCause] = {1: "decided", 2: "decided"}
@@ -73,7 +73,7 @@ def test_a_resumed_run_has_its_time_limit_again() -> None:
     assert remaining_seconds(again, LIMITED, 90.0) == pytest.approx(90)
     assert remaining_seconds(state, LIMITED, 90.0) == pytest.approx(10)
     assert remaining_seconds(state, LIMITED, 140.0) == pytest.approx(-40), "it is over its limit"
-    unlimited = msgspec.structs.replace(LIMITED, all_arms=True)
+    unlimited = replace(LIMITED, all_arms=True)
     assert remaining_seconds(state, unlimited, 90.0) is None
 
 
@@ -88,11 +88,10 @@ def test_a_server_under_load_has_its_blocks_and_their_latency() -> None:
     )
     assert "4" not in draw_load(builders.run_state({}), load, None).plain
     process = builders.process(
-        serving=built_measurements.started_server(),
-        load_blocks=(block, msgspec.structs.replace(block, rate=2.0)),
+        serving=built_measurements.started_server(), load_blocks=(block, replace(block, rate=2.0))
     )
     state = builders.run_state({builders.BASELINE: builders.process(), "compiled": process})
-    state = msgspec.structs.replace(state, plan=builders.plan("compiled"), finished=False)
+    state = replace(state, plan=builders.plan("compiled"), finished=False)
     question = builders.question(task="serve", load=load)
     row = next(row for row in progress_rows(state, question, "compiled") if row.arm == "compiled")
     assert (row.phase, row.status) == ("serving", "working")
@@ -180,7 +179,7 @@ def resumed(*events: RunEvent, **changes: object) -> RunState:
         last_groups={1: arms, 2: arms},
         closed={1: "decided"},
     )
-    racing = msgspec.structs.replace(racing, **changes)
+    racing = replace(racing, **changes)
     return fold(builders.events(Resumed(), *events), racing)
 
 
@@ -204,29 +203,29 @@ def test_a_resumed_race_is_timed_only_when_its_workers_are_ready_again() -> None
 def test_after_the_races_the_stage_names_what_is_repeated() -> None:
     raced = {1: ("compiled",), 2: ("compiled",)}
     done = builders.run_state({"compiled": builders.process()}, last_groups=raced, closed=ENDS)
-    done = msgspec.structs.replace(done, plan=builders.plan("compiled"), finished=False)
+    done = replace(done, plan=builders.plan("compiled"), finished=False)
     building = builders.process(ready=False, outcome=None, phase="build")
     processes = {**done.processes, "compiled": (building,)}
-    late = stage_of(msgspec.structs.replace(done, processes=processes))
+    late = stage_of(replace(done, processes=processes))
     assert late.startswith("Compiling, 0 of ")
     skipped = builders.process(ready=False, outcome=Outcome(SKIPPED))
-    failed = msgspec.structs.replace(done, processes={**processes, builders.BASELINE: (skipped,)})
+    failed = replace(done, processes={**processes, builders.BASELINE: (skipped,)})
     assert "0 of 2 " in stage_of(failed), "a process that has failed is not ready"
-    repeated = msgspec.structs.replace(done, repeats={1: ("compiled", "compiled#duplicate")})
+    repeated = replace(done, repeats={1: ("compiled", "compiled#duplicate")})
     assert stage_of(repeated).endswith(" 1 in fresh processes: compiled")
     again = tuple(builders.process(repeat=each, outcome=Outcome()) for each in (0, 1))
     over = {"compiled": again, "compiled#duplicate": again}
-    assert stage_of(msgspec.structs.replace(repeated, processes=over)) == stage_of(done)
+    assert stage_of(replace(repeated, processes=over)) == stage_of(done)
 
 
 def test_after_the_races_the_stage_is_what_the_active_worker_does() -> None:
     raced = builders.run_state({}, last_groups={1: ("compiled",), 2: ("compiled",)}, closed=ENDS)
-    raced = msgspec.structs.replace(raced, plan=builders.plan("compiled"), finished=False)
+    raced = replace(raced, plan=builders.plan("compiled"), finished=False)
     stages = set()
     for phase in ("measure", "sustain", "diagnose", "new-shapes", "done"):
         made = builders.process(*builders.visits([0.1]))
-        worker = msgspec.structs.replace(made, outcome=None, phase=phase)
-        state = msgspec.structs.replace(raced, processes={"compiled": (worker,)})
+        worker = replace(made, outcome=None, phase=phase)
+        state = replace(raced, processes={"compiled": (worker,)})
         stage = stage_of(state, "compiled")
         assert ("final outputs" in stage) == (phase == "done")
         stages.add(stage)
@@ -246,7 +245,7 @@ def test_no_time_is_counted_and_no_stage_named_while_the_run_waits_for_a_quiet_m
         check = QuietCheck(
             activity=activity, problems=problems, waited_seconds=waited, allowed_seconds=60.0
         )
-        waiting = msgspec.structs.replace(state, quiet_check=check, finished=False)
+        waiting = replace(state, quiet_check=check, finished=False)
         assert remaining_seconds(waiting, LIMITED, 90.0) == left
         assert ("quiet" in stage_of(waiting)) == (left is None)
         told = describe_wait(waiting, waiting.at + 20.0)

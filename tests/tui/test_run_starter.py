@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import pathlib
 import shutil
 import threading
 
 import builders
-import msgspec
 import pytest
+from builders import replace
 from built_answers import with_decision
 from onscreen import (
     SMALLEST,
@@ -162,7 +161,7 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
         changed = with_decision(results.original.answer, word="LIKELY")
-        results.original = dataclasses.replace(results.original, answer=changed)
+        results.original = replace(results.original, answer=changed)
         builds = builders.known(results.original.run).scratch
         shutil.rmtree(builds, ignore_errors=True)
         assert results.refusal_of("leaders")
@@ -195,8 +194,8 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
         skipped = builders.unmeasured(
             "quick", option="", status="skipped", skip_cause="out-of-time"
         )
-        changed = msgspec.structs.replace(document, unmeasured=(skipped,))
-        results.original = dataclasses.replace(results.original, answer=changed)
+        changed = replace(document, unmeasured=(skipped,))
+        results.original = replace(results.original, answer=changed)
         await pilot.press("f")
         await wait_for_text(pilot, "without a time limit")
         await wait_for_text(pilot, "With the baseline: 2 ways")
@@ -205,8 +204,8 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
         question = builders.known(app.run_controller.session).header.question
     assert question.all_arms
     assert question.workflows == ("quick",)
-    useless = msgspec.structs.replace(skipped, skip_cause="build-limit")
-    assert arms_to_retry(msgspec.structs.replace(document, unmeasured=(useless,))) == ()
+    useless = replace(skipped, skip_cause="build-limit")
+    assert arms_to_retry(replace(document, unmeasured=(useless,))) == ()
 
 
 def wait_seconds(context: Context, run_id: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import json
 import pathlib
@@ -11,8 +10,8 @@ import sys
 from typing import Any
 
 import jsonschema
-import msgspec
 import pytest
+from builders import replace
 from kept.runs import EVIDENCE
 
 import advisor
@@ -47,7 +46,7 @@ def simulated(
     real = api._context
 
     def context() -> Context:
-        return dataclasses.replace(real(), probes=fake_probes, rubric=fake_rubric)
+        return replace(real(), probes=fake_probes, rubric=fake_rubric)
 
     monkeypatch.setattr(api, "_context", context)
 
@@ -117,14 +116,11 @@ def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
     run = advisor.load(FILE)
     scored, results = run.answer.scores[0], run.answer.results
     measured = run.answer.measurements[scored.arm]
-    hostile = [
-        msgspec.structs.replace(each, arm="<script>alert(1)</script>")
-        for each in (scored, measured)
-    ]
-    answer = msgspec.structs.replace(
+    hostile = [replace(each, arm="<script>alert(1)</script>") for each in (scored, measured)]
+    answer = replace(
         run.answer,
         scores=(hostile[0], *run.answer.scores[1:]),
-        results=msgspec.structs.replace(results, measurements=(*results.measurements, hostile[1])),
+        results=replace(results, measurements=(*results.measurements, hostile[1])),
     )
     shown = Report(answer, run.catalogue)._repr_html_()
     assert "<script>" not in shown

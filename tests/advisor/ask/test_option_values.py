@@ -11,6 +11,7 @@ from collections.abc import Callable
 import builders
 import msgspec
 import pytest
+from builders import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -292,9 +293,7 @@ def test_the_help_of_the_batch_sizes_has_the_defaults_of_the_catalogue() -> None
 
 
 WITH_GPU = builders.gpu_machine(builders.gpu())
-CPU_BUILD = msgspec.structs.replace(
-    WITH_GPU, software=msgspec.structs.replace(WITH_GPU.software, torch_cuda=None)
-)
+CPU_BUILD = replace(WITH_GPU, software=replace(WITH_GPU.software, torch_cuda=None))
 
 
 @pytest.mark.parametrize(

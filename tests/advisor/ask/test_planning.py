@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import builders
-import msgspec
 import pytest
-from builders import BASELINE
+from builders import BASELINE, replace
 
 from advisor.ask import planning
 from advisor.ask.obstacles import required_packages
@@ -58,7 +57,7 @@ def test_a_workflow_runs_in_its_environment() -> None:
 
 def test_an_interpreter_with_all_packages_needs_no_environment() -> None:
     by_hand = builders.interpreter(packages={"torch": "2.12.0", "rare-stack": "2.1"})
-    machine = msgspec.structs.replace(builders.machine_with_environment("apart"), software=by_hand)
+    machine = replace(builders.machine_with_environment("apart"), software=by_hand)
     for here in (builders.machine(software=by_hand), machine):
         made = plan(builders.workflow(environment=OWN), machine=here)
         assert [each.python for each in made.arms] == ["", "", ""]

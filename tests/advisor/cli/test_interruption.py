@@ -9,9 +9,9 @@ import signal
 import subprocess
 import sys
 
-import msgspec
 import pytest
 import recorded_runs
+from builders import replace
 from forks import RunCli, run_command
 
 from advisor.cli.interruption import InterruptedRunError
@@ -211,7 +211,7 @@ def test_a_run_on_a_busy_machine_can_be_measured_again_from_its_builds(
 ) -> None:
     run = recorded_runs.make_run(Store(tmp_path), finished=True)
     unfit = Problem(name="machine-unfit", what="busy", next_step="wait", exit_code=4)
-    answer = msgspec.structs.replace(decide(run), recommendation=None, problem=unfit)
+    answer = replace(decide(run), recommendation=None, problem=unfit)
     monkeypatch.setattr(execution, "evaluate", lambda *_: answer)
     shutil.rmtree(run.scratch)
     ended = run_cli("resume", run.directory.name, home=tmp_path)

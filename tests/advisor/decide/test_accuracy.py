@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
 import builders
 import built_answers
-import msgspec
 import numpy as np
 import pytest
-from builders import BASELINE, DEMO
+from builders import BASELINE, DEMO, replace
 from golden_files import Expect
 
 from advisor.decide.diagnosis import find_lower_precision
@@ -55,7 +53,7 @@ def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it(expect: Ex
 
 def test_of_nearly_equal_arms_of_a_workflow_the_exact_one_is_advised(expect: Expect) -> None:
     coarse, fine, slow = (
-        msgspec.structs.replace(
+        replace(
             measured(name, speedup, accuracy_class, Accuracy(relative_error=error)),
             workflow="quantised",
         )
@@ -97,7 +95,7 @@ def test_the_accuracy_can_be_a_constraint_that_an_unknown_one_does_not_meet(
 
 @pytest.mark.parametrize(("fault", "told"), [("row-error", True), ("error", False)])
 def test_what_else_keeps_outputs_from_being_exact_is_said(fault: Fault, told: bool) -> None:
-    found = advise(measured("fast", 4.0, "close", dataclasses.replace(CLOSE, fault=fault)))
+    found = advise(measured("fast", 4.0, "close", replace(CLOSE, fault=fault)))
     (line,) = built_answers.headline(found.answer, "accuracy")
     assert ("in a single row" in line) == told
 
@@ -140,18 +138,18 @@ def test_an_inexact_arm_above_the_peak_computes_in_a_lower_precision(
 def test_a_lower_precision_that_an_arm_has_or_pytorch_could_is_told(expect: Expect) -> None:
     diagnosis = (builders.call_diagnosis(compute_share=1.5),)
     lower = measured("rounding", 4.0, "close", CLOSE)
-    lower = msgspec.structs.replace(lower, diagnosis=diagnosis)
+    lower = replace(lower, diagnosis=diagnosis)
     gpu = builders.gpu()
     found = advise(lower, device="cuda", gpu=gpu.uuid, dtype="float32")
     told, answer = {}, found.answer
     known = builders.shipped_catalogue().improvements.precision
     for capability in ("7.5", "9.0"):
-        old = builders.gpu_machine(msgspec.structs.replace(gpu, compute_capability=capability))
-        answer = msgspec.structs.replace(answer, machine=old)
+        old = builders.gpu_machine(replace(gpu, compute_capability=capability))
+        answer = replace(answer, machine=old)
         told[capability] = describe_precision(found._replace(answer=answer), known, None)
     inputs = MeasuredInputs(fixed=0, has_batch=True, has_length=None, shapes=((3, 224, 224),))
     images = built_answers.with_results(found.answer, inputs=inputs)
-    images = msgspec.structs.replace(images, machine=builders.gpu_machine(gpu))
+    images = replace(images, machine=builders.gpu_machine(gpu))
     told["9.0, images"] = describe_precision(found._replace(answer=images), known, None)
     expect("precision-of-float32", told)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import builders
-import msgspec
 import pytest
-from builders import BASELINE
+from builders import BASELINE, replace
 from built_measurements import RACES, summarise
 from recorded_runs import OPENED
 
@@ -61,7 +59,7 @@ def test_the_spread_of_the_memory_is_that_of_all_processes() -> None:
     assert arm_figures.memory_of_processes(first, (first,), None).spread is None
 
 
-ON_CPU = dataclasses.replace(HOST, device_reserved_bytes=None)
+ON_CPU = replace(HOST, device_reserved_bytes=None)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +68,7 @@ ON_CPU = dataclasses.replace(HOST, device_reserved_bytes=None)
         (HOST, None, None, arm_figures.PENDING_SOURCE),
         (ON_CPU, checked_allocation(256), None, arm_figures.PENDING_SOURCE),
         (ON_CPU, None, 300, arm_figures.HOST_SOURCE),
-        (dataclasses.replace(ON_CPU, peak_rss_bytes=None), None, None, "not measured"),
+        (replace(ON_CPU, peak_rss_bytes=None), None, None, "not measured"),
         (None, None, None, "not measured"),
     ],
 )
@@ -92,7 +90,7 @@ def test_memory_of_the_host_counts_without_a_gpu_alone(
     ],
 )
 def test_implausible_memory_is_null_with_the_reason(changes: dict[str, Any], reason: str) -> None:
-    found = summarise_process(msgspec.structs.replace(DEVICE, **changes))
+    found = summarise_process(replace(DEVICE, **changes))
     assert (found.peak, found.serving) == (None, None)
     assert found.source.startswith("not known: ")
     assert reason in found.source
@@ -104,26 +102,26 @@ def test_implausible_memory_is_null_with_the_reason(changes: dict[str, Any], rea
 def test_what_the_allocator_released_before_the_end_belongs_to_the_peak(
     held: int | None, peak: int
 ) -> None:
-    freed = msgspec.structs.replace(DEVICE, peak_bytes=700 * MEBIBYTE, source="freed")
+    freed = replace(DEVICE, peak_bytes=700 * MEBIBYTE, source="freed")
     held_bytes = None if held is None else held * MEBIBYTE
-    host = dataclasses.replace(HOST, device_held_bytes=held_bytes)
+    host = replace(HOST, device_held_bytes=held_bytes)
     assert summarise_process(freed, host).peak == peak * MEBIBYTE
     assert summarise_process(DEVICE, host).peak == DEVICE.peak_bytes
 
 
 @pytest.mark.parametrize("source", ["grown", "freed"])
 def test_batch_sizes_that_were_tried_later_are_no_part_of_the_peak(source: Any) -> None:
-    device = msgspec.structs.replace(DEVICE, source=source)
-    last = dataclasses.replace(HOST, device_reserved_bytes=1800 * MEBIBYTE)
+    device = replace(DEVICE, source=source)
+    last = replace(HOST, device_reserved_bytes=1800 * MEBIBYTE)
     found = summarise_process(device, last=last)
     assert found.peak == 900 * MEBIBYTE
 
 
 def test_a_worker_that_released_memory_may_free_less_at_its_end_than_it_had_reserved() -> None:
-    freed = msgspec.structs.replace(DEVICE, peak_bytes=100 * MEBIBYTE, source="freed")
-    host = dataclasses.replace(HOST, device_held_bytes=90 * MEBIBYTE)
+    freed = replace(DEVICE, peak_bytes=100 * MEBIBYTE, source="freed")
+    host = replace(HOST, device_held_bytes=90 * MEBIBYTE)
     assert summarise_process(freed, host).peak == (100 + 256 - 90) * MEBIBYTE
-    assert summarise_process(msgspec.structs.replace(freed, source="grown"), host).peak is None
+    assert summarise_process(replace(freed, source="grown"), host).peak is None
     assert summarise_process(freed, HOST).peak is None
 
 
@@ -169,12 +167,12 @@ def metrics_of(
     `stored_bytes` are the bytes of quantised weights.
     """
     visits = [
-        dataclasses.replace(visit, first_token_seconds=(first,) if first else ())
+        replace(visit, first_token_seconds=(first,) if first else ())
         for visit, first in itertools.zip_longest(
             builders.visits(seconds, batch_size=4), first_token_seconds
         )
     ]
-    own: dict[str, Any] = {"opened": dataclasses.replace(OPENED, units_per_sample=output_tokens)}
+    own: dict[str, Any] = {"opened": replace(OPENED, units_per_sample=output_tokens)}
     if stored_bytes is not None:
         own["engaged"] = Engagement(share=1.0, proof="", facts={}, weight_bytes=stored_bytes)
     reference = ProcessState(workloads={Shape(4): workload}, peaks=peaks)
@@ -219,7 +217,7 @@ def test_quantised_weights_use_less_of_the_memory_bandwidth() -> None:
     native = builders.known(OPENED.parameter_bytes)
     # A step reads some of the weights, and the cache of 256 bytes.
     read = native // 5
-    workload = dataclasses.replace(WORKLOAD, step_bytes=read + 256)
+    workload = replace(WORKLOAD, step_bytes=read + 256)
     shares = []
     for stored in (None, native, native // 4):
         found, _ = metrics_of(workload, stored_bytes=stored)
@@ -286,10 +284,10 @@ def diagnose(diagnosed: Diagnosed | None = COUNTS_ON_GPU, **changes: Any) -> Cal
 
 
 def with_busy_share(share: float) -> Diagnosed:
-    return dataclasses.replace(COUNTS_ON_GPU, device_busy_share=share)
+    return replace(COUNTS_ON_GPU, device_busy_share=share)
 
 
-UNSEEN = dataclasses.replace(with_busy_share(0.0), kernels_per_call=0.0, launches_per_call=0.0)
+UNSEEN = replace(with_busy_share(0.0), kernels_per_call=0.0, launches_per_call=0.0)
 COUNTS = {"kernels_per_call", "device_busy_share"}
 
 

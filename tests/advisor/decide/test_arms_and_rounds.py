@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import builders
-import msgspec
 import pytest
-from builders import BASELINE, DUPLICATE
+from builders import BASELINE, DUPLICATE, replace
 from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +24,7 @@ HUNG = Outcome(Failure("timed-out", phase="measure", reason="it hung"))
 
 
 def test_a_visit_counts_with_the_log_median_of_its_calls() -> None:
-    visit = dataclasses.replace(*builders.visits([0.5]), seconds=(9.0, 0.5, 0.4))
+    visit = replace(*builders.visits([0.5]), seconds=(9.0, 0.5, 0.4))
     assert log_median_seconds(visit) == pytest.approx(math.log(0.5))
 
 
@@ -99,12 +97,10 @@ def test_what_the_build_of_a_shape_keeps_is_that_of_the_race() -> None:
     state = run_with(0.1, 0.1)
     (raced,) = state.processes["compiled"]
     (built,) = raced.built.values()
-    keeping = dataclasses.replace(built, kept_bytes=7)
-    process = msgspec.structs.replace(raced, built={built.shape: keeping})
+    keeping = replace(built, kept_bytes=7)
+    process = replace(raced, built={built.shape: keeping})
     processes = {**state.processes, "compiled": (process,)}
-    measured = only_measurement(
-        summarise(msgspec.structs.replace(state, processes=processes), RACES)
-    )
+    measured = only_measurement(summarise(replace(state, processes=processes), RACES))
     assert [cell.kept_bytes for cell in measured.cells] == [7]
 
 

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import builders
-import msgspec
 import pytest
-from builders import BASELINE
+from builders import BASELINE, replace
 from drawn import weights
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,7 +78,7 @@ class Run:
 
     def with_arm(self, arm: Arm) -> Run:
         others = (arm if each.name == arm.name else each for each in self.arms)
-        return dataclasses.replace(self, arms=tuple(others))
+        return replace(self, arms=tuple(others))
 
 
 def measured(arm: Arm, between: float) -> Measurement:
@@ -98,7 +97,7 @@ def measured(arm: Arm, between: float) -> Measurement:
         correctness=(builders.checked(accuracy_class=arm.accuracy),),
         build_seconds=BuildSeconds(cold=arm.build, warm=None, worst=arm.build),
     )
-    return msgspec.structs.replace(made, speedup=interval)
+    return replace(made, speedup=interval)
 
 
 def workflow_of(arm: Arm) -> Workflow:
@@ -136,7 +135,7 @@ arms = st.builds(
     facts=st.fixed_dictionaries(FACTS).map(lambda facts: tuple(facts.items())),
 )
 fields = st.lists(arms, min_size=1, max_size=6).map(
-    lambda field: [dataclasses.replace(arm, name=f"arm{n}") for n, arm in enumerate(field)]
+    lambda field: [replace(arm, name=f"arm{n}") for n, arm in enumerate(field)]
 )
 
 
@@ -153,7 +152,7 @@ def test_a_dominated_arm_never_ranks_above(field: list[Arm], priorities: Priorit
 def test_a_change_of_one_percent_changes_a_score_little(
     arm: Arm, priorities: Priorities, factor: float, figure: str
 ) -> None:
-    changed = dataclasses.replace(arm, **{figure: getattr(arm, figure) * factor})
+    changed = replace(arm, **{figure: getattr(arm, figure) * factor})
     for asked, most in ((priorities, MOST_CHANGE), (builders.priorities(), MOST_CHANGE_BALANCED)):
         one, two = (rank([each], asked)["arm0"].score for each in (arm, changed))
         assert abs(one - two) <= most
@@ -276,7 +275,7 @@ def close_runs(seed: int) -> Iterator[tuple[random.Random, Run]]:
         performance = draw.choice([40.0, 80.0])
         rest = (100 - performance) / 2
         weights = builders.priorities(performance, rest, rest)
-        yield draw, dataclasses.replace(run, arms=arms, weights=weights)
+        yield draw, replace(run, arms=arms, weights=weights)
 
 
 def test_the_answer_is_never_worse_in_everything_than_another_arm() -> None:
@@ -297,7 +296,7 @@ def test_a_faster_measurement_never_lowers_rank_or_word_of_its_arm() -> None:
     for draw, run in [*random_runs(2), *close_runs(2)]:
         before = decide(run)
         arm = draw.choice(run.arms)
-        faster = dataclasses.replace(arm, speedup=arm.speedup * draw.uniform(1.0, 1.5))
+        faster = replace(arm, speedup=arm.speedup * draw.uniform(1.0, 1.5))
         after = decide(run.with_arm(faster))
         assert after.of(arm.name).rank <= before.of(arm.name).rank
         if before.advised.arm == arm.name:
@@ -314,7 +313,7 @@ def test_a_workflow_that_is_not_advised_changes_neither_the_advice_nor_lowers_th
             continue
         removed = draw.choice(others)
         rest = tuple(arm for arm in run.arms if arm.workflow != removed)
-        after = decide(dataclasses.replace(run, arms=rest))
+        after = decide(replace(run, arms=rest))
         assert after.advised.arm == before.advised.arm
         assert after.word >= before.word
 
@@ -332,7 +331,7 @@ def test_the_draws_of_an_arm_do_not_depend_on_the_other_arms() -> None:
 def test_a_larger_error_of_any_arm_changes_no_advice_but_that_to_lose_accuracy() -> None:
     for draw, run in random_runs(5, 3 * RUNS):
         arm = draw.choice(run.arms)
-        vague = dataclasses.replace(arm, spread=arm.spread * draw.uniform(1.0, 20.0))
+        vague = replace(arm, spread=arm.spread * draw.uniform(1.0, 20.0))
         before, after = decide(run), decide(run.with_arm(vague))
         is_unproven = after.of(before.advised.arm).unproven
         assert (after.advised.arm != before.advised.arm) <= is_unproven
@@ -357,7 +356,7 @@ def test_a_larger_error_of_the_answer_never_raises_its_word() -> None:
         if before.advised.arm == BASELINE:
             continue
         arm = next(each for each in run.arms if each.name == before.advised.arm)
-        vague = dataclasses.replace(arm, spread=arm.spread * draw.uniform(1.0, 20.0))
+        vague = replace(arm, spread=arm.spread * draw.uniform(1.0, 20.0))
         after = decide(run.with_arm(vague))
         if not after.of(arm.name).unproven:
             assert after.word <= before.word
@@ -389,7 +388,7 @@ def test_eager_never_stays_beside_an_exact_arm_that_scores_nearly_as_much() -> N
         for arm in run.arms:
             if arm.accuracy != "exact":
                 continue
-            fast = dataclasses.replace(arm, speedup=draw.uniform(1.3, 1.4))
+            fast = replace(arm, speedup=draw.uniform(1.3, 1.4))
             _, scored, _ = score(run.with_arm(fast))
             scores = {each.arm: each.score for each in scored}
             if scores[fast.name] >= scores[BASELINE] - 0.05:

@@ -9,9 +9,8 @@ from typing import Any
 import builders
 import built_answers
 import built_measurements
-import msgspec
 import pytest
-from builders import BASELINE
+from builders import BASELINE, replace
 from built_answers import recommend_for
 from built_measurements import measured, raced
 from golden_files import Expect
@@ -72,8 +71,8 @@ def test_nothing_is_decided_without_a_second_workflow_that_may_lead(
     possible: float, word: str | None
 ) -> None:
     one, two = measured("same/one", 2.0, spread=0.9), measured("same/two", 2.1, spread=0.9)
-    arms = [msgspec.structs.replace(each, workflow="same") for each in (one, two)]
-    both = msgspec.structs.replace(results(*arms), measurements=tuple(arms))
+    arms = [replace(each, workflow="same") for each in (one, two)]
+    both = replace(results(*arms), measurements=tuple(arms))
     advised, found = assess(both, outstanding={"late": possible})
     assert (advised.arm, found.word) == ("same/two", word)
     assert found.needed_repetitions is None
@@ -127,7 +126,7 @@ def test_no_more_speed_can_be_lost_than_the_intervals_allow() -> None:
 
 def test_several_arms_that_differ_by_chance_are_not_better_than_one_of_them() -> None:
     arms = [measured(f"same/{place}", 2.2, spread=0.9) for place in range(4)]
-    same = [msgspec.structs.replace(each, workflow="same") for each in arms]
+    same = [replace(each, workflow="same") for each in arms]
     steady = measured("steady", 2.2, spread=0.002)
     (_, alone), (_, together) = assess(results(steady, same[0])), assess(results(steady, *same))
     assert alone.word == together.word == "OPEN"
@@ -138,7 +137,7 @@ def test_several_arms_that_differ_by_chance_are_not_better_than_one_of_them() ->
 def test_servers_are_not_repeated_to_settle_the_decision() -> None:
     made = results(measured("one", 2.0), measured("two", 2.3))
     without_cells = tuple(
-        msgspec.structs.replace(
+        replace(
             entry,
             cells=(),
             speedup=Interval(
@@ -149,7 +148,7 @@ def test_servers_are_not_repeated_to_settle_the_decision() -> None:
         )
         for entry in made.measurements
     )
-    _, found = assess(msgspec.structs.replace(made, measurements=without_cells, races=()))
+    _, found = assess(replace(made, measurements=without_cells, races=()))
     assert found.word == "OPEN"
     assert found.needed_repetitions is None
 
@@ -169,16 +168,13 @@ def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: 
 def timed_twice(found: Results, *arms: str) -> Results:
     """Return the results with two processes of these arms, and one of each other."""
     entries = tuple(
-        msgspec.structs.replace(
+        replace(
             entry,
-            cells=tuple(
-                msgspec.structs.replace(each, processes=1 + (entry.arm in arms))
-                for each in entry.cells
-            ),
+            cells=tuple(replace(each, processes=1 + (entry.arm in arms)) for each in entry.cells),
         )
         for entry in found.measurements
     )
-    return msgspec.structs.replace(found, measurements=entries)
+    return replace(found, measurements=entries)
 
 
 def test_one_process_of_each_arm_is_not_clear() -> None:
@@ -219,9 +215,9 @@ def test_where_two_estimates_contradict_each_other_either_is_as_likely() -> None
     found = []
     for fastest_calls in (None, unknown):
         (cell,) = measured("busy", 0.22).cells
-        busy = msgspec.structs.replace(cell, speedup=unknown, fastest_calls=fastest_calls)
-        cells = (busy, msgspec.structs.replace(busy, shape=Shape(16)))
-        entry = msgspec.structs.replace(measured("busy", 0.22), speedup=unknown, cells=cells)
+        busy = replace(cell, speedup=unknown, fastest_calls=fastest_calls)
+        cells = (busy, replace(busy, shape=Shape(16)))
+        entry = replace(measured("busy", 0.22), speedup=unknown, cells=cells)
         errors = speedup_errors(results(entry), ["busy"])
         logs = draw_log_speedups(errors, seed=0)
         found.append((logs > 0).mean())
@@ -241,14 +237,14 @@ def cell(processes: int = 3, shift: float = 0.0) -> Cell:
 def good(**changes: Any) -> Results:
     """Return results that lack nothing."""
     made = builders.results(builders.measurement("compiled", cells=(cell(),)))
-    complete = msgspec.structs.replace(
+    complete = replace(
         made,
         repeats=2,
         visits=VisitCounts(made=100, discarded=0, unfit=0),
         noise_floor=0.005,
         duplicates=1,
     )
-    return msgspec.structs.replace(complete, **changes)
+    return replace(complete, **changes)
 
 
 def grade(
@@ -380,7 +376,7 @@ def test_what_was_built_is_kept_and_what_was_measured_is_pinned(expect: Expect) 
 def test_an_arm_that_was_not_built_in_time_is_named_with_what_allows_more_time(
     expect: Expect,
 ) -> None:
-    results = msgspec.structs.replace(
+    results = replace(
         builders.results(builders.measurement("compiled", versions={})),
         stopped_builds=(
             StoppedBuild(arm="engine", fix="allow more with --max-build-times"),
@@ -437,12 +433,12 @@ def test_a_run_without_an_answer_names_the_budget_of_a_further_run(expect: Expec
     budget = builders.question().budget
     (measured,) = noisy.measurements
     ends = Interval(value=2.0, low=1.4, high=4.0)
-    leader = RankedArm(builders.scored_arm("one"), msgspec.structs.replace(measured, speedup=ends))
+    leader = RankedArm(builders.scored_arm("one"), replace(measured, speedup=ends))
     further, last = (machine_unfit(noisy, each, leader, leader) for each in (budget, None))
-    fast = msgspec.structs.replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
+    fast = replace(measured, speedup=Interval(value=5.0, low=4.4, high=6.0))
     fastest = RankedArm(builders.scored_arm("two"), fast)
     told = machine_unfit(noisy, None, leader, fastest).what
-    nothing = msgspec.structs.replace(measured, speedup=Interval(value=5.0, low=None, high=None))
+    nothing = replace(measured, speedup=Interval(value=5.0, low=None, high=None))
     unknown = RankedArm(builders.scored_arm("two"), nothing)
     undecided = machine_unfit(noisy, None, unknown, unknown).what
     texts = [further.what, further.next_step, last.next_step, told, undecided]

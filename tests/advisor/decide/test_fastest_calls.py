@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import random
 import statistics
 from collections.abc import Mapping, Sequence
 
 import builders
-import msgspec
 import pytest
-from builders import BASELINE
+from builders import BASELINE, replace
 from built_measurements import RACES, only_measurement, run_with, summarise
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +39,7 @@ def visits(
     draw = random.Random(seed)
     made = builders.visits([typical] * len(slowdowns))
     return [
-        dataclasses.replace(
+        replace(
             visit,
             seconds=tuple(
                 typical * draw.uniform(1.0, 1.03) * (1.0 if draw.random() < share else slowdown)
@@ -333,7 +331,7 @@ SECONDS = {
 def run_of(processes: int) -> RunState:
     """Return a run whose arms have this many processes."""
     state = builders.run_state({})
-    return msgspec.structs.replace(
+    return replace(
         state,
         processes={
             arm: tuple(
@@ -356,12 +354,10 @@ def test_the_fastest_visits_of_six_processes_are_compared() -> None:
 def test_rounds_of_the_baseline_alone_do_not_count() -> None:
     state = run_of(6)
     more = tuple(
-        msgspec.structs.replace(
-            process, visits=(*process.visits, *builders.visits([0.1] * 9, first_round=10))
-        )
+        replace(process, visits=(*process.visits, *builders.visits([0.1] * 9, first_round=10)))
         for process in state.processes[BASELINE]
     )
-    state = msgspec.structs.replace(state, processes={**state.processes, BASELINE: more})
+    state = replace(state, processes={**state.processes, BASELINE: more})
     found = builders.known(summarise_undisturbed(state, BASELINE, "compiled", Shape(1)))
     assert found.value == pytest.approx(2.0)
 

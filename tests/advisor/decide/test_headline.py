@@ -9,9 +9,8 @@ from typing import Any
 import builders
 import built_answers
 import built_measurements
-import msgspec
 import pytest
-from builders import BASELINE, DEMO
+from builders import BASELINE, DEMO, replace
 from built_measurements import measured, raced
 from golden_files import Expect
 from hypothesis import given, settings
@@ -169,8 +168,8 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
     assert builders.known(found.advice.margin) < 0
     expect("headline-chosen-for-speed", built_answers.headline(found.answer))
     first, *others = found.answer.scores
-    unproven = msgspec.structs.replace(first, unproven=True)
-    answer = msgspec.structs.replace(found.answer, scores=(unproven, *others))
+    unproven = replace(first, unproven=True)
+    answer = replace(found.answer, scores=(unproven, *others))
     lines = write_headline(answer, builders.shipped_catalogue())
     expect("headline-unproven", [line.text for line in lines[:2]])
 
@@ -178,7 +177,7 @@ def test_the_reason_of_an_answer_that_is_not_the_first_is_named(expect: Expect) 
 def test_options_of_the_advised_workflow_that_are_about_as_good_are_named(expect: Expect) -> None:
     options = (measured("same/a", 2.0, spread=0.05), measured("same/b", 1.97, spread=0.05))
     found = advise(
-        *(msgspec.structs.replace(each, workflow="same") for each in options),
+        *(replace(each, workflow="same") for each in options),
         workflows=(builders.workflow("same"),),
     )
     assert (found.advice.arm, found.decision.options_as_good) == ("same/a", ("same/b",))
@@ -202,9 +201,9 @@ def test_three_workflows_in_question_are_listed(expect: Expect) -> None:
 def test_from_which_certainty_on_it_is_not_missing_is_a_value_of_the_rubric() -> None:
     found, known = advise(measured("one", 2.0, spread=3.0)), builders.catalogue()
     for certain, is_missing in ((found.decision.certainty, False), (0.95, True)):
-        decision = msgspec.structs.replace(known.rubric.decision, certain=certain)
-        rubric = msgspec.structs.replace(known.rubric, decision=decision)
-        lines = write_headline(found.answer, msgspec.structs.replace(known, rubric=rubric))
+        decision = replace(known.rubric.decision, certain=certain)
+        rubric = replace(known.rubric, decision=decision)
+        lines = write_headline(found.answer, replace(known, rubric=rubric))
         assert ("best, or as good, with " in lines[1].text) == is_missing
 
 
@@ -219,7 +218,7 @@ def test_an_open_answer_says_what_to_use_meanwhile(expect: Expect) -> None:
 
 def test_a_doubt_is_not_denied_by_what_a_wrong_choice_costs(expect: Expect) -> None:
     cells = (built_measurements.cell(2.0, processes=1),)
-    found = advise(msgspec.structs.replace(measured("once", 2.0), cells=cells))
+    found = advise(replace(measured("once", 2.0), cells=cells))
     assert (found.decision.word, found.decision.replicated) == ("LIKELY", False)
     assert found.decision.lost_speed == 0
     assert " --budget " in found.advice.next_steps[0], "what settles it comes first"
@@ -244,7 +243,7 @@ def test_the_next_budget_makes_the_missing_repetitions(
 ) -> None:
     """The budgets repeat the leaders 1, 2 and 5 times."""
     budgets = builders.shipped_catalogue().presets.budgets
-    spent = msgspec.structs.replace(budgets["quick"], repeats=0)
+    spent = replace(budgets["quick"], repeats=0)
     found = choose_next_budget(budgets.values(), spent, made=repeats, needed=needed)
     assert (found.name if found else None) == budget
 
@@ -336,7 +335,7 @@ def test_a_required_figure_whose_spread_crosses_the_limit_is_a_doubt(
         Constraint(criterion="memory", at_most=(most or 200) << 20),
         Constraint(criterion="portability", at_least=1),
     )
-    found = advise(msgspec.structs.replace(easy, speedup=speed), constraints=limits)
+    found = advise(replace(easy, speedup=speed), constraints=limits)
     told = " ".join(built_answers.headline(found.answer, "constraint"))
     assert ("speedup is 1.45 to 1.65x" in told) == (least > 1.45)
     assert ("memory is 118 to 131 MiB, and the limit <=" in told) == (most in {120, 130})
@@ -379,7 +378,7 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
         builders.unmeasured("aot/dynamic", workflow="aot", option="dynamic", status="crashed"),
         builders.unmeasured("absent", status="not-installed", fix="install it"),
     )
-    answer = msgspec.structs.replace(advise().answer, unmeasured=failed)
+    answer = replace(advise().answer, unmeasured=failed)
     lines = write_headline(answer, builders.shipped_catalogue())
     first, certainty, change = (line.text for line in lines)
     assert not first.startswith("Use ")
@@ -389,7 +388,7 @@ def test_a_workflow_that_failed_is_named_beside_the_only_result(expect: Expect) 
     assert str(failed[1].fix) in change
     wrong = builders.unmeasured(option="default", status="incorrect", fix=None)
     answer = built_answers.with_question(answer, workflows=("aot",))
-    answer = msgspec.structs.replace(answer, unmeasured=(wrong,))
+    answer = replace(answer, unmeasured=(wrong,))
     expect("headline-alone-incorrect", write_headline(answer, builders.shipped_catalogue())[2].text)
 
 
@@ -408,7 +407,7 @@ def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
 ) -> None:
     arms = [measured(f"arm{place}", one, spread=spread) for place, one in enumerate(drawn)]
     workflows = tuple(
-        msgspec.structs.replace(HARD, id=measured.arm, title=measured.arm)
+        replace(HARD, id=measured.arm, title=measured.arm)
         for measured, is_hard in zip(arms, hard, strict=False)
         if is_hard
     )

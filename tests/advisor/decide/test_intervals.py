@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import builders
-import msgspec
 import numpy as np
 import pytest
+from builders import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -222,7 +222,7 @@ def test_the_standard_error_follows_tukey_and_mclaughlin() -> None:
     assert trimmed_mean(rounds) == 3.0
 
 
-PRIOR = msgspec.structs.replace(builders.NOISE, process_deviation=0.01, weight=2)
+PRIOR = replace(builders.NOISE, process_deviation=0.01, weight=2)
 
 
 def test_without_any_difference_the_prior_alone_counts() -> None:

@@ -8,9 +8,8 @@ import random
 from collections.abc import Callable, Sequence
 
 import builders
-import msgspec
 import pytest
-from builders import BASELINE
+from builders import BASELINE, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -204,7 +203,7 @@ def test_an_arm_counts_as_in_the_last_group_that_it_raced_in(
             noise = (SECONDS[arm] * (1 + number / 1e4) for number in range(4))
             visits[arm] += builders.visits([*noise], first_round=first_round)
     state = builders.run_state({arm: builders.process(*visits[arm]) for arm in SECONDS})
-    state = msgspec.structs.replace(state, groups={Shape(1): tuple(made)})
+    state = replace(state, groups={Shape(1): tuple(made)})
     result = race_result(state, Shape(1), builders.question())
     assert (result.best, result.rounds) == (best, 4 * len(groups))
     assert result.eliminated == eliminated
@@ -236,10 +235,10 @@ def test_arms_with_the_same_artefact_are_invalid(
     ]
     plan = builders.plan()
     process = builders.process(*builders.visits([1.0, 1.0]))
-    failed = msgspec.structs.replace(process, outcome=outcome)
+    failed = replace(process, outcome=outcome)
     state = builders.run_state(
         {BASELINE: process, "runtime/host": failed, "runtime/bound": process},
-        plan=msgspec.structs.replace(plan, arms=(*plan.arms, *arms)),
+        plan=replace(plan, arms=(*plan.arms, *arms)),
     )
     assert state.varying_sibling("runtime/bound") == sibling
     assert is_valid(state, "runtime/bound") == (sibling is None)

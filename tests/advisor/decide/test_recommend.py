@@ -14,6 +14,7 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
+from builders import replace
 from built_answers import recommend_for
 from drawn import weights
 from golden_files import Expect
@@ -133,17 +134,14 @@ def test_while_a_run_goes_on_an_unfit_machine_has_leaders_that_more_rounds_may_s
         (1.5, 1.49), noise_floor=0.9, races=(builders.race_result(noise_floor=0.9),)
     )
     rating = builders.rating(3, fact="speedup", grade=2.8)
-    arms = [
-        msgspec.structs.replace(each, ratings={**each.ratings, "performance": rating})
-        for each in arms
-    ]
+    arms = [replace(each, ratings={**each.ratings, "performance": rating}) for each in arms]
     with pytest.raises(MachineUnfitError) as problem:
         advise(arms, results)
     assert (problem.value.name, problem.value.exit_code) == ("machine-unfit", 4)
     advice = advise(arms, results, while_running=True)
     assert advice.decision.word == "OPEN"
     assert set(advice.decision.contenders) == {"one", "two"}
-    busy = msgspec.structs.replace(results, visits=VisitCounts(made=10, discarded=0, unfit=9))
+    busy = replace(results, visits=VisitCounts(made=10, discarded=0, unfit=9))
     with pytest.raises(MachineUnfitError):
         advise(arms, busy, while_running=True)
 

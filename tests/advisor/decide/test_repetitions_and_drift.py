@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import random
 from typing import Any
 
 import builders
 import built_measurements
-import msgspec
 import pytest
-from builders import BASELINE
+from builders import BASELINE, replace
 from built_measurements import RACES, WRONG, only_measurement, run_with, summarise
 
 from advisor.decide import drift
@@ -130,9 +128,7 @@ def test_a_sustained_check_needs_two_valid_arms() -> None:
 
 
 def test_throughput_uses_streamed_seconds_where_there_are_some() -> None:
-    streaming = [
-        dataclasses.replace(visit, streamed_seconds=0.05) for visit in builders.visits([0.1] * 4)
-    ]
+    streaming = [replace(visit, streamed_seconds=0.05) for visit in builders.visits([0.1] * 4)]
     state = run_with(*[0.1] * 4, visits=tuple(streaming))
     (cell,) = only_measurement(summarise(state, RACES)).cells
     assert cell.throughput.value == pytest.approx(20)
@@ -186,9 +182,9 @@ def test_a_new_shape_without_the_speedup_is_a_silent_fallback(
 
 def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speedup() -> None:
     state = with_new_shapes(0.4, 0.02, 0.03)
-    arms = tuple(msgspec.structs.replace(each, eager_fallback=False) for each in state.plan.arms)
-    plan = msgspec.structs.replace(state.plan, arms=arms)
-    measured = only_measurement(summarise(msgspec.structs.replace(state, plan=plan), RACES))
+    arms = tuple(replace(each, eager_fallback=False) for each in state.plan.arms)
+    plan = replace(state.plan, arms=arms)
+    measured = only_measurement(summarise(replace(state, plan=plan), RACES))
     assert measured.new_shapes == "served"
     (result,) = measured.new_shape_results
     assert result.outcome == "served"
@@ -277,8 +273,8 @@ def test_a_shape_that_was_skipped_has_no_rating() -> None:
 def test_stalled_calls_are_counted_in_timed_and_warmup_calls() -> None:
     visits = builders.visits([0.01] * 4)
     stalled = (
-        dataclasses.replace(visits[0], warmup_seconds=(0.9,)),
-        dataclasses.replace(visits[1], seconds=(0.01, 0.01, 0.7)),
+        replace(visits[0], warmup_seconds=(0.9,)),
+        replace(visits[1], seconds=(0.01, 0.01, 0.7)),
         *visits[2:],
     )
     results = summarise(run_with(*[0.01] * 4, against=0.01, visits=stalled), RACES)
@@ -305,7 +301,7 @@ def test_times_and_speedups_agree_where_the_machine_slowed_down_for_some_rounds(
 
 def test_first_tokens_are_corrected_and_rows_of_calls_are_not() -> None:
     (visit,) = builders.visits([0.2])
-    timed = dataclasses.replace(visit, first_token_seconds=(0.1,), streamed_seconds=0.15)
+    timed = replace(visit, first_token_seconds=(0.1,), streamed_seconds=0.15)
     (corrected,) = correct_drift([timed], builders.visits([0.3, 0.4, 0.5]), speedup=4.0)
     assert typical_seconds([corrected]) == pytest.approx(0.1)
     assert corrected.first_token_seconds == pytest.approx((0.05,))

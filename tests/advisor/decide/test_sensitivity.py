@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 import builders
-import msgspec
 import pytest
+from builders import replace
 from drawn import weights
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -108,10 +108,7 @@ def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
 
     def exclude(required: list[Constraint]) -> tuple[ScoredArm, ...]:
         return scoring.rank(
-            [
-                msgspec.structs.replace(each, failures=find_failures(each.ratings, required))
-                for each in free
-            ]
+            [replace(each, failures=find_failures(each.ratings, required)) for each in free]
         )
 
     answer = decide(constraints)
@@ -208,10 +205,7 @@ def test_scores_beyond_the_ninth_place_leave_it_to_the_speed() -> None:
         builders.scored_arm(name, speedup=speedup)
         for name, speedup in (("slow", 1.0), ("fast", 2.0))
     )
-    slow, fast = (
-        msgspec.structs.replace(slow, score=2 + 2e-10),
-        msgspec.structs.replace(fast, score=2.0),
-    )
+    slow, fast = (replace(slow, score=2 + 2e-10), replace(fast, score=2.0))
     assert [each.arm for each in scoring.rank([slow, fast])] == ["fast", "slow"]
     assert sensitivity.leader_of([slow, fast], {"slow": slow.score, "fast": fast.score}) == "fast"
 

@@ -6,10 +6,10 @@ import statistics
 
 import builders
 import built_measurements
-import msgspec
 import numpy as np
 import pytest
 import simulated_queue
+from builders import replace
 from built_measurements import rate_level
 from simulated_queue import SHARE, Load, measure_server, true_goodput
 
@@ -120,7 +120,7 @@ def test_a_queue_after_the_block_counts_as_time_of_serving() -> None:
         )
         for number in range(40)
     )
-    overloaded = msgspec.structs.replace(block(4.0, 0, 0), requests=requests)
+    overloaded = replace(block(4.0, 0, 0), requests=requests)
     (level,) = levels_of([overloaded], LOAD, None)
     assert level.tokens_per_second == pytest.approx(4.0, rel=0.05)
 
@@ -129,7 +129,7 @@ def test_the_latency_is_given_by_rate_and_equal_rates_are_pooled() -> None:
     question = builders.question(load=LOAD, price_per_hour=3.6)
     blocks = (block(2.0, 40, 0), block(4.0, 38, 2), block(4.0, 37, 3), block(8.0, 1, 40))
     refused = request(ttft=None, itl=None, failure="refused")
-    failed = msgspec.structs.replace(block(9.0, 0, 0), requests=(refused,))
+    failed = replace(block(9.0, 0, 0), requests=(refused,))
     state = state_of((*blocks, failed))
     found = goodput_of_arm(state, "slow", LOAD, 0)
     served = summarise_server(state, "slow", found, question, 0.01)
@@ -168,8 +168,8 @@ def test_the_energy_of_a_token_is_that_of_the_most_requests_at_once(
     ]
     state = state_of((block(2.0, 40, 0),))
     (process,) = state.processes["slow"]
-    loaded = msgspec.structs.replace(process, closed_loops=tuple(loops), energy=tuple(energy))
-    state = msgspec.structs.replace(state, processes={"slow": (loaded,)})
+    loaded = replace(process, closed_loops=tuple(loops), energy=tuple(energy))
+    state = replace(state, processes={"slow": (loaded,)})
     served = summarise_server(state, "slow", None, builders.question(load=LOAD), 0.01)
     assert served.joules_per_token == (None if per_token is None else pytest.approx(per_token))
 
@@ -284,9 +284,7 @@ def test_an_arm_cannot_lead_that_cannot_reach_half_of_anothers_goodput_or_is_bel
 
 
 def test_a_failed_arm_excludes_no_other_one() -> None:
-    failed = msgspec.structs.replace(
-        FAST, outcome=Outcome(Failure("incorrect", phase="sustain", reason="wrong"))
-    )
+    failed = replace(FAST, outcome=Outcome(Failure("incorrect", phase="sustain", reason="wrong")))
     state = state_of_two(process(loops=(1.0, 1.1)), failed)
     assert may_lead(state, "slow", LOAD, RULES, 0)
 

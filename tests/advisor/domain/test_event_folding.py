@@ -9,7 +9,7 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from builders import BASELINE
+from builders import BASELINE, replace
 
 from advisor.domain.event_folding import fold
 from advisor.domain.run_events import (
@@ -53,7 +53,7 @@ CHECKED = [builders.checked(size) for size in (1, 4)]
 WARM = [WarmedUp(shape=Shape(size), typical_seconds=0.01, steady=True) for size in (1, 4)]
 ENGAGED = Engagement(share=0.9, proof="a test says so", facts={})
 MEMORY = MemoryRead(peak_rss_bytes=1, device_reserved_bytes=None)
-LAST_MEMORY = dataclasses.replace(MEMORY, peak_rss_bytes=2)
+LAST_MEMORY = replace(MEMORY, peak_rss_bytes=2)
 VISITS = builders.visits([0.1, 0.2])
 DEVICE = DeviceMemory(arm="compiled", process=0, peak_bytes=3)
 
@@ -136,7 +136,7 @@ def test_processes_of_an_arm_have_separate_states() -> None:
         WorkerReported(arm="compiled", process=1, worker_event=Ready()),
         WorkerEnded(arm="compiled", process=0, outcome=Outcome()),
         WorkerSpawned(arm=BASELINE, process=0),
-        msgspec.structs.replace(DEVICE, arm=BASELINE),
+        replace(DEVICE, arm=BASELINE),
     )
     assert state.processes["compiled"] == (
         ProcessState(outcome=Outcome()),
@@ -167,7 +167,7 @@ def test_a_second_group_opens_a_closed_race_again() -> None:
 def test_resuming_a_run_changes_only_number_and_time() -> None:
     before = state_after(Planned(plan=builders.plan()))
     state = fold([LoggedEvent(seq=2, at=9.0, run_event=Resumed())], before)
-    assert state == msgspec.structs.replace(before, seq=2, at=9.0, resumed_at=9.0)
+    assert state == replace(before, seq=2, at=9.0, resumed_at=9.0)
 
 
 VISIT = {

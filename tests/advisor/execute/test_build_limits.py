@@ -8,11 +8,10 @@ import types
 from typing import Any
 
 import builders
-import msgspec
 import pytest
 import recorded_runs
 import sessions
-from builders import BASELINE, DUPLICATE
+from builders import BASELINE, DUPLICATE, replace
 from sessions import expect_failure
 
 from advisor.ask.context import Context
@@ -141,7 +140,7 @@ def test_figures_of_the_catalogue_are_used_without_a_stored_run(tmp_path: pathli
 def test_a_stored_run_of_the_same_question_comes_first(tmp_path: pathlib.Path) -> None:
     store = Store(tmp_path)
     run = recorded_runs.make_run(store, finished=True)
-    header = msgspec.structs.replace(run.header(), run_id="20991231-000000-0000")
+    header = replace(run.header(), run_id="20991231-000000-0000")
     (built,) = run.state().processes["compiled"][0].built.values()
     total = built.build_seconds + built.first_call_seconds
     assert expected(store, header, "compiled")["compiled"] == round(total, 1)
@@ -200,22 +199,22 @@ LATE = builders.process(
 
 def test_a_budget_that_is_expected_to_suffice_is_named_for_arms_that_were_not_reached() -> None:
     plan = builders.plan("compiled", "late", "crashed")
-    arms = tuple(msgspec.structs.replace(each, expected_build_seconds=30.0) for each in plan.arms)
+    arms = tuple(replace(each, expected_build_seconds=30.0) for each in plan.arms)
     crash = Failure("crashed", phase="build", reason="gone")
     crashed = builders.process(ready=False, outcome=Outcome(crash))
     state = builders.run_state(
         {BASELINE: BUILT, "compiled": BUILT, "late": LATE, "crashed": crashed},
-        plan=msgspec.structs.replace(plan, arms=arms),
+        plan=replace(plan, arms=arms),
         at=40.0,
     )
     question = builders.question()
-    free = msgspec.structs.replace(question.budget, seconds={}, race_share=0.7)
-    question = msgspec.structs.replace(question, budget=free)
+    free = replace(question.budget, seconds={}, race_share=0.7)
+    question = replace(question, budget=free)
     assert more_time(state, question).endswith("--budget 100s")
-    later = msgspec.structs.replace(state, at=400.0)
+    later = replace(state, at=400.0)
     assert more_time(later, question).endswith("--budget 11min")
-    short = msgspec.structs.replace(free, seconds={"forward": 100.0})
-    assert more_time(state, msgspec.structs.replace(question, budget=short)).endswith("3min")
+    short = replace(free, seconds={"forward": 100.0})
+    assert more_time(state, replace(question, budget=short)).endswith("3min")
 
 
 @pytest.mark.parametrize(("budget", "is_refused"), [("10s", True), ("30s", False), ("", False)])
@@ -227,7 +226,7 @@ def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
         question=builders.question(budget=choose_budget(budget, catalogue)), catalogue=catalogue
     )
     plan = builders.plan("onnxruntime-cpu/host")
-    arms = tuple(msgspec.structs.replace(each, expected_build_seconds=5.0) for each in plan.arms)
+    arms = tuple(replace(each, expected_build_seconds=5.0) for each in plan.arms)
     unknown = builders.arm("unknown")
     build_limits.refuse_short_budget([*arms, unknown], head)
     if is_refused:
@@ -235,5 +234,5 @@ def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
             build_limits.refuse_short_budget(arms, head)
         named = problem.value.next_step.partition(": other work")[0].split()[-1]
         question = builders.question(budget=choose_budget(named, catalogue))
-        head = msgspec.structs.replace(head, question=question)
+        head = replace(head, question=question)
     build_limits.refuse_short_budget(arms, head)

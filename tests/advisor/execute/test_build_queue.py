@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Sequence
 from typing import Any
 
 import builders
-import msgspec
 import pytest
 import simulation
-from builders import BASELINE
+from builders import BASELINE, replace
 from built_answers import with_decision, with_question, with_results
 from kept.runs import NAMES, decide_run, read_run
 
@@ -128,7 +126,7 @@ def test_a_build_that_cannot_end_in_time_is_not_started(monkeypatch: pytest.Monk
 
 def test_an_arm_that_the_user_skips_does_not_wait_for_its_build() -> None:
     queue = queue_of([expecting("long", 30.0), expecting("short", 5.0)], builds_at_once=2)
-    queue.progress = dataclasses.replace(queue.progress, to_skip={"long"})
+    queue.progress = replace(queue.progress, to_skip={"long"})
     assert queue.leave_to_user()
     assert not queue.leave_to_user()
     ((planned, failure),) = queue.skipped
@@ -157,7 +155,7 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
         expecting("compile/quick", 10.0, largest_speedup=2.0),
         expecting("compile/useless", 10.0, largest_speedup=1.0),
     ]
-    budget = msgspec.structs.replace(builders.question().budget, contenders_only=True)
+    budget = replace(builders.question().budget, contenders_only=True)
     queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget, **asked)
     found = [chosen(queue, 0) for _ in arms]
     expected = [each.id for each in arms] if built is None else [*built, None, None]
@@ -173,11 +171,9 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
 def test_an_arm_that_the_model_calls_for_precedes_its_siblings(called_for: str | None) -> None:
     arms = [
         expecting("compile", 20.0, largest_speedup=2.0),
-        msgspec.structs.replace(
-            expecting("compile/images", 30.0), largest_speedup=1.5, called_for=called_for
-        ),
+        replace(expecting("compile/images", 30.0), largest_speedup=1.5, called_for=called_for),
     ]
-    budget = msgspec.structs.replace(builders.question().budget, contenders_only=True)
+    budget = replace(builders.question().budget, contenders_only=True)
     queue = queue_of([], 4, starts_at_once=True, session=BusySession(), budget=budget)
     queue.waiting = build_queue.order_builds(arms, queue.progress.state, queue.progress.question)
     first = "compile/images" if called_for else "compile"
@@ -210,7 +206,7 @@ def without(answer: Answer, *arms: str) -> Answer:
         )
         for arm in arms
     )
-    so_far = msgspec.structs.replace(answer, unmeasured=(*answer.unmeasured, *waiting))
+    so_far = replace(answer, unmeasured=(*answer.unmeasured, *waiting))
     return decide_again(with_results(so_far, measurements=kept), KNOWN)
 
 
@@ -309,24 +305,22 @@ def test_further_arms_of_a_workflow_come_later_where_builds_would_queue(
     at_once: int, early: list[str]
 ) -> None:
     arms = [expecting(name, 5.0) for name in "abc"]
-    arms[1] = msgspec.structs.replace(arms[1], workflow=arms[0].workflow)
+    arms[1] = replace(arms[1], workflow=arms[0].workflow)
     assert early_names(*arms, at_once=at_once) == [BASELINE_ARM.id, DUPLICATE.id, *early]
 
 
 @pytest.mark.parametrize(("processors", "at_once"), [(1, 1), (2, 2), (16, 8)])
 def test_builds_at_once_follow_the_processors(processors: int, at_once: int) -> None:
     header = shipped_header()
-    cpu = msgspec.structs.replace(header.machine.cpu, usable_processors=processors)
-    machine = msgspec.structs.replace(header.machine, cpu=cpu)
-    assert building.builds_at_once(msgspec.structs.replace(header, machine=machine)) == at_once
+    cpu = replace(header.machine.cpu, usable_processors=processors)
+    machine = replace(header.machine, cpu=cpu)
+    assert building.builds_at_once(replace(header, machine=machine)) == at_once
 
 
 def test_arms_are_built_one_at_a_time_where_memory_is_a_constraint() -> None:
     header = shipped_header()
-    limited = msgspec.structs.replace(
-        header.question, constraints=(Constraint(criterion="memory", at_most=1e9),)
-    )
-    assert building.builds_at_once(msgspec.structs.replace(header, question=limited)) == 1
+    limited = replace(header.question, constraints=(Constraint(criterion="memory", at_most=1e9),))
+    assert building.builds_at_once(replace(header, question=limited)) == 1
 
 
 @pytest.mark.parametrize(("workflow", "builds_alone"), [("sglang", True), ("vllm", False)])

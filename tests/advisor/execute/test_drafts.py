@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 import shutil
@@ -10,10 +9,9 @@ import sys
 
 import builders
 import built_answers
-import msgspec
 import pytest
 import sessions
-from builders import DUPLICATE, priorities
+from builders import DUPLICATE, priorities, replace
 from recorded_runs import SECONDS, make_header, make_run
 
 from advisor.ask import rubric_files
@@ -45,7 +43,7 @@ def test_the_failed_arms_are_retried_by_their_names_in_the_option(tmp_path: path
         builders.unmeasured("unreached", option="default", status="excluded"),
         builders.unmeasured("absent"),
     )
-    answer = msgspec.structs.replace(made, unmeasured=(*made.unmeasured, *others))
+    answer = replace(made, unmeasured=(*made.unmeasured, *others))
     assert arms_to_retry(answer) == ("broken/default",)
 
 
@@ -53,10 +51,8 @@ def test_no_run_is_drafted_without_the_gpu_of_the_question(
     tmp_path: pathlib.Path, context: Context
 ) -> None:
     header = make_run(Store(tmp_path), finished=True).header()
-    question = msgspec.structs.replace(
-        header.question, gpu="GPU-gone", device="cuda", python=sys.executable
-    )
-    header = msgspec.structs.replace(header, question=question)
+    question = replace(header.question, gpu="GPU-gone", device="cuda", python=sys.executable)
+    header = replace(header, question=question)
     with pytest.raises(GpuNotAttachedError):
         propose_again(header, ("broken/default",), context)
 
@@ -86,8 +82,8 @@ def test_a_further_run_has_the_budget_that_the_headline_names(
         Store(tmp_path),
         finished=True,
         seconds_of={**SECONDS, "exported": 0.0037, DUPLICATE: 0.0125},
-        catalogue=msgspec.structs.replace(made.catalogue, presets=presets),
-        question=msgspec.structs.replace(
+        catalogue=replace(made.catalogue, presets=presets),
+        question=replace(
             made.question, priorities=priorities(90, 5, 5), budget=presets.budgets[spent]
         ),
     )
@@ -131,7 +127,7 @@ def test_a_worker_runs_in_the_interpreter_of_its_device_without_the_users_python
     python.write_text(INTERPRETER.format(log=log, python=sys.executable))
     python.chmod(0o755)
     variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
-    context = dataclasses.replace(context, environment=variables, rubric=rubric)
+    context = replace(context, environment=variables, rubric=rubric)
     run = sessions.execute_run(context, sessions.short_options("quick"))
     assert set(decide(run).measurements) == {"pytorch-eager", "quick"}
     plan = run.state().plan

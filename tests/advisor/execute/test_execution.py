@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import sys
 import types
 from collections.abc import Sequence
 
 import builders
-import msgspec
 import pytest
 import recorded_runs
+from builders import replace
 from fake_clock import FakeClock
 from forks import run_command
 
@@ -82,7 +81,7 @@ def test_an_event_that_cannot_be_stored_is_not_folded() -> None:
 
 
 QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
-BUSY = msgspec.structs.replace(QUIET, idle_processors=0.9)
+BUSY = replace(QUIET, idle_processors=0.9)
 LIMITS = builders.shipped_catalogue().presets.quiet
 
 
@@ -102,7 +101,7 @@ LIMITS = builders.shipped_catalogue().presets.quiet
     ],
 )
 def test_what_disturbs_is_found(changes: dict[str, object], problems: tuple[str, ...]) -> None:
-    check = check_now(lambda _: msgspec.structs.replace(QUIET, **changes), LIMITS)
+    check = check_now(lambda _: replace(QUIET, **changes), LIMITS)
     assert check.problems == problems
     assert (describe_check(check, waits=False) is None) == (not problems)
 
@@ -178,8 +177,8 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
         catalogue=builders.catalogue(images, earlier_runs=figures),
     )
     process = builders.process()
-    opened = dataclasses.replace(builders.known(process.opened), convolutions=layers)
-    reference = msgspec.structs.replace(process, opened=opened)
+    opened = replace(builders.known(process.opened), convolutions=layers)
+    reference = replace(process, opened=opened)
     state = builders.run_state({"images": process, REFERENCE: reference})
     progress = types.SimpleNamespace(state=state, header=header, store=Store(tmp_path))
     found = remaining.arms_to_add(progress)  # type: ignore[arg-type]
@@ -187,6 +186,6 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
     assert [each.id for each in arms] == added
     assert [each.expected_build_seconds for each in arms] == [7.0] * len(added)
     plan = state.plan
-    plan = msgspec.structs.replace(plan, arms=(*plan.arms, *arms))
-    progress.state = msgspec.structs.replace(state, plan=plan)
+    plan = replace(plan, arms=(*plan.arms, *arms))
+    progress.state = replace(state, plan=plan)
     assert remaining.arms_to_add(progress) == []  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ Each group contains the baseline, its duplicate and the best arms so far.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import math
 import pathlib
@@ -19,7 +18,7 @@ import builders
 import msgspec
 import pytest
 import sessions
-from builders import BASELINE, DUPLICATE
+from builders import BASELINE, DUPLICATE, replace
 from sessions import LimitedMemory, expect_failure
 from simulation import SimulatedSession, new_recorder, progress_of
 
@@ -190,7 +189,7 @@ def threaded_context(context: Context, tmp_path: pathlib.Path) -> Context:
         shutil.copy(workflows / "misbehaving.py", workflows / f"{name}.py")
         with (rubric / "workflows.toml").open("a") as file:
             file.write(WORKFLOW.replace("NAME", name).replace("FAULT", fault))
-    return dataclasses.replace(context, probes=probes, rubric=rubric)
+    return replace(context, probes=probes, rubric=rubric)
 
 
 def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:

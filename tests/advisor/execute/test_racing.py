@@ -11,10 +11,9 @@ from typing import Any
 
 import builders
 import built_answers
-import msgspec
 import pytest
 import sessions
-from builders import BASELINE, DUPLICATE
+from builders import BASELINE, DUPLICATE, replace
 from built_measurements import summarise
 from simulation import (
     NOISE_LEVELS,
@@ -96,7 +95,7 @@ def test_arms_that_join_after_the_first_races_get_no_overtime() -> None:
     sessions.exhaust(races_of(session, recorder))
     sessions.exhaust(recorder.record_each(session.start([late])))
     progress = progress_of(session, recorder, TWO_SIZES, lambda _: built_answers.answer())
-    over = dataclasses.replace(progress, races_end=0.0, end=progress.clock())
+    over = replace(progress, races_end=0.0, end=progress.clock())
     visits = len(session.order)
     races = racing.race_shapes(over, has_answer=lambda _: True)
     sessions.exhaust(recorder.record_each(races))
@@ -165,7 +164,7 @@ LIMITS = VisitQualityLimits(
     ],
 )
 def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str | None) -> None:
-    found = find_disturbance(None, msgspec.structs.replace(QUIET_CONDITIONS, **changes), LIMITS)
+    found = find_disturbance(None, replace(QUIET_CONDITIONS, **changes), LIMITS)
     assert words in found if words and found else found is words
 
 
@@ -173,7 +172,7 @@ def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str | N
 def test_a_processor_that_becomes_slower_disturbs_a_visit(
     slowdown: float | None, is_disturbed: bool
 ) -> None:
-    visit = dataclasses.replace(builders.visits([1.0])[0], host_slowdown=slowdown)
+    visit = replace(builders.visits([1.0])[0], host_slowdown=slowdown)
     assert (find_disturbance(visit, QUIET_CONDITIONS, LIMITS) is not None) is is_disturbed
 
 
@@ -217,7 +216,7 @@ class BusyMonitor(ConditionsMonitor):
     """A worker always has waited for a processor half of the time."""
 
     def conditions_since(self, *_: object) -> Conditions:
-        return msgspec.structs.replace(QUIET_CONDITIONS, queued_share=0.5)
+        return replace(QUIET_CONDITIONS, queued_share=0.5)
 
 
 @pytest.fixture(scope="module")

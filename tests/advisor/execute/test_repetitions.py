@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +11,7 @@ import built_answers
 import msgspec
 import pytest
 import sessions
-from builders import BASELINE, DUPLICATE
+from builders import BASELINE, DUPLICATE, replace
 from sessions import expect_failure
 from simulation import SimulatedSession, new_recorder, progress_of
 
@@ -173,7 +172,7 @@ def test_a_run_without_an_answer_has_leaders_once_it_is_resumed() -> None:
     )
     plan = Plan(arms=tuple(map(builders.arm, names)), excluded=())
     assert leaders_of(answer, plan) == ()
-    resumed = msgspec.structs.replace(answer, times_remeasured=1)
+    resumed = replace(answer, times_remeasured=1)
     assert [each.id for each in leaders_of(resumed, plan)] == [*names[:3]]
 
 
@@ -233,7 +232,7 @@ def excluded(name: str, score: float, *places: int, evidence: str = "declared") 
     )
     scored = builders.scored_arm(name, score=score, failures=failures)
     letter = builders.rating(2, evidence=evidence)
-    return msgspec.structs.replace(scored, ratings={**scored.ratings, "input_flexibility": letter})
+    return replace(scored, ratings={**scored.ratings, "input_flexibility": letter})
 
 
 def found(*arms: ScoredArm, advised: float | None = 2.0) -> list[str]:
@@ -241,7 +240,7 @@ def found(*arms: ScoredArm, advised: float | None = 2.0) -> list[str]:
     plan = Plan(arms=tuple(builders.arm(each.arm) for each in (leader, *arms)), excluded=())
     answer = built_answers.answer(scores=(*([leader] if advised else []), *arms))
     if not advised:
-        answer = msgspec.structs.replace(answer, recommendation=None)
+        answer = replace(answer, recommendation=None)
     return [each.id for each in excluded_by_declaration(answer, plan)]
 
 
@@ -311,7 +310,7 @@ def repeat(
         sessions.exhaust(recorder.record_each(session.start(first)))
         sessions.exhaust(recorder.record_each(session.stop()))
     progress = progress_of(session, recorder, question, answer_of)
-    progress = dataclasses.replace(progress, end=end)
+    progress = replace(progress, end=end)
     sessions.exhaust(recorder.record_each(repetitions.repeat_leaders(progress)))
     assert not session.is_running("compiled")
     return session, recorder.state
@@ -334,7 +333,7 @@ def test_repetitions_follow_in_fresh_processes_until_the_decision_is_made() -> N
 
 
 def test_further_repetitions_have_the_leaders_alone() -> None:
-    budget = msgspec.structs.replace(BUDGET, repeated="all")
+    budget = replace(BUDGET, repeated="all")
     question = builders.question(budget=budget)
     _, state = repeat(after_repetitions(OPEN, OPEN, CLEAR), question, started=True)
     assert DUPLICATE in state.repeats[1]
@@ -366,13 +365,13 @@ def test_repetitions_end_with_the_seconds_of_the_budget() -> None:
 
 
 def test_a_budget_without_time_for_open_decisions_has_its_own_repetitions_only() -> None:
-    budget = msgspec.structs.replace(BUDGET, repeats=2, open_seconds=0.0)
+    budget = replace(BUDGET, repeats=2, open_seconds=0.0)
     _, state = repeat(after_repetitions(OPEN), builders.question(budget=budget))
     assert sorted(state.repeats) == [1, 2]
 
 
 def test_an_open_decision_after_long_builds_is_worth_a_share_of_their_time() -> None:
-    budget = msgspec.structs.replace(BUDGET, open_share=0.1)
+    budget = replace(BUDGET, open_share=0.1)
     question = builders.question(budget=budget)
     assert repetitions.seconds_while_open(question, RunState(at=20.0)) == OPEN_SECONDS
     assert repetitions.seconds_while_open(question, RunState(at=900.0)) == 90.0

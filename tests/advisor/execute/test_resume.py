@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import builders
-import msgspec
 import pytest
 import recorded_runs
 import sessions
 import workers
-from builders import DUPLICATE
+from builders import DUPLICATE, replace
 from sessions import LimitedMemory
 
 from advisor.ask.context import Context
@@ -223,7 +222,7 @@ def crossed_context(context: Context, tmp_path: pathlib.Path) -> Context:
             "def build(subject, inputs, request):\n"
             f"    return Program(subject, {seconds})\n"
         )
-    return dataclasses.replace(context, probes=probes)
+    return replace(context, probes=probes)
 
 
 def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
@@ -291,7 +290,7 @@ def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
     assert remaining.oom_beside_others(state) == ({"big"} if is_tried_again else set())
     assert "big" in failed_arms(state)
     retried = {**state.processes, "big": (*state.processes["big"], built)}
-    assert "big" not in failed_arms(msgspec.structs.replace(state, processes=retried))
+    assert "big" not in failed_arms(replace(state, processes=retried))
 
 
 REFUSED = Outcome(Failure("model-refused", phase="open", reason="it has no weights"))

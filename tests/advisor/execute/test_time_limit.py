@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import time
 
@@ -10,6 +9,7 @@ import builders
 import built_answers
 import pytest
 import sessions
+from builders import replace
 from sessions import exhaust
 
 from advisor.ask.context import Context
@@ -52,7 +52,7 @@ STANDARD = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget
 
 def new_run(context: Context, asked: RunOptions) -> tuple[JumpingClock, Context, Run]:
     clock = JumpingClock()
-    context = dataclasses.replace(context, clock=clock)
+    context = replace(context, clock=clock)
     return clock, context, sessions.create_run(context, asked)
 
 
@@ -93,7 +93,7 @@ def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
     step: str, module_context: Context
 ) -> None:
     environment = {**module_context.environment, f"P3_ADVISOR_FAKE_{step}_SECONDS": "3600"}
-    slow_context = dataclasses.replace(module_context, environment=environment)
+    slow_context = replace(module_context, environment=environment)
     asked = RunOptions(model="demo", workflows="quick", budget="100s", gpu="cpu")
     clock, context, run = new_run(slow_context, asked)
     for event in execute(run, context):

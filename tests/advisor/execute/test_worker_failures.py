@@ -8,10 +8,10 @@ from __future__ import annotations
 import pathlib
 
 import builders
-import msgspec
 import psutil
 import pytest
 import sessions
+from builders import replace
 
 from advisor.ask.context import Context
 from advisor.decide import trust
@@ -125,8 +125,8 @@ def test_stalled_calls_are_counted_and_lower_the_trust(answer: Answer) -> None:
     }
     assert stalled == {"misbehaving/stalls-later"}
     results = answer.results
-    visits = msgspec.structs.replace(results.visits, stalled_calls=0)
-    calm = trust.grade(msgspec.structs.replace(results, visits=visits), "CLEAR", gain=1.5)[1]
+    visits = replace(results.visits, stalled_calls=0)
+    calm = trust.grade(replace(results, visits=visits), "CLEAR", gain=1.5)[1]
     assert {*builders.known(answer.recommendation).trust_reasons} > {*calm}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterable
@@ -13,6 +12,7 @@ import msgspec
 import psutil
 import pytest
 import workers
+from builders import replace
 from sessions import (
     ALIKE,
     BASELINE,
@@ -72,7 +72,7 @@ class GrowingMemory(DeviceMemoryMonitor):
 
 
 def test_generation_uses_fewer_input_sets(run_config: RunConfig) -> None:
-    generation = dataclasses.replace(
+    generation = replace(
         run_config, header=builders.header(question=builders.question(task="generate"))
     )
     input_sets = [

@@ -6,10 +6,10 @@ import errno
 import os
 import pathlib
 
-import msgspec
 import psutil
 import pytest
 import workers
+from builders import replace
 from sessions import (
     ALIKE,
     BASELINE,
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 def test_only_the_arm_with_a_missing_interpreter_ends(
     session: WorkerSession, tmp_path: pathlib.Path
 ) -> None:
-    missing = msgspec.structs.replace(ALIKE, python=str(tmp_path / "missing"))
+    missing = replace(ALIKE, python=str(tmp_path / "missing"))
     up = start_workers(session, missing, QUICK)
     assert WorkerSpawned(arm=missing.id, process=0, repeat=0) in up
     failure = expect_failure(outcomes_by_arm(up)[missing.id], "crashed")
@@ -52,7 +52,7 @@ def test_only_the_arm_with_a_missing_interpreter_ends(
 def test_no_arm_starts_when_the_reference_does_not(
     session: WorkerSession, tmp_path: pathlib.Path
 ) -> None:
-    missing = msgspec.structs.replace(BASELINE, python=str(tmp_path / "missing"))
+    missing = replace(BASELINE, python=str(tmp_path / "missing"))
     up = [*session.start_reference(missing, 0), *session.start([(QUICK, 0)])]
     assert list(outcomes_by_arm(up)) == [REFERENCE]
     assert not session.is_running("quick")

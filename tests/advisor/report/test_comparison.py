@@ -9,8 +9,8 @@ from typing import Any
 
 import builders
 import built_measurements
-import msgspec
 import pytest
+from builders import replace
 from built_answers import run_answer, timed_cell, with_measurement, with_results
 
 from advisor.decide.intervals import t_quantile
@@ -30,7 +30,7 @@ LATER = "20991231-000000-0000"
 
 def compare_two(before: Answer, after: Answer, threshold: float) -> Comparison:
     """Compare the answers as those of two runs, although builders give all runs one id."""
-    return compare_answers(before, msgspec.structs.replace(after, run_id=LATER), threshold)
+    return compare_answers(before, replace(after, run_id=LATER), threshold)
 
 
 def change(before: Answer, after: Answer, threshold: float = 0.05) -> Change:
@@ -47,22 +47,20 @@ def with_speedup(value: float, spread: float = 1.01, **changes: Any) -> Answer:
 
 def with_cells(answer: Answer, arm: str, **changes: Any) -> Answer:
     cells = answer.measurements[arm].cells
-    changed = tuple(msgspec.structs.replace(each, **changes) for each in cells)
+    changed = tuple(replace(each, **changes) for each in cells)
     return with_measurement(answer, arm, cells=changed)
 
 
 def with_noise(answer: Answer, noise_floor: float) -> Answer:
     """Return the run with this noise floor at every batch size."""
-    races = tuple(
-        msgspec.structs.replace(race, noise_floor=noise_floor) for race in answer.results.races
-    )
+    races = tuple(replace(race, noise_floor=noise_floor) for race in answer.results.races)
     return with_results(answer, noise_floor=noise_floor, races=races)
 
 
 def with_failure(answer: Answer, status: Status) -> Answer:
     """Return the run with `compiled` not measured, for this reason."""
     alone = with_results(answer, measurements=(answer.measurements[builders.BASELINE],))
-    return msgspec.structs.replace(
+    return replace(
         alone,
         scores=tuple(each for each in answer.scores if each.arm != "compiled"),
         unmeasured=(*answer.unmeasured, builders.unmeasured("compiled", status=status)),
@@ -146,7 +144,7 @@ def test_rounds_do_not_show_how_processes_differ(
     processes: int, differences: int, degrees: int
 ) -> None:
     made = with_cells(with_speedup(2.0), "compiled", processes=processes)
-    races = tuple(msgspec.structs.replace(each, rounds=40) for each in made.results.races)
+    races = tuple(replace(each, rounds=40) for each in made.results.races)
     (found,) = made.measurements["compiled"].cells
     error = builders.known(variance_of_speedup("compiled", found, races, differences))
     assert error.degrees_of_freedom == degrees
@@ -165,8 +163,7 @@ def test_more_arms_widen_every_interval() -> None:
 
     def with_copies(made: Answer) -> Answer:
         copies = [
-            msgspec.structs.replace(made.measurements["compiled"], arm=f"copy{number}")
-            for number in range(9)
+            replace(made.measurements["compiled"], arm=f"copy{number}") for number in range(9)
         ]
         return with_results(made, measurements=(*made.results.measurements, *copies))
 
@@ -275,7 +272,7 @@ def test_models_are_named_without_their_configuration(
     model = TransformersModel(name="one", weights="random", config={"layers": 1})
     runs = [
         run_answer(question=builders.question(model=each))
-        for each in (model, msgspec.structs.replace(model, **changes))
+        for each in (model, replace(model, **changes))
     ]
     (found,) = compare_two(runs[0], runs[1], 0.05).differences
     assert (found.what, found.before, found.after) == ("model", before, after)
@@ -361,7 +358,7 @@ def test_a_run_compared_with_itself_has_no_undecided_arm(noise_floor: float) -> 
     run = with_noise(with_speedup(2.0, spread=3.0), noise_floor)
     (other,) = compare_two(run, run, 0.05).changes
     assert other.verdict == "undecided"
-    decided = msgspec.structs.replace(run, rubric="another")
+    decided = replace(run, rubric="another")
     for again in (run, decided):
         found = compare_answers(run, again, 0.05)
         assert (found.outcome, found.undecided, found.found_from) == ("same-run", (), None)
@@ -382,7 +379,7 @@ def served_run(goodputs: dict[str, float], *, spread: float, itl: float = 0.05) 
         )
         for arm, value in goodputs.items()
     )
-    question = builders.question(load=msgspec.structs.replace(LOAD, itl_seconds=itl))
+    question = builders.question(load=replace(LOAD, itl_seconds=itl))
     answer = with_measurement(run_answer(question=question), cells=())
     return with_results(answer, serving=built_measurements.serving(*arms))
 

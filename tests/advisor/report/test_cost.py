@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pathlib
 import shlex
@@ -12,8 +11,8 @@ from typing import Any
 import builders
 import built_answers
 import built_measurements
-import msgspec
 import pytest
+from builders import replace
 from built_answers import run_answer, with_results
 from forks import run_command
 from kept.runs import read_run
@@ -55,7 +54,7 @@ def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) ->
     assert "(eager " in line
     unknown = MemoryBytes(peak=None, source="not known: no counter, as in some containers")
     entry = arm_of(answer, "onnxruntime-cpu/host")
-    entry = entry._replace(measured=msgspec.structs.replace(entry.measured, memory_bytes=unknown))
+    entry = entry._replace(measured=replace(entry.measured, memory_bytes=unknown))
     assert "; memory not known: no counter;" in f"{cost_line(answer, entry)};"
 
 
@@ -63,10 +62,10 @@ def test_an_arm_of_one_shape_costs_a_build_for_each_of_several(answer: Answer) -
     entry = arm_of(answer, "onnxruntime-cpu/host")
     refused = builders.rating(1, fact="new_shapes", value="refused")
     ratings = {**entry.scored.ratings, "input_flexibility": refused}
-    entry = entry._replace(scored=msgspec.structs.replace(entry.scored, ratings=ratings))
+    entry = entry._replace(scored=replace(entry.scored, ratings=ratings))
     for count, is_named in ((1, False), (2, True)):
-        question = msgspec.structs.replace(answer.question, batch_sizes=(1, 8)[:count])
-        line = cost_line(msgspec.structs.replace(answer, question=question), entry)
+        question = replace(answer.question, batch_sizes=(1, 8)[:count])
+        line = cost_line(replace(answer, question=question), entry)
         assert ("each of batch sizes 1 and 8" in line) == is_named
 
 
@@ -157,7 +156,7 @@ def test_each_server_has_its_goodput_and_its_latency_by_rate() -> None:
 
 def test_a_search_that_found_no_rate_that_fails_is_marked_in_the_table() -> None:
     for met, is_least in ((1.0, True), (0.5, False)):
-        last = msgspec.structs.replace(LEVELS[-1], met=met)
+        last = replace(LEVELS[-1], met=met)
         engine = built_measurements.served_arm(levels=(*LEVELS[:-1], last))
         served = with_results(served_answer(), serving=built_measurements.serving(engine))
         (_, row) = generation.server_rows(served)
@@ -219,7 +218,7 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
         "/envs/engine/bin/python -m engine --model /runs/1/scratch/checkpoint --port 52605 "
         "--served-model-name model --tensor-parallel-size 2 --max-model-len 78"
     )
-    run = measured("", dataclasses.replace(SERVING, command=command))
+    run = measured("", replace(SERVING, command=command))
     process = run.state().processes["compiled"][0]
     answer = answered(command=started_command(process, QUESTION))
     lines = code_lines(answer)

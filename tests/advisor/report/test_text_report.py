@@ -11,7 +11,7 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from builders import BASELINE
+from builders import BASELINE, replace
 from built_answers import (
     advice_of,
     run_answer,
@@ -89,8 +89,8 @@ def test_what_an_unfinished_run_has_not_measured_is_named() -> None:
     crashed = builders.unmeasured("broken", status="crashed", option="default")
     made = built_answers.answer(finished=False, unmeasured=(crashed, *late))
     assert ": A, B, C and 2 more not measured;" in stop_notice(made)[0]
-    repeated = msgspec.structs.replace(made.results, repeats=1)
-    done = msgspec.structs.replace(made, unmeasured=(crashed,), results=repeated)
+    repeated = replace(made.results, repeats=1)
+    done = replace(made, unmeasured=(crashed,), results=repeated)
     assert "repetitions and checks" in stop_notice(done)[0]
 
 
@@ -148,8 +148,8 @@ def test_an_unfit_machine_gives_no_single_figure_anywhere(render: Callable[..., 
     unfit = with_results(built_answers.answer(), noise_floor=4.0)
     speedup = Interval(value=3.777, low=2.111, high=6.333)
     cell = unfit.measurements["compiled"].cells[0]
-    seconds = msgspec.structs.replace(cell.seconds, median=0.054321)
-    cell = msgspec.structs.replace(cell, speedup=speedup, seconds=seconds)
+    seconds = replace(cell.seconds, median=0.054321)
+    cell = replace(cell, speedup=speedup, seconds=seconds)
     unfit = with_measurement(unfit, "compiled", speedup=speedup, cells=(cell,))
     shown = render(unfit, *(("", "", {}) if render is explanation.render else ()))
     assert "2.11 to 6.33" in shown
@@ -230,7 +230,7 @@ def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed(
             *(("graphs", "unsupported"), ("kernels", "unsupported")),
         )
     ]
-    both = msgspec.structs.replace(made, unmeasured=(*foreign, *made.unmeasured))
+    both = replace(made, unmeasured=(*foreign, *made.unmeasured))
     expect("text-unranked", unranked(both).lines)
 
 
@@ -242,7 +242,7 @@ def test_workflows_that_the_user_did_not_name_are_left_out_if_they_were_not_trie
 
 
 def test_a_run_without_measurements_has_no_ranking() -> None:
-    made = msgspec.structs.replace(NONE, scores=(), unmeasured=())
+    made = replace(NONE, scores=(), unmeasured=())
     assert text_report.ranking(made) == []
     assert "\n\n\n" not in text_report.render(made)
 
@@ -413,7 +413,7 @@ def test_an_answer_without_a_recommendation_begins_with_the_reason(first_lines: 
 @pytest.mark.parametrize("name", [*filter(re.compile("cpu-(?!served)").match, NAMES)])
 def test_every_report_says_that_eager_was_timed_with_freed_memory_kept(name: str) -> None:
     made = with_measurement(decide_run(name), settings={FREED_MEMORY: "kept"})
-    made = msgspec.structs.replace(made, headline=write_headline(made, rubric_files.read_shipped()))
+    made = replace(made, headline=write_headline(made, rubric_files.read_shipped()))
     told = [
         "which keeps freed memory" in each for each in (page.render(made), markdown.render(made))
     ]
