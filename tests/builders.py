@@ -6,7 +6,7 @@ import dataclasses
 import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -53,9 +53,8 @@ Value = TypeVar("Value")
 def replace(value: Value, /, **changes: Any) -> Value:
     """Return a struct or dataclass with other values in these fields, as `copy.replace` will."""
     is_struct = isinstance(value, msgspec.Struct)
-    change: Any = msgspec.structs.replace if is_struct else dataclasses.replace
-    made: Value = change(value, **changes)
-    return made
+    module: Any = msgspec.structs if is_struct else dataclasses
+    return cast("Value", module.replace(value, **changes))
 
 
 BASELINE = "pytorch-eager"

@@ -103,6 +103,14 @@ def run_command(
     )
 
 
+def assert_error(answer: subprocess.CompletedProcess[str], code: int) -> None:
+    """Assert that the program ended with this exit code, an error of a user and its next step."""
+    assert answer.returncode == code, answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert "Exception ignored" not in answer.stderr
+    assert answer.stderr.splitlines()[-1].startswith("  next: ")
+
+
 #: Runs a command of the program.
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import subprocess
 import sys
 from collections.abc import Callable
 
@@ -13,7 +12,7 @@ import pytest
 import recorded_runs
 import workers
 from builders import question
-from forks import RunProgram, run_command
+from forks import RunProgram, assert_error, run_command
 
 from advisor import cli
 from advisor.ask import rubric_files
@@ -28,13 +27,6 @@ COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
 DEEP = 200_000
 
 
-def assert_user_error(answer: subprocess.CompletedProcess[str], code: int) -> None:
-    assert answer.returncode == code, answer.stderr
-    assert "Traceback" not in answer.stderr
-    assert "Exception ignored" not in answer.stderr
-    assert answer.stderr.splitlines()[-1].startswith("  next: ")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [["show", "--json"], ["show"], ["export-run", "-o", "-"], ["history"], ["--help"], ["--spec"]],
@@ -44,7 +36,7 @@ def test_a_full_disk_behind_standard_output_is_a_user_error(
     arguments: list[str], home: pathlib.Path, run_program: RunProgram
 ) -> None:
     recorded_runs.make_run(Store(home), finished=True)
-    assert_user_error(run_program(*arguments, stdout="/dev/full"), 2)
+    assert_error(run_program(*arguments, stdout="/dev/full"), 2)
 
 
 def test_a_full_disk_behind_standard_error_does_not_hide_the_exit_code(
@@ -59,13 +51,13 @@ def test_a_nested_model_configuration_is_a_user_error(
     content: str, tmp_path: pathlib.Path, run_program: RunProgram
 ) -> None:
     (tmp_path / "config.json").write_text(content)
-    assert_user_error(run_program("--json", "--model", str(tmp_path)), 2)
+    assert_error(run_program("--json", "--model", str(tmp_path)), 2)
 
 
 def test_a_nested_rubric_is_a_user_error(tmp_path: pathlib.Path, run_program: RunProgram) -> None:
     (tmp_path / "mine.toml").write_text(f"name = {'[' * 3000}")
     answer = run_program("--json", "--rubric", str(tmp_path / "mine.toml"))
-    assert_user_error(answer, 2)
+    assert_error(answer, 2)
 
 
 def test_a_run_in_which_an_arm_stands_twice_is_damaged(
@@ -77,7 +69,7 @@ def test_a_run_in_which_an_arm_stands_twice_is_damaged(
     planned["run_event"]["plan"]["arms"].append(planned["run_event"]["plan"]["arms"][-1])
     (run.directory / "events.jsonl").write_text(json.dumps(planned) + "\n" + "".join(events[1:]))
     for command in ("show", "report", "explain", "recipe"):
-        assert_user_error(run_program(command, "latest"), 2)
+        assert_error(run_program(command, "latest"), 2)
 
 
 @pytest.mark.parametrize("name", ["md", "csv", "html", "json"])
@@ -108,11 +100,11 @@ def test_a_run_outside_the_store_is_not_executed(
     before = sorted(clone.iterdir())
     for name in ("latest", "./latest", str(clone)):
         answer = run_program(command, name, directory=tmp_path)
-        assert_user_error(answer, 2)
+        assert_error(answer, 2)
         assert ("not made here" in answer.stderr) == (name != "latest")
     assert sorted(clone.iterdir()) == before
     for name in ("show", "report", "explain", "recipe"):
-        assert_user_error(run_program(name, "latest", directory=tmp_path), 2)
+        assert_error(run_program(name, "latest", directory=tmp_path), 2)
 
 
 def make_sparse(file: pathlib.Path) -> None:
@@ -135,7 +127,7 @@ def test_events_that_are_no_regular_or_a_huge_file_do_not_hang(
     events = run / "events.jsonl"
     events.unlink()
     replace(events)
-    assert_user_error(run_program(command, str(run)), 2)
+    assert_error(run_program(command, str(run)), 2)
 
 
 def test_a_document_is_not_executed(
@@ -146,7 +138,7 @@ def test_a_document_is_not_executed(
     (tmp_path / "answer.json").write_text(document)
     for command in ("verify", "resume"):
         answer = run_program(command, "answer.json", directory=tmp_path)
-        assert_user_error(answer, 2)
+        assert_error(answer, 2)
 
 
 @pytest.mark.parametrize(("user", "is_warned"), [(0, True), (1000, False)])
