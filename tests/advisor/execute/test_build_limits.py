@@ -1,10 +1,11 @@
-"""A build is killed when it cannot pay back."""
+"""Which builds are ended or left out, what they wait for, and when they pause for a race."""
 
 from __future__ import annotations
 
 import math
 import pathlib
 import types
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import builders
@@ -19,15 +20,18 @@ from advisor.ask.resolve import choose_budget
 from advisor.decide.rounds import more_time
 from advisor.domain.catalogue import EarlierRuns
 from advisor.domain.errors import OptionValueError
-from advisor.domain.plan import Plan
+from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Question
-from advisor.domain.run_state import Header, RunState
-from advisor.execute import build_limits
+from advisor.domain.run_events import RunEvent
+from advisor.domain.run_state import Header, ProcessState, RunState
+from advisor.execute import build_limits, building, race_pause, remaining
 from advisor.execute.expected_builds import with_expected_builds
 from advisor.probing.worker_process import BuildLimit
 from advisor.report.answer_files import decide
 from advisor.store.store import Store
+from probes.events import Built
 from probes.outcome import Failure, FailureStatus, Outcome, Phase
+from probes.shape import Shape
 
 #: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
 BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
@@ -236,3 +240,197 @@ def test_a_budget_without_time_for_a_second_arm_is_refused_at_once(
         question = builders.question(budget=choose_budget(named, catalogue))
         head = replace(head, question=question)
     build_limits.refuse_short_budget(arms, head)
+
+
+SIZES = (1, 2, 3)
+
+
+def progress_of(
+    building: str, ready: Sequence[str], clock: Callable[[], float], **known: Any
+) -> Any:
+    """Stands for a run whose races may last until second 70, while one arm is built."""
+    session = types.SimpleNamespace(
+        is_running=lambda arm: arm in {*ready, building},
+        has_started=lambda _: True,
+        has_failed=lambda _: False,
+        is_built=lambda arm: arm in ready,
+        is_building=lambda arm: arm == building,
+    )
+    return types.SimpleNamespace(
+        session=session, clock=clock, seconds=100.0, races_end=70.0, **known
+    )
+
+
+def pause_of(
+    process: ProcessState,
+    clock: Callable[[], float],
+    *,
+    has_raced: bool,
+    seconds: float,
+    at: float,
+    called_for: str | None = None,
+) -> race_pause.RacePause:
+    """Return the pauses of a run where `quick` is ready and `slow`, with `process`, is built.
+
+    `quick` is a variant if the model calls for it.
+    """
+    arms = (
+        builders.arm(BASELINE),
+        builders.arm("quick", called_for=called_for),
+        builders.arm("slow", expected_build_seconds=seconds),
+    )
+    state = builders.run_state(
+        {"quick": ProcessState(), "slow": process},
+        last_groups={1: (BASELINE,)} if has_raced else {},
+        plan=Plan(arms=arms, excluded=()),
+        at=at,
+    )
+    progress = progress_of(
+        "slow",
+        (BASELINE, "quick"),
+        clock,
+        state=state,
+        question=builders.question(batch_sizes=SIZES),
+        header=builders.header(catalogue=builders.shipped_catalogue()),
+        end=78.0,
+    )
+    running = types.SimpleNamespace(running=["slow"])
+    return race_pause.RacePause(progress, running, ["quick", "slow"])  # type: ignore[arg-type]
+
+
+def with_built(count: int) -> dict[Shape, Built]:
+    return {
+        Shape(size): Built(Shape(size), build_seconds=1.0, first_call_seconds=1.0)
+        for size in SIZES[:count]
+    }
+
+
+@pytest.mark.parametrize(
+    ("sizes_built", "seconds", "now", "is_due"),
+    [
+        (1, 30.0, 41.0, True),
+        (2, 30.0, 41.0, False),
+        # The last shape of a long build takes too long.
+        (2, 90.0, 41.0, True),
+        (3, 90.0, 41.0, False),
+        # The time for builds is over.
+        (1, 30.0, 75.0, True),
+        (3, 30.0, 75.0, False),
+        (3, 30.0, 79.0, True),
+    ],
+)
+def test_a_race_that_is_due_waits_for_an_arm_that_is_nearly_built(
+    sizes_built: int, seconds: float, now: float, is_due: bool
+) -> None:
+    clock = [0.0]
+    process = ProcessState(built=with_built(sizes_built))
+    pause = pause_of(process, lambda: clock[0], has_raced=False, seconds=seconds, at=0.0)
+    assert not pause.is_due()
+    clock[0] = now
+    assert pause.is_due() is is_due
+
+
+def test_a_race_waits_for_a_nearly_built_arm_for_a_while() -> None:
+    clock = [41.0]
+    process = ProcessState(built=with_built(len(SIZES)))
+    pause = pause_of(process, lambda: clock[0] - 41.0, has_raced=False, seconds=30.0, at=0.0)
+    clock[0] += 41.0
+    assert not pause.is_due()
+    clock[0] += race_pause.NEARLY_BUILT_SECONDS
+    assert pause.is_due()
+
+
+@pytest.mark.parametrize(
+    ("called_for", "seconds", "later", "is_due"),
+    [
+        ("convolutions", 15.0, 0.0, False),
+        ("convolutions", 15.0, race_pause.NEARLY_BUILT_SECONDS, True),
+        ("convolutions", 80.0, 0.0, True),
+        (None, 15.0, 0.0, True),
+    ],
+)
+def test_the_first_race_waits_a_little_where_only_variants_are_ready(
+    called_for: str | None, seconds: float, later: float, is_due: bool
+) -> None:
+    clock = [0.0]
+    process = ProcessState(building_since=0.0)
+    pause = pause_of(
+        process, lambda: clock[0], has_raced=False, seconds=seconds, at=0.0, called_for=called_for
+    )
+    clock[0] = 41.0
+    assert pause.is_due() is (is_due and not later)
+    clock[0] += later
+    assert pause.is_due() is is_due
+
+
+@pytest.mark.parametrize(
+    ("since", "seconds", "is_due"), [(10.0, 90.0, True), (10.0, 30.0, False), (None, 90.0, False)]
+)
+def test_a_later_race_waits_only_for_builds_that_may_end_soon(
+    since: float | None, seconds: float, is_due: bool
+) -> None:
+    process = ProcessState(building_since=since)
+    pause = pause_of(process, lambda: 30.0, has_raced=True, seconds=seconds, at=30.0)
+    assert pause.is_due() is is_due
+
+
+@pytest.mark.parametrize(
+    ("building", "now", "builds_are_over"),
+    [("none", 70.0, True), ("second", 70.0, True), ("other", 70.0, False), ("other", 85.0, True)],
+)
+def test_the_first_build_of_a_workflow_may_take_longer(
+    building: str, now: float, builds_are_over: bool
+) -> None:
+    arms = [
+        builders.arm(BASELINE),
+        builders.arm("first", workflow="a"),
+        builders.arm("second", workflow="a"),
+        builders.arm("other", workflow="b"),
+    ]
+    state = builders.run_state({}, plan=Plan(arms=tuple(arms), excluded=()))
+    progress = progress_of(building, (BASELINE, "first"), lambda: now, state=state, end=100.0)
+    assert race_pause.builds_are_over(progress) is builds_are_over
+
+
+class ReachedError(Exception):
+    """The model is open, and the builds would begin."""
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cpu", [None]), ("cuda", [{REFERENCE}])])
+def test_builds_on_a_gpu_wait_for_the_import_of_the_reference_alone(
+    device: str, expected: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arms = (builders.arm(BASELINE), builders.arm("slow-import"))
+    starts: list[Collection[str] | None] = []
+
+    def start(*_: object, awaited: Any, **__: object) -> Iterator[RunEvent]:
+        starts.append(awaited)
+        yield from ()
+
+    session = types.SimpleNamespace(
+        start=start,
+        is_running=lambda arm: arm == REFERENCE,
+        has_started=lambda _: True,
+        check_memory=lambda: (),
+        send_and_wait=lambda *_: (),
+        create_models=lambda: (),
+        start_reference=lambda *_, **__: (),
+    )
+    progress: Any = types.SimpleNamespace(
+        session=session,
+        state=builders.run_state({}, plan=Plan(arms=arms, excluded=()), groups={}),
+        question=builders.question(device=device),
+        header=builders.header(),
+        builds_at_once=2,
+        seconds=100.0,
+    )
+    monkeypatch.setattr(remaining, "needed_arms", lambda *_: arms)
+    monkeypatch.setattr(building, "without_waiting", lambda chosen, _: chosen)
+
+    def reach(_: object) -> None:
+        raise ReachedError
+
+    monkeypatch.setattr(remaining, "arms_to_add", reach)
+    with pytest.raises(ReachedError):
+        list(building.build_group(progress, types.SimpleNamespace(running=[])))  # type: ignore[arg-type]
+    assert starts == expected

@@ -1,4 +1,4 @@
-"""Printed servers of modules, asked by several clients."""
+"""Servers of modules, and the scripts of ways to start in a new process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import types
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,13 +21,15 @@ import builders
 import numpy as np
 import pytest
 import workers
+from lazy import lazy
 
 from advisor.domain.errors import NoRecipeError
+from advisor.domain.measurement import CACHE_DIRECTORY, COLD
 from advisor.domain.model import FactoryModel, SyntheticModel
 from advisor.domain.question import Question
 from advisor.recipes.server import compose_server, max_bytes
-from advisor.recipes.snippet import compose_snippet
-from probes.facts import InputFacts
+from advisor.recipes.snippet import compose_snippet, compose_starts, without_unused
+from probes.facts import InputFacts, StartLines
 
 MODEL = SyntheticModel(name="demo", block="encoder", hidden=16, intermediate=32, layers=1, heads=2)
 INPUTS = (InputFacts(name="", shape=(6, 16), dtype="float32"),)
@@ -211,3 +214,85 @@ def test_a_request_that_takes_too_long_is_ended(tmp_path: pathlib.Path) -> None:
 def test_a_snippet_without_a_mark_has_no_server(snippet: str) -> None:
     with pytest.raises(NoRecipeError):
         compose_server(snippet, 1, None, joins_requests=False)
+
+
+torch = lazy("torch")
+
+INTEGRATION = """\
+import torch
+
+compiled = torch.compile(model)
+# Each call:
+output = compiled(*inputs)
+"""
+FILE = StartLines(
+    start="import torch\n\ncompiled = torch.load('f')\n# Each call:\noutput = compiled(*inputs)\n",
+    write="import torch\n\ntorch.save(model, 'f')\n",
+)
+CACHE = StartLines(start=f"warm('f')\n{INTEGRATION}", saves="keep('f')\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "kept"),
+    [
+        (
+            "import a\nmodel = a.load()\ninputs = 1\noutput = inputs\n",
+            "inputs = 1\noutput = inputs\n",
+        ),
+        ("model = 1\nfor part in model.all():\n    part.change()\noutput = 3\n", "output = 3\n"),
+        ("model = 1\nfor part in model.all():\n    part.change()\noutput = model\n", None),
+        ("model = 1\nmodel.eval()\nmodel.x = 2\noutput = 3\n", "output = 3\n"),
+        ("def build():\n    return 1\n\n\nmodel = build()\ntokens = 4\n", "\n\ntokens = 4\n"),
+        ("if a:\n    b = 1\nelse:\n    b = 2\noutput = b\n", None),
+        ("import a\na.seed(0)\noutput = a.random()\n", None),
+        ("with a:\n    b = 1\noutput = 2\n", None),
+        ("x = 1\nprint(x)\noutput = 2\n", None),
+    ],
+)
+def test_what_no_later_statement_reads_is_left_out(script: str, kept: str | None) -> None:
+    assert without_unused(script) == (script if kept is None else kept)
+
+
+def test_a_way_has_the_lines_that_write_its_file_and_those_that_begin_with_it() -> None:
+    starts = {"file": FILE, "cache": CACHE}
+    found = {
+        each.way: each for each in compose_starts(builders.question(), INTEGRATION, starts, None)
+    }
+    assert list(found) == [COLD, CACHE_DIRECTORY, "file", "cache"]
+    assert found[COLD].start == found[CACHE_DIRECTORY].start
+    assert not found[COLD].write
+    assert "model =" not in found["file"].start
+    assert "model =" in found["file"].write
+    assert "torch.save" in found["file"].write
+    assert found["file"].lines == 2, "a line that loads and one that saves"
+    assert found["cache"].lines == 2
+    assert found["cache"].write.startswith(found[COLD].start)
+    assert found["cache"].write.endswith("keep('f')\n")
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("name", "ways"),
+    [
+        ("torch_compile_inductor", {"cache-artifacts", "compiled-function", "regional"}),
+        ("aotinductor", {"package"}),
+        ("onnxruntime_cpu", {"onnx-file"}),
+    ],
+)
+@pytest.mark.parametrize("options", [{"feeding": "host"}, {"feeding": "host", "dynamic": True}])
+def test_the_ways_of_a_workflow_are_in_the_rubric_and_have_scripts(
+    name: str, ways: set[str], options: dict[str, object]
+) -> None:
+    module = importlib.import_module(f"probes.workflows.{name}")
+    request = workers.make_request(
+        pathlib.Path(), pathlib.Path(), subject={"kind": "factory"}, options=options
+    )
+    blocks = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
+    starts = module.starts(types.SimpleNamespace(module=blocks), request)
+    assert set(starts) == ways
+    assert ways <= set(builders.shipped_catalogue().starts)
+    found = compose_starts(builders.question(), module.integration(None, request), starts, None)
+    for each in found[2:]:
+        assert (each.lines > 0) == (each.way != "onnx-file"), "its lines are in two scripts"
+        compile(each.start + each.write, name, "exec")
+        assert ("model =" in each.start) == (each.way not in {"package", "onnx-file"})

@@ -170,7 +170,6 @@ def test_fixed_values_are_the_rows_of_the_example() -> None:
     assert (drawn[3:6] == drawn[:3]).all()
 
 
-torch = lazy("torch")
 row_parts = lazy("probes.subjects.row_parts")
 
 
