@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import builders
-from builders import replace
 
 from advisor.domain.model import TransformersModel
 from advisor.domain.plan import REFERENCE
@@ -89,8 +88,8 @@ def make_run(
     `workload` is what the reference worker reports of a forward pass.
     """
     run_id = f"20261121-12000{int(finished)}-0000"
-    header = replace(make_header(generates=generates), run_id=run_id)
-    run = store.create(replace(header, **changes))
+    header = builders.replace(make_header(generates=generates), run_id=run_id)
+    run = store.create(builders.replace(header, **changes))
     names = [arm for arm in seconds_of if arm not in {builders.BASELINE, builders.DUPLICATE}]
     plan = builders.plan(*names, "broken", excluded=[builders.excluded()])
     rounds = range(1, ROUNDS + 1 if finished else 4)
@@ -120,7 +119,7 @@ def make_header(*, generates: bool) -> Header:
     question = builders.question(batch_sizes=(1,))
     if generates:
         model = TransformersModel(name="demo/llama", weights="random")
-        question = replace(question, model=model, task="generate")
+        question = builders.replace(question, model=model, task="generate")
     return builders.header(
         question=question,
         catalogue=builders.catalogue(*workflows, *map(builders.workflow, ("broken", "absent"))),
@@ -153,7 +152,7 @@ def visit_all(
         varied = seconds * (1 + 0.004 * ((number + place) % 3))
         (visit,) = builders.visits([varied], first_round=number)
         if generates:
-            visit = replace(visit, first_token_seconds=(varied / 10,) * 3)
+            visit = builders.replace(visit, first_token_seconds=(varied / 10,) * 3)
         yield WorkerReported(arm=arm, process=0, worker_event=visit)
 
 

@@ -13,7 +13,6 @@ import time
 
 import builders
 import pytest
-from builders import replace
 from kept.runs import EVIDENCE
 from onscreen import (
     SIZES,
@@ -110,7 +109,7 @@ def constant_lines(screen: str) -> str:
 async def test_results_and_details(
     finished: Run, store: Store, tui_context: Context, *, update: bool
 ) -> None:
-    context = replace(tui_context, store=store)
+    context = builders.replace(tui_context, store=store)
     async with running_app(opened_app(context, finished)) as pilot:
         await wait_for_screen(pilot, ResultsScreen)
         for size in (*SIZES[1:], SIZES[0]):
@@ -180,7 +179,7 @@ async def test_questions_help_history_and_comparison(
     assert finished.directory.parent == unfinished.directory.parent
     app = AdvisorApp(
         LaunchOptions(run_options=RunOptions(gpu="cpu", workflows="quick,alike")),
-        replace(tui_context, store=Store(finished.directory.parents[1])),
+        builders.replace(tui_context, store=Store(finished.directory.parents[1])),
     )
     async with running_app(app) as pilot:
         await wait_for(pilot, lambda: app.machine is not None)

@@ -6,7 +6,6 @@ import contextlib
 
 import builders
 import pytest
-from builders import replace
 from built_answers import advice_of
 from onscreen import (
     asking_app,
@@ -129,7 +128,7 @@ async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu_and_the_defau
     machine = builders.gpu_machine(builders.gpu(), builders.gpu(index=1, uuid="GPU-1"))
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
     environment = {**context.environment, VISIBLE_DEVICES: "1"}
-    context = replace(context, environment=environment)
+    context = builders.replace(context, environment=environment)
     async with running_app(asking_app(context, gpu="")) as pilot:
         setup = await go_to_step(pilot, 1)
         await wait_for_text(pilot, machine.cpu.model)

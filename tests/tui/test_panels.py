@@ -10,7 +10,6 @@ import uuid
 import builders
 import built_answers
 import pytest
-from builders import replace
 from built_answers import with_measurement, with_question
 from kept.runs import EVIDENCE
 from onscreen import (
@@ -88,9 +87,9 @@ async def test_a_hostile_model_name_is_shown_without_markup(
         results = await wait_for_screen(pilot, ResultsScreen)
         original = results.shown
         for name in HOSTILE[:-1]:
-            model = replace(original.answer.question.model, name=name)
+            model = builders.replace(original.answer.question.model, name=name)
             renamed = with_question(original.answer, model=model)
-            results.original = results.shown = replace(original, answer=renamed)
+            results.original = results.shown = builders.replace(original, answer=renamed)
             results.draw()
             await wait_for_text(pilot, panels.printable(name)[:4])
 

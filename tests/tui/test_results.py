@@ -9,7 +9,6 @@ import sys
 import builders
 import built_answers
 import pytest
-from builders import replace
 from built_answers import with_decision, without_advice
 from kept.runs import EVIDENCE
 from onscreen import (
@@ -123,10 +122,10 @@ def test_the_panes_of_a_run_without_an_answer_say_why() -> None:
     assert "busy" in render_pane(made, "why")
     assert "stop other work" in render_pane(made, "why")
     assert "repeated in a fresh process" in render_pane(made, "trust")
-    bare = replace(made, scores=())
+    bare = builders.replace(made, scores=())
     assert "Nothing was measured." in render_pane(bare, "trust")
     command = "run p3-advisor show --json for the reason of each workflow"
-    nothing = replace(problem, name=NothingViableError.name, next_step=command)
+    nothing = builders.replace(problem, name=NothingViableError.name, next_step=command)
     cancelled = ShownAnswer(without_advice(bare, nothing), builders.shipped_catalogue())
     for shown in (render_answer_lines(cancelled, 80).plain, render_pane(cancelled.answer, "next")):
         assert "5 shows the reason" in shown
@@ -222,7 +221,7 @@ def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
     assert len(shown) < width
     assert shown.endswith("batch 1,4,16,64")
     required = parse_constraints("performance>=B,memory<=2GiB")
-    asked = replace(document.question, constraints=required)
+    asked = builders.replace(document.question, constraints=required)
     shown = describe_question(asked, document.device_name, width)
     assert shown.endswith("batch 1,4,16,64 \N{MIDDLE DOT} Perf>=B memory<=2GiB")
     assert ("generate text" in shown) == (width >= 100)

@@ -11,7 +11,6 @@ import builders
 import built_answers
 import psutil
 import pytest
-from builders import replace
 from built_answers import without_advice
 from onscreen import (
     asking_app,
@@ -174,7 +173,7 @@ async def test_no_run_starts_beside_one_of_another_program(context: Context) -> 
 async def test_a_run_tells_that_it_is_over_its_limit_and_then_how_it_is_closed(
     context: Context,
 ) -> None:
-    limited = replace(builders.question().budget, seconds={"forward": 20.0})
+    limited = builders.replace(builders.question().budget, seconds={"forward": 20.0})
     question = builders.question(budget=limited)
     run = make_run(context.store, finished=False, question=question)
     os.utime(run.directory / "events.jsonl", (time.time() - 10,) * 2)

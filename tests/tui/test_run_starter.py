@@ -10,7 +10,6 @@ import threading
 
 import builders
 import pytest
-from builders import replace
 from built_answers import with_decision
 from onscreen import (
     SMALLEST,
@@ -161,7 +160,7 @@ async def test_a_run_goes_on_when_the_machine_is_quiet_also_one_whose_answer_is_
     async with running_app(app) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
         changed = with_decision(results.original.answer, word="LIKELY")
-        results.original = replace(results.original, answer=changed)
+        results.original = builders.replace(results.original, answer=changed)
         builds = builders.known(results.original.run).scratch
         shutil.rmtree(builds, ignore_errors=True)
         assert results.refusal_of("leaders")
@@ -194,8 +193,8 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
         skipped = builders.unmeasured(
             "quick", option="", status="skipped", skip_cause="out-of-time"
         )
-        changed = replace(document, unmeasured=(skipped,))
-        results.original = replace(results.original, answer=changed)
+        changed = builders.replace(document, unmeasured=(skipped,))
+        results.original = builders.replace(results.original, answer=changed)
         await pilot.press("f")
         await wait_for_text(pilot, "without a time limit")
         await wait_for_text(pilot, "With the baseline: 2 ways")
@@ -204,8 +203,8 @@ async def test_f_measures_an_arm_that_was_not_reached_without_a_time_limit(
         question = builders.known(app.run_controller.session).header.question
     assert question.all_arms
     assert question.workflows == ("quick",)
-    useless = replace(skipped, skip_cause="build-limit")
-    assert arms_to_retry(replace(document, unmeasured=(useless,))) == ()
+    useless = builders.replace(skipped, skip_cause="build-limit")
+    assert arms_to_retry(builders.replace(document, unmeasured=(useless,))) == ()
 
 
 def wait_seconds(context: Context, run_id: str) -> float:

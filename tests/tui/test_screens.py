@@ -6,7 +6,6 @@ import pathlib
 
 import builders
 import pytest
-from builders import replace
 from onscreen import (
     SMALLEST,
     asking_app,
@@ -47,8 +46,8 @@ async def test_a_cpu_build_of_torch_offers_no_gpu(
     tui_context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = builders.gpu_machine(builders.gpu(), builders.gpu(index=1, uuid="GPU-1"))
-    software = replace(machine.software, torch_cuda=None)
-    machine = replace(machine, software=software)
+    software = builders.replace(machine.software, torch_cuda=None)
+    machine = builders.replace(machine, software=software)
     monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
     async with running_app(asking_app(tui_context, gpu="")) as pilot:
         setup = await go_to_step(pilot, 1)
@@ -365,7 +364,7 @@ async def test_a_typed_model_stays_and_a_new_model_begins_with_the_defaults(
 def test_the_plan_has_the_lines_of_the_arm_and_the_present_kind_of_device_first() -> None:
     made = builders.workflow("compiled", verified=("H100 2026-11", "H200 2026-11", "cpu 2026-11"))
     lines = CitedFact(value=9, source="a test")
-    made = replace(made, arms={"default": DeclaredArm(declared={"lines_changed": lines})})
+    made = builders.replace(made, arms={"default": DeclaredArm(declared={"lines_changed": lines})})
     for gpus, first in (((), "cpu"), ((builders.gpu(),), "H100")):
         question = builders.question(gpu=next((gpu.uuid for gpu in gpus), None))
         draft = DraftRun(

@@ -13,7 +13,6 @@ from collections.abc import Callable
 import builders
 import msgspec
 import pytest
-from builders import replace
 from forks import run_command
 from kept.runs import NAMES, read_run
 
@@ -105,7 +104,7 @@ def test_another_rubric_replaces_only_the_criteria(rubric: pathlib.Path, edit: E
     edit("criteria.toml", 'name = "p3-advisor 3"', 'name = "mine"')
     known = rubric_files.load(rubric=rubric / "criteria.toml")
     assert known.rubric.name == "mine"
-    assert replace(known, rubric=SHIPPED.rubric) == SHIPPED
+    assert builders.replace(known, rubric=SHIPPED.rubric) == SHIPPED
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -6,7 +6,6 @@ from typing import Any
 
 import builders
 import pytest
-from builders import replace
 from golden_files import Expect
 
 from advisor.ask import obstacles
@@ -240,9 +239,9 @@ def test_a_language_model_that_does_not_fit_is_told_how_many_gpus_hold_it() -> N
     asked = builders.question(**{**ASKED, "model": model, "task": "serve"})
     advice = builders.known(obstacles.advise_more_gpus(asked, CARD))
     assert "--gpus-per-model 8" in advice
-    split = replace(asked, further_gpus=tuple(map(str, range(7))))
+    split = builders.replace(asked, further_gpus=tuple(map(str, range(7))))
     assert obstacles.advise_more_gpus(split, CARD) is None
     assert obstacles.find_shortage(builders.workflow(), split, CARD) is None
     assert obstacles.find_shortage(builders.workflow(), asked, CARD) is not None
-    forward = replace(asked, task="forward")
+    forward = builders.replace(asked, task="forward")
     assert obstacles.advise_more_gpus(forward, CARD) is None

@@ -8,7 +8,6 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from builders import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -226,7 +225,7 @@ def test_an_unknown_gpu_names_an_index_only_where_one_is_attached(
 
 
 def test_a_gpu_with_mig_is_rejected_or_skipped() -> None:
-    partitioned = replace(H100, mig=True)
+    partitioned = builders.replace(H100, mig=True)
     assert choose_gpu("", builders.gpu_machine(partitioned, H200), SHIPPED) == H200
     for text, visible_devices in (("0", None), ("", "0"), ("", "MIG-4711"), ("MIG-4711", None)):
         with pytest.raises(MigEnabledError, match="MIG") as problem:
@@ -374,7 +373,7 @@ def test_a_model_is_split_over_equal_gpus_that_cuda_sees() -> None:
     assert seen.gpus == ("GPU-3", "GPU-2")
     one = resolve(RunOptions(gpu="1", price_per_hour=2.0, **SERVED), machine, SHIPPED)
     assert (one.gpus, one.price_of_all_devices) == (("GPU-1",), 2.0)
-    assert replace(split, price_per_hour=2.0).price_of_all_devices == 6.0
+    assert builders.replace(split, price_per_hour=2.0).price_of_all_devices == 6.0
 
 
 @pytest.mark.parametrize(

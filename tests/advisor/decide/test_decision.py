@@ -10,7 +10,6 @@ import built_answers
 import msgspec
 import pytest
 import recorded_runs
-from builders import replace
 from built_answers import with_results
 from drawn import weights
 from hypothesis import example, given, settings
@@ -149,9 +148,9 @@ def run(request: pytest.FixtureRequest, home: pathlib.Path) -> Run:
     if request.param == "gpu":
         return recorded_runs.make_gpu_run(store)
     here = builders.machine()
-    one_core = replace(here.cpu, usable_processors=1)
+    one_core = builders.replace(here.cpu, usable_processors=1)
     changes: dict[str, dict[str, Any]] = {
-        "one core": {"machine": replace(here, cpu=one_core)},
+        "one core": {"machine": builders.replace(here, cpu=one_core)},
         "foreign": {"foreign": True},
     }
     return recorded_runs.make_run(
@@ -237,7 +236,7 @@ def test_a_damaged_answer_is_refused(damage: str, name: str) -> None:
     known = builders.shipped_catalogue()
     assert decide_again(answer, known).recommendation is not None
     measurements = [
-        replace(each, workflow="gone") if damage == "unknown workflow" else each
+        builders.replace(each, workflow="gone") if damage == "unknown workflow" else each
         for each in answer.results.measurements
         if damage == "unknown workflow" or each.arm != answer.results.baseline
     ]
@@ -249,7 +248,7 @@ def test_an_answer_without_measurements_stands_as_it_is() -> None:
     answer = read_run("cpu-demo")
     problem = Problem(name="budget-spent", what="nothing was timed", next_step="more", exit_code=4)
     nothing = with_results(answer, measurements=())
-    nothing = replace(nothing, scores=(), recommendation=None, problem=problem)
+    nothing = builders.replace(nothing, scores=(), recommendation=None, problem=problem)
     known = builders.shipped_catalogue()
     assert decide_again(nothing, known, priorities=builders.priorities(54, 26, 20)) == nothing
 
@@ -318,8 +317,8 @@ def test_a_limit_of_the_start_is_met_by_the_fastest_way(limit: float, is_met: bo
     assert get(builders.measurement(starts=(BROKEN, UNCHECKED))) is None
     header = built_answers.finished_header()
     constraint = Constraint(criterion=START, at_most=limit)
-    question = replace(header.question, constraints=(constraint,))
-    header = replace(header, question=question)
+    question = builders.replace(header.question, constraints=(constraint,))
+    header = builders.replace(header, question=question)
 
     def fails(state: RunState, arm: str) -> bool:
         scores = {scored.arm: scored for scored in evaluate(header, state).scores}

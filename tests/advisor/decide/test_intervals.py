@@ -11,7 +11,6 @@ from fractions import Fraction
 import builders
 import numpy as np
 import pytest
-from builders import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -222,7 +221,7 @@ def test_the_standard_error_follows_tukey_and_mclaughlin() -> None:
     assert trimmed_mean(rounds) == 3.0
 
 
-PRIOR = replace(builders.NOISE, process_deviation=0.01, weight=2)
+PRIOR = builders.replace(builders.NOISE, process_deviation=0.01, weight=2)
 
 
 def test_without_any_difference_the_prior_alone_counts() -> None:

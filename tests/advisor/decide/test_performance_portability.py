@@ -7,7 +7,6 @@ from typing import Any
 import builders
 import pytest
 import recorded_runs
-from builders import replace
 from built_measurements import platform
 from golden_files import Expect
 from hypothesis import given
@@ -73,8 +72,8 @@ def test_providers_of_one_runtime_are_one_application_with_nearly_the_same_code(
     platforms = []
     for provider in ("cpu", "cuda"):
         made = platform(provider, runtime=1.0)
-        ran = replace(made.efficiencies["runtime"], workflow=f"runtime-{provider}")
-        platforms.append(replace(made, efficiencies={"runtime": ran}))
+        ran = builders.replace(made.efficiencies["runtime"], workflow=f"runtime-{provider}")
+        platforms.append(builders.replace(made, efficiencies={"runtime": ran}))
     entry = compared(*platforms)["runtime"]
     assert entry.performance_portability == 1
     assert entry.code_convergence == pytest.approx(1 / 3), "one of three different lines is common"
@@ -176,7 +175,7 @@ def test_stored_platforms_and_named_runs_give_the_same_portability(context: Cont
     assert decide(local).results.portability is None
     platforms = (load_platform(gpu_run.header(), gpu_run.state()),)
     stored = evaluate(
-        local.header(), replace(local.state(), platforms=platforms)
+        local.header(), builders.replace(local.state(), platforms=platforms)
     ).results.portability
     assert stored is not None
     assert [platform.run for platform in stored.platforms] == [

@@ -7,7 +7,6 @@ from typing import Any
 
 import builders
 import pytest
-from builders import replace
 from golden_files import Expect
 from hypothesis import given
 from hypothesis import strategies as st
@@ -275,8 +274,8 @@ def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_lette
 
 
 def test_an_optional_unknown_fact_is_left_out() -> None:
-    optional = replace(SCOPE, optional=True)
-    criterion = replace(CRITERION, grades=(SPEED, SECONDS, optional))
+    optional = builders.replace(SCOPE, optional=True)
+    criterion = builders.replace(CRITERION, grades=(SPEED, SECONDS, optional))
     assert rate(criterion, {**BEST, "artefact_scope": None}, RUBRIC).tier == 3
-    alone = replace(CRITERION, grades=(optional,))
+    alone = builders.replace(CRITERION, grades=(optional,))
     assert rate(alone, {**BEST, "artefact_scope": None}, RUBRIC).grade == 0.0

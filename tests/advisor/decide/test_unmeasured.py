@@ -10,7 +10,6 @@ import builders
 import built_answers
 import built_measurements
 import pytest
-from builders import replace
 
 from advisor.ask import rubric_files
 from advisor.decide.decision import decide_again
@@ -97,7 +96,7 @@ def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
 
 
 def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
-    head = replace(built_answers.finished_header(), foreign=True)
+    head = builders.replace(built_answers.finished_header(), foreign=True)
     assert broken(head=head).fix is None
 
 
@@ -208,11 +207,11 @@ HEAD = builders.header(
 
 def answer(left: UnmeasuredArm, *constraints: Constraint) -> Answer:
     question = builders.question(constraints=constraints)
-    head = replace(HEAD, question=question)
+    head = builders.replace(HEAD, question=question)
     ends = Interval(value=2.0, low=1.98, high=2.02, process_error=0.001)
     measured = builders.results(
         builders.measurement(builders.BASELINE, speedup=1.0),
-        replace(builders.measurement("compiled"), speedup=ends),
+        builders.replace(builders.measurement("compiled"), speedup=ends),
     )
     return built_answers.answer_of(measured, head, unmeasured=(left,))
 
@@ -266,8 +265,8 @@ def test_a_resume_is_named_until_it_fails_or_has_settled_nothing_twice() -> None
     found = answer(unmeasured(LATE, "crashed"))
     unfit = built_answers.with_results(found, noise_floor=0.6)
     for changes, is_named in (({"times_remeasured": 1}, True), ({"times_remeasured": 2}, False)):
-        assert bool(how_to_remeasure(replace(unfit, **changes))) == is_named
-    assert not how_to_remeasure(replace(unfit, resumable=False))
+        assert bool(how_to_remeasure(builders.replace(unfit, **changes))) == is_named
+    assert not how_to_remeasure(builders.replace(unfit, resumable=False))
     stopped, further = Resumed(), (Finished(), Resumed())
     state = fold(builders.events(stopped, stopped, *further, stopped, *further))
     assert state.times_remeasured == 3
@@ -279,7 +278,7 @@ def test_an_arm_counts_unless_kept_runs_show_that_it_does_not_lead(
 ) -> None:
     so_far = answer(unmeasured(LATE, "timed-out"))
     seen = {LATE: EarlierRuns(build_seconds=1.0, largest_lead=lead)} if lead else {}
-    known = replace(HEAD.catalogue, earlier_runs={"cpu": seen})
+    known = builders.replace(HEAD.catalogue, earlier_runs={"cpu": seen})
     outstanding = built_answers.advised(decide_again(so_far, known)).decision.outstanding
     assert outstanding == ((LATE,) if counts else ())
 
@@ -327,6 +326,6 @@ def test_a_server_that_meets_the_limits_at_no_rate_does_not_count() -> None:
     so_far = answer(left)
     slow = built_measurements.served_arm(left.arm, goodput=None)
     served = ServingResults(arms=(slow,), process_deviation=None)
-    results = replace(so_far.results, serving=served)
+    results = builders.replace(so_far.results, serving=served)
     found = built_answers.advised(built_answers.answer_of(results, HEAD, unmeasured=(left,)))
     assert found.decision.outstanding == ()

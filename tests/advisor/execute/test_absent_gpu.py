@@ -9,7 +9,6 @@ import builders
 import jsonschema
 import pytest
 import recorded_runs
-from builders import replace
 
 from advisor.ask.context import Context
 from advisor.ask.model import parse_model
@@ -23,7 +22,7 @@ OPTIONS = RunOptions(model="synthetic/ffn@8x16", gpu="H100")
 
 
 def find_answer(context: Context, **changes: Any) -> Answer:
-    return builders.known(absent_gpu.find_answer(replace(OPTIONS, **changes), context))
+    return builders.known(absent_gpu.find_answer(builders.replace(OPTIONS, **changes), context))
 
 
 def test_the_answer_names_its_origin_and_counts_less_than_a_measurement(context: Context) -> None:
@@ -46,7 +45,7 @@ def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context
     run_options = RunOptions(model="demo/llama", gpu="H100", task="forward")
     model = parse_model(run_options, builders.shipped_catalogue().models)
     recorded_runs.make_gpu_run(context.store, model=model)
-    generation = replace(run_options, task="generate")
+    generation = builders.replace(run_options, task="generate")
     assert absent_gpu.find_answer(run_options, context) is not None
     assert absent_gpu.find_answer(generation, context) is None
 
@@ -92,7 +91,7 @@ def test_a_run_of_another_question_does_not_answer(
     changes: dict[str, Any], context: Context
 ) -> None:
     recorded_runs.make_gpu_run(context.store)
-    run_options = replace(OPTIONS, **changes)
+    run_options = builders.replace(OPTIONS, **changes)
     assert absent_gpu.find_answer(run_options, context) is None
 
 

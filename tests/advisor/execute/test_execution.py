@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import builders
 import pytest
 import recorded_runs
-from builders import replace
 from fake_clock import FakeClock
 from forks import run_command
 
@@ -81,7 +80,7 @@ def test_an_event_that_cannot_be_stored_is_not_folded() -> None:
 
 
 QUIET = MachineActivity(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
-BUSY = replace(QUIET, idle_processors=0.9)
+BUSY = builders.replace(QUIET, idle_processors=0.9)
 LIMITS = builders.shipped_catalogue().presets.quiet
 
 
@@ -101,7 +100,7 @@ LIMITS = builders.shipped_catalogue().presets.quiet
     ],
 )
 def test_what_disturbs_is_found(changes: dict[str, object], problems: tuple[str, ...]) -> None:
-    check = check_now(lambda _: replace(QUIET, **changes), LIMITS)
+    check = check_now(lambda _: builders.replace(QUIET, **changes), LIMITS)
     assert check.problems == problems
     assert (describe_check(check, waits=False) is None) == (not problems)
 
@@ -177,8 +176,8 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
         catalogue=builders.catalogue(images, earlier_runs=figures),
     )
     process = builders.process()
-    opened = replace(builders.known(process.opened), convolutions=layers)
-    reference = replace(process, opened=opened)
+    opened = builders.replace(builders.known(process.opened), convolutions=layers)
+    reference = builders.replace(process, opened=opened)
     state = builders.run_state({"images": process, REFERENCE: reference})
     progress = types.SimpleNamespace(state=state, header=header, store=Store(tmp_path))
     found = remaining.arms_to_add(progress)  # type: ignore[arg-type]
@@ -186,6 +185,6 @@ def test_arms_for_convolutions_are_added_if_the_model_has_several(
     assert [each.id for each in arms] == added
     assert [each.expected_build_seconds for each in arms] == [7.0] * len(added)
     plan = state.plan
-    plan = replace(plan, arms=(*plan.arms, *arms))
-    progress.state = replace(state, plan=plan)
+    plan = builders.replace(plan, arms=(*plan.arms, *arms))
+    progress.state = builders.replace(state, plan=plan)
     assert remaining.arms_to_add(progress) == []  # type: ignore[arg-type]

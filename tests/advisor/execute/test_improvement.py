@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 import builders
 import built_answers
 import pytest
-from builders import replace
 from built_answers import timed_cell, with_measurement
 
 from advisor.ask.context import Context
@@ -82,7 +81,7 @@ def test_only_code_that_computes_in_float32_is_tried() -> None:
     ask: Any = {"capability": "9.0"}
     assert titles(**ask, dtype="bfloat16") == []
     assert titles(**ask, dtype="own") == ["TF32", "bfloat16"]
-    half = replace(FLOAT32, parameter_bytes=20)
+    half = builders.replace(FLOAT32, parameter_bytes=20)
     assert titles(state(half), **ask, dtype="own") == []
     assert titles(**ask, task="generate") == []
     assert titles(**ask, model=OnnxModel(name="/a/model.onnx")) == []
@@ -101,7 +100,7 @@ def test_a_gain_is_a_line_of_the_answer_and_changes_no_rank() -> None:
         closed={1: "decided"},
         finished=True,
     )
-    again = replace(tried, speedup=Interval(value=9.0, low=2.0, high=9.0))
+    again = builders.replace(tried, speedup=Interval(value=9.0, low=2.0, high=9.0))
     events = [VariantMeasured(arm=EAGER, variant=each) for each in (again, failed, tried)]
     after = fold(builders.events(*events), before)
     plain, answer = evaluate(header, before), evaluate(header, after)
@@ -146,7 +145,7 @@ def test_settings_are_tried_against_the_breaks_that_they_mend() -> None:
     short = " ".join(text_report.render_summary(with_breaks(*BREAKS), 80).split())
     assert "breaks at net.py:12: Dynamo does not" in short
     assert "; 2 more breaks;" in short
-    unanswered = replace(with_breaks(*BREAKS), recommendation=None)
+    unanswered = builders.replace(with_breaks(*BREAKS), recommendation=None)
     assert "breaks at net.py:12" in " ".join(text_report.render_summary(unanswered, 80).split())
 
 
@@ -155,7 +154,7 @@ def test_what_was_tried_is_not_named_as_a_next_step_again() -> None:
     assert improvement.name_untried(answer, state()) == "settings against graph breaks"
     assert "improve tries" in " ".join(short_answer_lines(answer))
     ((arm, variant),) = improvement.find_variants(answer, state())
-    failed = replace(variant, failure="wrong outputs")
+    failed = builders.replace(variant, failure="wrong outputs")
     tried = with_measurement(answer, arm, variants=(failed,))
     assert improvement.name_untried(tried, state()) == ""
     assert "improve tries" not in " ".join(short_answer_lines(tried))
@@ -196,11 +195,11 @@ def test_a_variant_is_compared_with_the_other_code(monkeypatch: pytest.MonkeyPat
     assert builders.known(found.speedup).value == pytest.approx(4.0)
     assert found.error == 4e-3
     assert found.graph_breaks is None
-    against = replace(precision, graph_breaks={})
+    against = builders.replace(precision, graph_breaks={})
     found = measure(against)
     assert asked[0].allowed == [1e-7]
     assert found.graph_breaks == {"net.py:14: x": 1}
-    unchecked = replace(changed, allowed=None)
+    unchecked = builders.replace(changed, allowed=None)
     assert measure(against, unchecked).failure
     assert measure(precision, unchecked).failure is None
 
@@ -210,13 +209,13 @@ def test_settings_are_told_if_they_gain() -> None:
     gains = {1.5: True, 1.01: False, 0.7: False}
     for gain, is_told in gains.items():
         speedup = Interval(value=gain, low=gain, high=gain)
-        variant = replace(tried, speedup=speedup)
+        variant = builders.replace(tried, speedup=speedup)
         assert variant.is_gain == is_told
         text = render_tried(Tried(arm="compiled", variant=variant, diff="+x"), with_breaks())
         assert ("+x" in text) == is_told
-        assert not replace(variant, failure="wrong outputs").is_gain
+        assert not builders.replace(variant, failure="wrong outputs").is_gain
     speedup = Interval(value=0.7, low=0.7, high=0.7)
-    slower = replace(tried, speedup=speedup, graph_breaks=None)
+    slower = builders.replace(tried, speedup=speedup, graph_breaks=None)
     assert slower.is_gain, "another precision is reported in any case"
     text = render_tried(Tried(arm="compiled", variant=slower, diff="+x"), with_breaks())
     assert "0.70x" in text, "its speed is printed"
@@ -231,12 +230,12 @@ def test_equal_speeds_of_a_busy_machine_are_no_loss() -> None:
     assert bounds(speedup)[0] < 0.13
     assert bounds(speedup)[1] > 1.0
     tried = Variant(name="graph-breaks", title="settings", lines="x", graph_breaks={})
-    variant = replace(tried, speedup=speedup, doubt="busy")
+    variant = builders.replace(tried, speedup=speedup, doubt="busy")
     told = describe_variant(variant, "compiled", with_breaks(*BREAKS))
     assert "0.12x" in told
     useless = Interval(value=1.0, low=0.05, high=35.0)
-    unknown = replace(variant, speedup=useless)
-    for each in (unknown, replace(unknown, graph_breaks=None)):
+    unknown = builders.replace(variant, speedup=useless)
+    for each in (unknown, builders.replace(unknown, graph_breaks=None)):
         assert "x" not in describe_variant(each, "compiled", with_breaks(*BREAKS)).split()
 
 

@@ -11,7 +11,6 @@ import built_answers
 import psutil
 import pytest
 import sessions
-from builders import replace
 from sessions import exhaust
 
 from advisor.ask.context import Context
@@ -57,7 +56,7 @@ STANDARD = RunOptions(model="demo", workflows="quick", batch_sizes="1,2", budget
 
 def new_run(context: Context, asked: RunOptions) -> tuple[JumpingClock, Context, Run]:
     clock = JumpingClock()
-    context = replace(context, clock=clock)
+    context = builders.replace(context, clock=clock)
     return clock, context, sessions.create_run(context, asked)
 
 
@@ -98,7 +97,7 @@ def test_a_reference_that_takes_too_long_is_computed_in_less_precision(
     step: str, module_context: Context
 ) -> None:
     environment = {**module_context.environment, f"P3_ADVISOR_FAKE_{step}_SECONDS": "3600"}
-    slow_context = replace(module_context, environment=environment)
+    slow_context = builders.replace(module_context, environment=environment)
     asked = RunOptions(model="demo", workflows="quick", budget="100s", gpu="cpu")
     clock, context, run = new_run(slow_context, asked)
     for event in execute(run, context):
@@ -287,8 +286,8 @@ def test_stalled_calls_are_counted_and_lower_the_trust(answer: Answer) -> None:
     }
     assert stalled == {"misbehaving/stalls-later"}
     results = answer.results
-    visits = replace(results.visits, stalled_calls=0)
-    calm = trust.grade(replace(results, visits=visits), "CLEAR", gain=1.5)[1]
+    visits = builders.replace(results.visits, stalled_calls=0)
+    calm = trust.grade(builders.replace(results, visits=visits), "CLEAR", gain=1.5)[1]
     assert {*builders.known(answer.recommendation).trust_reasons} > {*calm}
 
 

@@ -23,7 +23,6 @@ import built_measurements
 import msgspec
 import pytest
 import sessions
-from builders import replace
 from sessions import expect_failure
 
 from advisor.ask import rubric_files
@@ -386,7 +385,7 @@ def test_without_the_generators_environment_the_next_step_creates_it(
 ) -> None:
     context = make_context("")
     empty = {**context.environment, "P3_ADVISOR_HOME": str(tmp_path)}
-    without = replace(context, environment=empty)
+    without = builders.replace(context, environment=empty)
     with pytest.raises(EnvironmentNotUsableError) as caught:
         propose(ask(lengths, BASELINE), without)
     assert caught.value.next_step == "p3-advisor env create aiperf"

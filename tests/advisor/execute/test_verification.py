@@ -14,7 +14,6 @@ import built_answers
 import built_measurements
 import msgspec
 import pytest
-from builders import replace
 from built_answers import timed_cell, with_measurement
 
 from advisor.ask.context import Context
@@ -71,7 +70,7 @@ def measured(
         {builders.BASELINE: process("/eager/python"), "compiled": process("/own/python")},
         plan=Plan(arms=arms, excluded=()),
     )
-    header = replace(
+    header = builders.replace(
         built_answers.finished_header(), question=builders.question(**question), foreign=foreign
     )
     return types.SimpleNamespace(
@@ -95,7 +94,7 @@ def verify(monkeypatch: pytest.MonkeyPatch, home: pathlib.Path) -> Verify:
         monkeypatch.setattr(verification, "check_now", lambda *_: check)
         run = run or measured()
         cells = (timed_cell(shape=Shape(1), speedup=SPEEDUP),)
-        answer = replace(
+        answer = builders.replace(
             with_measurement(built_answers.answer(), "compiled", cells=cells),
             question=run.header().question,
         )
@@ -161,7 +160,7 @@ def test_a_gain_that_may_be_none_or_another_one_on_a_busy_machine_is_undecided(
     any_speed, twice = Interval(value=0.3, low=0.02, high=3.3), Interval(value=2, low=2, high=2)
     assert verification.classify(any_speed, twice, 0.05) == "undecided"
     assert verification.classify(same, same, 0.05) == "holds", "no gain was promised"
-    open_run = replace(found, holds=False, speedup=any_speed, changed_versions={})
+    open_run = builders.replace(found, holds=False, speedup=any_speed, changed_versions={})
     assert f"p3-advisor resume {found.run_id} --wait" in render_verification(open_run)
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import builders
 import pytest
 import uv
-from builders import replace
 from forks import run_command
 from wheels import write_wheel
 
@@ -129,7 +128,7 @@ def test_an_excluded_package_is_not_installed(
 ) -> None:
     write_wheel(tmp_path / "wheels", requires="pictures>=1")
     assert "pictures" in creation_error(make_settings()).what
-    without = replace(TINY, excluded_packages=("pictures",))
+    without = builders.replace(TINY, excluded_packages=("pictures",))
     directory = env_creation.create("tiny", without, make_settings())
     assert record_of(directory).packages == {"tiny-stack": "1.0"}
 
@@ -294,7 +293,7 @@ def test_offline_creation_lists_the_missing_packages(
     make_settings: MakeSettings, tmp_path: pathlib.Path
 ) -> None:
     write_lock(tmp_path, "tiny-stack==1.0\nnot-here==3.1\n")
-    asked = replace(TINY, requirements=("tiny-stack", "not-here"))
+    asked = builders.replace(TINY, requirements=("tiny-stack", "not-here"))
     problem = creation_error(make_settings(offline=True), asked)
     assert "not-here" in problem.what
     assert "--offline" in problem.next_step
@@ -311,7 +310,7 @@ def test_what_uv_says_is_reported_with_a_next_step(
     changes: dict[str, Any], words: str, next_step: str, make_settings: MakeSettings
 ) -> None:
     problem = creation_error(
-        make_settings(variables={"UV_PYTHON_DOWNLOADS": "never"}), replace(TINY, **changes)
+        make_settings(variables={"UV_PYTHON_DOWNLOADS": "never"}), builders.replace(TINY, **changes)
     )
     assert words in problem.what
     assert next_step in problem.next_step

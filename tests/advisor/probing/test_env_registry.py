@@ -10,7 +10,6 @@ from typing import Any
 
 import builders
 import pytest
-from builders import replace
 
 from advisor.ask import rubric_files
 from advisor.domain.errors import UnknownEnvironmentError
@@ -50,8 +49,8 @@ def test_environments_are_in_the_home_folder_if_one_is_set() -> None:
 def test_the_digest_depends_on_the_lock_file_and_the_requirements(tmp_path: pathlib.Path) -> None:
     before = digest(tmp_path)
     assert digest(tmp_path) == before
-    assert digest(tmp_path, replace(APART, requirements=("rare-stack==2.2",))) != before
-    assert digest(tmp_path, replace(APART, licence="MIT")) == before
+    assert digest(tmp_path, builders.replace(APART, requirements=("rare-stack==2.2",))) != before
+    assert digest(tmp_path, builders.replace(APART, licence="MIT")) == before
     lock = env_registry.lock_file(tmp_path, "apart")
     lock.parent.mkdir(parents=True)
     lock.write_text("rare-stack==2.1\n")

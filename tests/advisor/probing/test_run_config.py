@@ -10,7 +10,6 @@ import builders
 import numpy as np
 import pytest
 import sessions
-from builders import replace
 
 from advisor.ask import rubric_files
 from advisor.domain.model import FactoryModel, Model, OnnxModel
@@ -23,7 +22,7 @@ def test_a_worker_gets_the_interpreter_that_writes_its_checkpoint(
     run_config: RunConfig, tmp_path: pathlib.Path
 ) -> None:
     native = builders.arm("engine")
-    written = replace(native, quantiser="/env/bin/python")
+    written = builders.replace(native, quantiser="/env/bin/python")
     asked = [run_config.worker_request(each, tmp_path, tmp_path) for each in (native, written)]
     assert [request.quantiser for request in asked] == ["", "/env/bin/python"]
 

@@ -12,7 +12,6 @@ import msgspec
 import psutil
 import pytest
 import workers
-from builders import replace
 from sessions import (
     ALIKE,
     BASELINE,
@@ -72,7 +71,7 @@ class GrowingMemory(DeviceMemoryMonitor):
 
 
 def test_generation_uses_fewer_input_sets(run_config: RunConfig) -> None:
-    generation = replace(
+    generation = builders.replace(
         run_config, header=builders.header(question=builders.question(task="generate"))
     )
     input_sets = [

@@ -15,7 +15,6 @@ import psutil
 import pytest
 import sessions
 import workers
-from builders import replace
 from built_answers import timed_cell
 from forks import STACKS
 from sessions import (
@@ -245,7 +244,7 @@ def test_a_checkpoint_is_copied_where_the_snippet_writes_to_its_name(
 def test_only_the_arm_with_a_missing_interpreter_ends(
     session: WorkerSession, tmp_path: pathlib.Path
 ) -> None:
-    missing = replace(ALIKE, python=str(tmp_path / "missing"))
+    missing = builders.replace(ALIKE, python=str(tmp_path / "missing"))
     up = start_workers(session, missing, QUICK)
     assert WorkerSpawned(arm=missing.id, process=0, repeat=0) in up
     failure = expect_failure(outcomes_by_arm(up)[missing.id], "crashed")
@@ -262,7 +261,7 @@ def test_only_the_arm_with_a_missing_interpreter_ends(
 def test_no_arm_starts_when_the_reference_does_not(
     session: WorkerSession, tmp_path: pathlib.Path
 ) -> None:
-    missing = replace(BASELINE, python=str(tmp_path / "missing"))
+    missing = builders.replace(BASELINE, python=str(tmp_path / "missing"))
     up = [*session.start_reference(missing, 0), *session.start([(QUICK, 0)])]
     assert list(outcomes_by_arm(up)) == [REFERENCE]
     assert not session.is_running("quick")

@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 import pytest
 import workers
-from builders import replace
 from lazy import lazy
 from workers import PATCHES, TEXT
 
@@ -112,12 +111,12 @@ def test_code_in_float32_computes_without_tf32_as_it_was_measured(
 
 def test_a_model_with_named_inputs_is_called_as_its_user_calls_it() -> None:
     plain = InputFacts("", (3,), "float32")
-    named = replace(plain, name="image")
+    named = builders.replace(plain, name="image")
     compiled = "compiled = torch.compile(model)\noutput = compiled(*inputs)\n"
     exported = "program = torch.export.export(model, inputs)\noutput = program(*inputs)\n"
     assert call_as_given(compiled, [plain]) == compiled
     assert call_as_given(compiled, [named]) == compiled.replace("(*", "(**")
-    for lines, each in ((exported, named), (compiled, replace(named, nested=True))):
+    for lines, each in ((exported, named), (compiled, builders.replace(named, nested=True))):
         comment, _, rest = call_as_given(lines, [each]).partition("\n")
         assert comment.startswith("#")
         assert rest == lines

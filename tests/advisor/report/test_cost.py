@@ -12,7 +12,6 @@ import builders
 import built_answers
 import built_measurements
 import pytest
-from builders import replace
 from built_answers import run_answer, with_results
 from forks import run_command
 from kept.runs import read_run
@@ -54,7 +53,7 @@ def test_an_arm_costs_a_build_and_memory_next_to_the_baseline(answer: Answer) ->
     assert "(eager " in line
     unknown = MemoryBytes(peak=None, source="not known: no counter, as in some containers")
     entry = arm_of(answer, "onnxruntime-cpu/host")
-    entry = entry._replace(measured=replace(entry.measured, memory_bytes=unknown))
+    entry = entry._replace(measured=builders.replace(entry.measured, memory_bytes=unknown))
     assert "; memory not known: no counter;" in f"{cost_line(answer, entry)};"
 
 
@@ -62,10 +61,10 @@ def test_an_arm_of_one_shape_costs_a_build_for_each_of_several(answer: Answer) -
     entry = arm_of(answer, "onnxruntime-cpu/host")
     refused = builders.rating(1, fact="new_shapes", value="refused")
     ratings = {**entry.scored.ratings, "input_flexibility": refused}
-    entry = entry._replace(scored=replace(entry.scored, ratings=ratings))
+    entry = entry._replace(scored=builders.replace(entry.scored, ratings=ratings))
     for count, is_named in ((1, False), (2, True)):
-        question = replace(answer.question, batch_sizes=(1, 8)[:count])
-        line = cost_line(replace(answer, question=question), entry)
+        question = builders.replace(answer.question, batch_sizes=(1, 8)[:count])
+        line = cost_line(builders.replace(answer, question=question), entry)
         assert ("each of batch sizes 1 and 8" in line) == is_named
 
 
@@ -156,7 +155,7 @@ def test_each_server_has_its_goodput_and_its_latency_by_rate() -> None:
 
 def test_a_search_that_found_no_rate_that_fails_is_marked_in_the_table() -> None:
     for met, is_least in ((1.0, True), (0.5, False)):
-        last = replace(LEVELS[-1], met=met)
+        last = builders.replace(LEVELS[-1], met=met)
         engine = built_measurements.served_arm(levels=(*LEVELS[:-1], last))
         served = with_results(served_answer(), serving=built_measurements.serving(engine))
         (_, row) = generation.server_rows(served)
@@ -218,7 +217,7 @@ def test_an_answer_hands_out_the_server_that_was_under_load() -> None:
         "/envs/engine/bin/python -m engine --model /runs/1/scratch/checkpoint --port 52605 "
         "--served-model-name model --tensor-parallel-size 2 --max-model-len 78"
     )
-    run = measured("", replace(SERVING, command=command))
+    run = measured("", builders.replace(SERVING, command=command))
     process = run.state().processes["compiled"][0]
     answer = answered(command=started_command(process, QUESTION))
     lines = code_lines(answer)

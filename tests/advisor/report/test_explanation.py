@@ -10,7 +10,6 @@ import built_answers
 import built_measurements
 import pytest
 import recorded_runs
-from builders import replace
 from built_answers import run_answer, timed_cell, with_measurement, with_question, with_results
 from golden_files import Expect
 from kept.runs import EVIDENCE
@@ -85,11 +84,11 @@ def test_the_short_answer_says_why_an_expected_arm_failed(named: tuple[str, ...]
     failed = builders.unmeasured(
         PLAIN_COMPILE, option="default", status="not-engaged", reason="no compiled region ran"
     )
-    answer = replace(
+    answer = builders.replace(
         ANSWER,
-        question=replace(ANSWER.question, workflows=named),
+        question=builders.replace(ANSWER.question, workflows=named),
         scores=tuple(each for each in ANSWER.scores if each.workflow != PLAIN_COMPILE),
-        unmeasured=(failed, replace(failed, option=None, title="not planned")),
+        unmeasured=(failed, builders.replace(failed, option=None, title="not planned")),
     )
     reasons = " ".join(text_report.render_summary(answer, 80).split())
     assert (failed.reason in reasons) == (named != ("aotinductor",))
@@ -156,7 +155,7 @@ def test_shapes_that_were_not_built_are_explained_and_in_the_pane_of_the_reasons
     stalled = NewShapeResult(
         shape=Shape(3), outcome="stalled", first_call_seconds=2.5, steady_seconds=0.01, reason=None
     )
-    refused = replace(
+    refused = builders.replace(
         stalled, shape=Shape(1, 48), outcome="refused", reason="it takes [b]fixed[/b] lengths"
     )
     answer = with_measurement(ANSWER, "compiled", new_shape_results=(stalled, refused))
@@ -170,7 +169,7 @@ def test_shapes_that_were_not_built_are_explained_and_in_the_pane_of_the_reasons
 
 def test_the_memory_of_a_shape_is_explained_and_a_figure() -> None:
     cells = [
-        replace(cell, kept_bytes=size)
+        builders.replace(cell, kept_bytes=size)
         for cell, size in zip(
             ANSWER.measurements["compiled"].cells, (3 << 20, 11 << 20), strict=False
         )
@@ -195,7 +194,7 @@ def test_unknown_names_are_refused() -> None:
     with pytest.raises(UnknownCriterionError):
         explain(ANSWER, "", "speed")
     with pytest.raises(UnknownWorkflowError):
-        explain(replace(ANSWER, recommendation=None), "")
+        explain(builders.replace(ANSWER, recommendation=None), "")
 
 
 LIBRARY = TransformersModel(name="org/model", weights="hub")
@@ -218,7 +217,7 @@ def test_a_machine_without_gpus_has_none_and_no_message_of_a_library() -> None:
     ],
 )
 def test_images_and_example_inputs_have_no_tokens(model: Model, unit: Any, expected: bool) -> None:
-    timed = timed_cell(throughput=replace(timed_cell().throughput, unit=unit))
+    timed = timed_cell(throughput=builders.replace(timed_cell().throughput, unit=unit))
     answer = with_measurement(run_answer(question=builders.question(model=model)), cells=(timed,))
     assert bool(describe_lengths(answer)) == expected
     assert ("input tokens" in measured_line(answer)[0]) == expected
@@ -254,14 +253,14 @@ def test_the_shapes_of_inputs_without_tokens_are_named(
         question=builders.question(model=FactoryModel(name="net.py:build"), batch_sizes=(1,)),
     )
     state = run.state()
-    process = replace(state.processes[baseline][0], recipe_facts=facts)
+    process = builders.replace(state.processes[baseline][0], recipe_facts=facts)
     processes = {**state.processes, baseline: (process,)}
-    answer = evaluate(run.header(), replace(state, processes=processes))
+    answer = evaluate(run.header(), builders.replace(state, processes=processes))
     assert builders.known(answer.results.inputs).shapes == tuple(each.shape for each in inputs)
     for line in (measured_line(answer)[0], dict(setup_facts(answer))["model"]):
         assert ("input" in line) == bool(shapes)
         assert shapes in line
-    with_tokens = replace(answer, question=builders.question())
+    with_tokens = builders.replace(answer, question=builders.question())
     assert "input tokens" in measured_line(with_tokens)[0]
     assert not shapes or shapes not in measured_line(with_tokens)[0]
 
@@ -309,7 +308,7 @@ def test_inputs_that_are_not_known_have_batch_sizes(inputs: MeasuredInputs | Non
 @pytest.mark.parametrize("field", ["fixed", "reordered"])
 def test_inputs_with_values_or_a_layout_of_their_own_are_stated(field: str) -> None:
     inputs = MeasuredInputs(fixed=0, has_batch=None, has_length=None)
-    inputs = replace(inputs, **{field: 2})
+    inputs = builders.replace(inputs, **{field: 2})
     answer = with_results(run_answer(), inputs=inputs)
     assert input_facts(answer)
     assert set(input_facts(answer)) <= {*setup_facts(answer)}

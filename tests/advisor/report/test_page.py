@@ -10,7 +10,6 @@ import builders
 import built_answers
 import html5lib
 import msgspec
-from builders import replace
 from built_answers import advice_of, with_advice, with_measurement, with_results, without_advice
 from built_measurements import platform
 
@@ -144,7 +143,7 @@ def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None
     assert table.rows[1] == ["1", builders.BASELINE, "1.00x", "4.00x"]
     assert [row[0].replace(" ", "_") for row in criteria.rows[1:]] == [*CRITERIA]
     assert {row[-1] for row in criteria.rows[1:]} <= {"measured", "declared"}
-    same = replace(other, arm=advice_of(made).arm)
+    same = builders.replace(other, arm=advice_of(made).arm)
     assert parts.tables(with_advice(made, advice_by_shape=(same,))) == [criteria]
 
 

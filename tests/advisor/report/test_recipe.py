@@ -14,7 +14,6 @@ import builders
 import built_answers
 import msgspec
 import pytest
-from builders import replace
 from built_answers import with_measurement, with_results, without_advice
 from forks import run_command
 from packaging.requirements import Requirement
@@ -44,7 +43,7 @@ RECIPE = FoundRecipe(
 
 
 def found(**changes: Any) -> FoundRecipe:
-    return replace(RECIPE, **changes)
+    return builders.replace(RECIPE, **changes)
 
 
 def render(document: Answer | None = None, arm: str = "compiled", **changes: Any) -> str:
@@ -121,8 +120,8 @@ def test_a_script_with_the_name_of_a_needed_module_shadows_it(name: str, is_so: 
 @pytest.mark.parametrize("name", ['"""\nimport os\n"""', "\\", "\u2028x", "a\nb", "# ///"])
 def test_a_hostile_name_stays_in_the_description(name: str) -> None:
     answer = built_answers.answer()
-    cpu = replace(answer.machine.cpu, model=name)
-    hostile = replace(answer, machine=replace(answer.machine, cpu=cpu))
+    cpu = builders.replace(answer.machine.cpu, model=name)
+    hostile = builders.replace(answer, machine=builders.replace(answer.machine, cpu=cpu))
     shown, expected = (
         [type(node) for node in ast.parse(render(each)).body] for each in (hostile, answer)
     )
@@ -172,7 +171,7 @@ def test_a_recipe_pins_what_its_lines_import_and_what_the_worker_named() -> None
 def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
     run, answer = measured(builders.BASELINE), built_answers.answer()
     with_lines = [
-        replace(each, integration=LINES * (each.arm == builders.BASELINE))
+        builders.replace(each, integration=LINES * (each.arm == builders.BASELINE))
         for each in answer.results.measurements
     ]
     with pytest.raises(NoRecipeError) as problem:
@@ -218,7 +217,7 @@ def test_a_snippet_of_one_shape_says_that_the_others_need_a_build(value: str) ->
     entry = document.ranked[0]
     fixed = builders.rating(fact="new_shapes", value=value)
     ratings = {**entry.scored.ratings, "input_flexibility": fixed}
-    entry = entry._replace(scored=replace(entry.scored, ratings=ratings))
+    entry = entry._replace(scored=builders.replace(entry.scored, ratings=ratings))
     script = recipe_text.render_snippet(document, entry, RECIPE)
     assert ("takes this shape only" in script) == (value == "refused")
 
@@ -311,8 +310,8 @@ def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
 def test_only_requests_for_independent_rows_share_a_call(coupled: bool | None) -> None:
     answer = answer_to()
     slow, *_ = answer.ranked[0].cells
-    throughput = replace(slow.throughput, value=2 * slow.throughput.value)
-    fast = replace(slow, shape=Shape(8), throughput=throughput)
+    throughput = builders.replace(slow.throughput, value=2 * slow.throughput.value)
+    fast = builders.replace(slow, shape=Shape(8), throughput=throughput)
     answer = with_measurement(answer, cells=(slow, fast))
     inputs = (InputFacts(name="", shape=(4,), dtype="float32"),)
     recipe = found(coupled_rows=coupled, inputs=inputs)

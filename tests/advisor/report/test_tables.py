@@ -14,7 +14,6 @@ import built_measurements
 import html5lib
 import pytest
 import tabulate
-from builders import replace
 from built_answers import with_advice, with_measurement, with_results, with_score
 from kept.runs import EVIDENCE
 from pyarrow import parquet
@@ -305,7 +304,7 @@ def arm(
     scored = builders.scored_arm(name, speedup=speedup)
     accuracy = Accuracy(fault="error", relative_error=error, cosine=1 - error)
     return (
-        replace(scored, weights=weights),
+        builders.replace(scored, weights=weights),
         builders.measurement(
             name,
             speedup=speedup,

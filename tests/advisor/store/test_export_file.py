@@ -9,7 +9,6 @@ from typing import Any
 import builders
 import msgspec
 import pytest
-from builders import replace
 
 from advisor.domain.errors import ExportFileError, NewerVersionError
 from advisor.domain.machine import CreatedEnvironment
@@ -33,7 +32,7 @@ IMPORTED = Imported(
 PLAN = builders.plan("compiled")
 EVENTS = builders.events(
     Planned(
-        plan=replace(
+        plan=builders.replace(
             PLAN, arms=(*PLAN.arms, builders.arm("own", python="/home/somebody/own/bin/python3"))
         )
     ),
@@ -143,7 +142,7 @@ UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=IMPORTE
             ),
             "does not hold a run",
         ),
-        (export_content(replace(HEADER, run_id="../../evil"), EVENTS), "invalid id"),
+        (export_content(builders.replace(HEADER, run_id="../../evil"), EVENTS), "invalid id"),
         (export_content(HEADER, EVENTS, run_id="20261121-120000-ffff"), "invalid id"),
         (export_content(HEADER, EVENTS[1:]), "one run"),
         (export_content(HEADER, []), "one run"),

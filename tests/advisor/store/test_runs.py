@@ -14,7 +14,6 @@ import builders
 import msgspec
 import platformdirs
 import pytest
-from builders import replace
 from recorded_runs import IDS, make_planned_run, planned_header
 
 from advisor.domain.errors import (
@@ -274,7 +273,7 @@ def test_a_note_survives_bad_characters_and_failed_writes(
 def test_a_run_is_found_by_the_path_of_its_directory(run: Run, tmp_path: pathlib.Path) -> None:
     elsewhere = run.directory.rename(tmp_path / "moved")
     found = Store(tmp_path / "another home").find(str(elsewhere)).header()
-    assert found == replace(planned_header(), foreign=True)
+    assert found == builders.replace(planned_header(), foreign=True)
 
 
 def test_a_bare_name_is_no_directory_and_a_path_into_the_store_is_stored(
