@@ -1,13 +1,13 @@
 """Compare Inductor's gain with the public figures of timm for models of a seeded draw.
 
-    python tests/studies/answer_key.py draw FOLDER     # writes answer_key.csv
     python tests/studies/answer_key.py measure         # on a GPU with timm; goes on where it ended
     python tests/studies/answer_key.py summarise
 
-FOLDER has the files `benchmark-infer-amp-nchw-pt291-*.csv` of the repository
-huggingface/pytorch-image-models, of three GPUs each with and without Dynamo. As there, the models
-have float32 weights, run in float16 by autocast, and get a large batch of one size; `--batch-size`
-measures another one, which has no key.
+`answer_key.csv` has the models with their gains on three GPUs, from the files
+`benchmark-infer-amp-nchw-pt291-*.csv` of huggingface/pytorch-image-models. The history of this
+script until 2026-11-28 has the draw: at most one model of a family in each range of gains. As in
+the key, the models have float32 weights, run in float16 by autocast, and get a large batch of one
+size; `--batch-size` measures another one, which has no key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import itertools
 import json
 import math
 import pathlib
-import random
 import statistics
 import tempfile
 import time
@@ -30,14 +29,7 @@ HERE = pathlib.Path(__file__).parent
 KEY = HERE / "answer_key.csv"
 RESULTS = HERE / "results" / "answer-key-h100.jsonl"
 GPUS = ("cu128-4090", "cu130-5090", "cu130-pro6000maxq")
-#: Gains in the key, and how many models are drawn from each range.
-RANGES = ((0.0, 1.05, 4), (1.05, 1.2, 5), (1.2, 1.5, 7), (1.5, 2.0, 7), (2.0, 3.0, 4), (3.0, 99, 3))
-#: Larger models do not fit next to their reference and their duplicate.
-MOST_MILLION_PARAMETERS = 100.0
-MOST_GMACS = 25.0
 BATCH_SIZE = 256
-#: The column of a throughput.
-RATE = "infer_samples_per_sec"
 INDUCTOR = "torch-compile-inductor"
 MODEL_FILE = """\
 import timm
@@ -59,51 +51,6 @@ def build():
     model = timm.create_model("{model}", pretrained=False).eval()
     return Autocast(model), (torch.randn(1, 3, size, size),)
 """
-
-
-def draw(folder: pathlib.Path) -> None:
-    """Write the models of a seeded draw, at most one of a family in each range of gains."""
-    gains: dict[str, dict[tuple[str, str], float]] = {}
-    sizes: dict[tuple[str, str], dict[str, str]] = {}
-    for gpu in GPUS:
-        eager, compiled = (
-            {
-                (row["model"], row["infer_img_size"]): row
-                for row in csv.DictReader(text.splitlines())
-            }
-            for kind in ("", "-dynamo")
-            for text in [next(folder.glob(f"*pt291-{gpu}{kind}.csv")).read_text(encoding="utf-8")]
-        )
-        sizes |= eager
-        gains[gpu] = {
-            key: float(compiled[key][RATE]) / float(eager[key][RATE])
-            for key in eager.keys() & compiled
-        }
-    common = set.intersection(*map(set, gains.values()))
-    fitting = sorted(
-        key
-        for key in common
-        if float(sizes[key]["param_count"]) <= MOST_MILLION_PARAMETERS
-        and float(sizes[key]["infer_gmacs"]) <= MOST_GMACS
-        and not key[0].startswith("test_")
-    )
-    generator = random.Random(2026)
-    with KEY.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["model", "size", *GPUS])
-        for low, high, count in RANGES:
-            within = [
-                key
-                for key in fitting
-                if low <= statistics.geometric_mean(gains[gpu][key] for gpu in GPUS) < high
-            ]
-            generator.shuffle(within)
-            families = {key[0].split("_")[0]: key for key in reversed(within)}
-            # Few families slow down: there, further models of one are drawn.
-            chosen = [key for key in within if key in families.values()]
-            chosen += [key for key in within if key not in chosen]
-            for key in chosen[:count]:
-                writer.writerow([*key, *(f"{gains[gpu][key]:.3f}" for gpu in GPUS)])
 
 
 def measure(limit: float, batch_size: int) -> None:
@@ -191,17 +138,13 @@ def agreement(pairs: list[tuple[float, float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    drawing = commands.add_parser("draw")
-    drawing.add_argument("folder", type=pathlib.Path)
     measuring = commands.add_parser("measure")
     measuring.add_argument("--limit", type=float, default=math.inf, help="seconds")
     summarising = commands.add_parser("summarise")
     for each in (measuring, summarising):
         each.add_argument("--batch-size", type=int, default=BATCH_SIZE)
     options = parser.parse_args()
-    if options.command == "draw":
-        draw(options.folder)
-    elif options.command == "measure":
+    if options.command == "measure":
         measure(options.limit, options.batch_size)
     else:
         summarise(options.batch_size)

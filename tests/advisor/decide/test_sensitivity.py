@@ -181,16 +181,6 @@ def test_the_lead_changes_at_flips_only(
     assert leader(field, priorities, pillar, weight) == expected
 
 
-def test_flips_are_exact() -> None:
-    fast, easy = ((3, 1, 2, 2, 2), 2.0), ((1, 2, 2, 2, 2), 1.0)
-    priorities = builders.priorities(50, 25, 25)
-    (flip,) = flips_of([fast, easy], priorities, "performance")
-    # Two tiers of Performance against one of Productivity, which has half of what Performance
-    # leaves: 2 p = (100 - p) / 2.
-    assert flip.weight == pytest.approx(20)
-    assert flip.to == "arm1"
-
-
 def test_of_flips_on_both_sides_the_nearer_comes_first() -> None:
     field = [((2, 2, 2, 2, 2), 1.0), ((1, 3, 2, 2, 2), 1.0), ((3, 1, 1, 2, 2), 1.0)]
     found = flips_of(field, builders.priorities(45, 27.5, 27.5), "performance")
