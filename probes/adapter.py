@@ -208,7 +208,7 @@ class TokenLogprobs:
     ) -> TokenLogprobs:
         """Take log probabilities by token id, `count` or more, for each row and position."""
         chosen = [
-            [sorted(position.items(), key=lambda entry: -entry[1])[:count] for position in row]
+            [sorted(position.items(), key=lambda scored: -scored[1])[:count] for position in row]
             for row in tops
         ]
         # `(rows, positions, count, 2)`: float64 holds every token id.

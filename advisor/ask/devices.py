@@ -75,11 +75,11 @@ def choose_visible_gpu(gpus: Sequence[Gpu], visible_devices: str | None) -> Gpu 
 def visible_gpus(gpus: Sequence[Gpu], visible_devices: str | None) -> list[Gpu]:
     """Return the GPUs that CUDA sees with this value, in its order."""
     visible = list(gpus) if visible_devices is None else []
-    for entry in map(str.strip, visible_devices.split(",") if visible_devices else ()):
+    for name in map(str.strip, visible_devices.split(",") if visible_devices else ()):
         matches = [
             gpu
             for gpu in gpus
-            if entry == str(gpu.index) or (entry.startswith("GPU-") and gpu.uuid.startswith(entry))
+            if name == str(gpu.index) or (name.startswith("GPU-") and gpu.uuid.startswith(name))
         ]
         if not matches:
             break  # CUDA ignores the entries after an invalid one, such as -1

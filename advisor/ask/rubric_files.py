@@ -85,14 +85,14 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
     integrations = read(directory / "integration.toml", dict[str, Integration])
     workflows = []
     for id_, table in tables.get("workflow", {}).items():
-        entry = _with_environments(file, id_, table, tables.get("environment", {}))
+        resolved = _with_environments(file, id_, table, tables.get("environment", {}))
         derived = {
             "id": id_,
             "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
             "verified": verified.get(id_, ()),
         }
         try:
-            workflow = convert({**entry, **derived}, Workflow)
+            workflow = convert({**resolved, **derived}, Workflow)
         except ValueError as problem:
             raise CatalogueError(
                 f"{file}: workflow.{id_}: {problem}", "compare it with the other entries"
@@ -107,7 +107,7 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
 
 
 def _with_environments(
-    file: pathlib.Path, id_: str, entry: dict[str, Any], tables: Mapping[str, dict[str, Any]]
+    file: pathlib.Path, id_: str, table: dict[str, Any], tables: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
     def find(named: object) -> object:
         if isinstance(named, dict):
@@ -123,12 +123,12 @@ def _with_environments(
         return {**table, field: find(table[field])} if field in table else table
 
     return {
-        **replace(entry, "load_generator"),
-        "environment": find(entry.get("environment")),
+        **replace(table, "load_generator"),
+        "environment": find(table.get("environment")),
         "environment_on": {
-            key: find(each) for key, each in entry.get("environment_on", {}).items()
+            key: find(each) for key, each in table.get("environment_on", {}).items()
         },
-        "arms": {key: replace(each, "quantiser") for key, each in entry.get("arms", {}).items()},
+        "arms": {key: replace(each, "quantiser") for key, each in table.get("arms", {}).items()},
     }
 
 

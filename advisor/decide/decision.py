@@ -175,18 +175,18 @@ def _outstanding(answer: Answer, catalogue: Catalogue) -> dict[str, float]:
     Where an arm of its workflow was measured, only one for which no time was left counts.
     """
     results = answer.results
-    known = {entry.workflow for entry in results.measurements}
+    known = {each.workflow for each in results.measurements}
     too_slow = {served.arm for served in results.serving.arms} if results.serving else set()
     found = {}
-    for entry in answer.unmeasured:
-        is_late = entry.skip_cause == "out-of-time"
-        is_open = entry.status in {"timed-out", "excluded"} or entry.skip_cause == "cannot-lead"
+    for each in answer.unmeasured:
+        is_late = each.skip_cause == "out-of-time"
+        is_open = each.status in {"timed-out", "excluded"} or each.skip_cause == "cannot-lead"
         # An arm with an option was planned, and failed or was not reached.
-        is_possible = is_late or (entry.workflow not in known and is_open)
-        if entry.option is None or entry.arm in too_slow or not is_possible:
+        is_possible = is_late or (each.workflow not in known and is_open)
+        if each.option is None or each.arm in too_slow or not is_possible:
             continue
-        if potential := unmeasured.potential_of(entry, answer, catalogue):
-            found[entry.arm] = potential.score
+        if potential := unmeasured.potential_of(each, answer, catalogue):
+            found[each.arm] = potential.score
     return found
 
 

@@ -40,10 +40,10 @@ def platform_of(header: Header, state: RunState, results: Results) -> Platform:
     refused, by_id = refused_workflows(state), header.catalogue.by_id
     own = _efficiencies(results)
     best: dict[str, Measurement] = {}
-    for entry in sorted(
-        results.measurements, key=lambda entry: (-own[entry.arm], -entry.speedup.value, entry.arm)
+    for measured in sorted(
+        results.measurements, key=lambda each: (-own[each.arm], -each.speedup.value, each.arm)
     ):
-        best.setdefault(application_of(by_id[entry.workflow]), entry)
+        best.setdefault(application_of(by_id[measured.workflow]), measured)
     possible = {application_of(workflow) for id_, workflow in by_id.items() if id_ not in refused}
     impossible = {application_of(by_id[id_]) for id_ in refused if id_ in by_id}
     return Platform(
@@ -52,11 +52,11 @@ def platform_of(header: Header, state: RunState, results: Results) -> Platform:
         created=header.created,
         efficiencies={
             application: Efficiency(
-                workflow=entry.workflow,
-                application_efficiency=own[entry.arm],
-                architectural_efficiency=_architectural(entry),
+                workflow=measured.workflow,
+                application_efficiency=own[measured.arm],
+                architectural_efficiency=_architectural(measured),
             )
-            for application, entry in best.items()
+            for application, measured in best.items()
         },
         refused=tuple(sorted(impossible - possible - best.keys())),
     )
@@ -67,12 +67,12 @@ def _efficiencies(results: Results) -> dict[str, float]:
 
     A lower precision is faster for another result, so it is no measure for exact arms.
     """
-    fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
-    exact = [entry.speedup.value for entry in results.measurements if is_lossless(entry)]
+    fastest = max((each.speedup.value for each in results.measurements), default=1.0)
+    exact = [each.speedup.value for each in results.measurements if is_lossless(each)]
     fastest_exact = max(exact, default=fastest)
     return {
-        entry.arm: entry.speedup.value / (fastest_exact if is_lossless(entry) else fastest)
-        for entry in results.measurements
+        each.arm: each.speedup.value / (fastest_exact if is_lossless(each) else fastest)
+        for each in results.measurements
     }
 
 
@@ -81,10 +81,10 @@ def is_lossless(measurement: Measurement) -> bool:
     return classes <= {"exact", "unchecked"}
 
 
-def _architectural(entry: Measurement) -> float | None:
+def _architectural(measured: Measurement) -> float | None:
     """Return the share of a call that the device's peak would need: geometric mean over shapes."""
-    shares = [1 - one.headroom for one in entry.diagnosis if one.headroom is not None]
-    if not shares or len(shares) < len(entry.diagnosis) or min(shares) <= 0:
+    shares = [1 - one.headroom for one in measured.diagnosis if one.headroom is not None]
+    if not shares or len(shares) < len(measured.diagnosis) or min(shares) <= 0:
         return None
     return statistics.geometric_mean(shares)
 
@@ -99,9 +99,7 @@ def compare_platforms(
     applications = [
         _compare(application, platforms, by_id) for application in platforms[0].efficiencies
     ]
-    applications.sort(
-        key=lambda entry: (-(entry.performance_portability or 0.0), entry.application)
-    )
+    applications.sort(key=lambda each: (-(each.performance_portability or 0.0), each.application))
     return Portability(platforms=tuple(platforms), applications=tuple(applications))
 
 
@@ -112,8 +110,8 @@ def _compare(
     blank = [0.0 if application in platform.refused else None for platform in platforms]
     values, architectural = (
         [
-            getattr(entry, name) if entry else nothing
-            for entry, nothing in zip(found, blank, strict=True)
+            getattr(known, name) if known else nothing
+            for known, nothing in zip(found, blank, strict=True)
         ]
         for name in ("application_efficiency", "architectural_efficiency")
     )
@@ -126,7 +124,7 @@ def _compare(
         architectural_portability=harmonic_mean(architectural),
         code_convergence=None
         if None in found
-        else _converge([entry.workflow for entry in found if entry], workflows),
+        else _converge([each.workflow for each in found if each], workflows),
     )
 
 
@@ -151,22 +149,24 @@ def _converge(ids: Sequence[str], workflows: Mapping[str, Workflow]) -> float | 
 
 
 def describe_portability(portability: Portability | None, workflow: Workflow) -> str:
-    entry = entry_of(portability, workflow)
-    if portability is None or entry is None:
+    found = find_application(portability, workflow)
+    if portability is None or found is None:
         return "this model was measured on no other platform"
     names = " and ".join(
         f"{platform.name} (run {platform.run})" for platform in portability.platforms
     )
-    if entry.performance_portability is None:
-        unknown = ", ".join(name for name, value in entry.efficiencies.items() if value is None)
+    if found.performance_portability is None:
+        unknown = ", ".join(name for name, value in found.efficiencies.items() if value is None)
         return f"it was not measured on {unknown}"
-    rounded = math.floor(entry.performance_portability * 100) / 100
+    rounded = math.floor(found.performance_portability * 100) / 100
     return f"performance portability {rounded:.2f} over {names}"
 
 
-def entry_of(portability: Portability | None, workflow: Workflow) -> ApplicationPortability | None:
-    application, entries = application_of(workflow), portability.applications if portability else ()
-    return next((entry for entry in entries if entry.application == application), None)
+def find_application(
+    portability: Portability | None, workflow: Workflow
+) -> ApplicationPortability | None:
+    known, name = portability.applications if portability else (), application_of(workflow)
+    return next((each for each in known if each.application == name), None)
 
 
 def is_same_work(one: Question, two: Question) -> bool:
@@ -181,7 +181,7 @@ def is_same_work(one: Question, two: Question) -> bool:
 def refused_workflows(state: RunState) -> tuple[str, ...]:
     """Return the workflows that are unsupported on the device, or of which all arms have failed."""
     plan = state.plan
-    unsupported = [entry.workflow for entry in plan.excluded if entry.status == "unsupported"]
+    unsupported = [each.workflow for each in plan.excluded if each.status == "unsupported"]
     has_completed: dict[str, list[bool]] = {}
     for planned in plan.arms:
         for process in state.processes.get(planned.id, ()):

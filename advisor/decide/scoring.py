@@ -9,7 +9,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.decide.grades import ArmFacts, facts_of, infer_new_shapes, rate, rounded
-from advisor.decide.performance_portability import describe_portability, entry_of, is_lossless
+from advisor.decide.performance_portability import (
+    describe_portability,
+    find_application,
+    is_lossless,
+)
 from advisor.decide.speedup_draws import is_shown_faster
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.constraints import ARM_FIGURES, CRITERIA, TIERS, Constraint, FailedConstraint
@@ -33,7 +37,7 @@ def score_arms(
     new_shapes = infer_new_shapes(arms)
     scored = []
     for measured, workflow in arms:
-        portable = entry_of(results.portability, workflow)
+        portable = find_application(results.portability, workflow)
         facts = facts_of(
             measured,
             workflow,

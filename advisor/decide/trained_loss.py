@@ -36,12 +36,12 @@ def add_losses(results: Results, state: RunState, question: Question, rule: Loss
         results,
         measurements=tuple(
             msgspec.structs.replace(
-                entry,
+                each,
                 trained_loss=summarise_loss(
-                    state.raced_process(entry.arm) or ProcessState(), baseline, question, rule
+                    state.raced_process(each.arm) or ProcessState(), baseline, question, rule
                 ),
             )
-            for entry in results.measurements
+            for each in results.measurements
         ),
     )
 

@@ -184,7 +184,7 @@ class Potential:
     gain: SiblingGain | None
 
 
-def potential_of(entry: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Potential | None:
+def potential_of(left_out: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> Potential | None:
     """Return what the arm may score if its build costs nothing and its declared facts hold.
 
     Its gain over a measured arm of its workflow in the kept runs limits its speed-up. Without one
@@ -193,7 +193,7 @@ def potential_of(entry: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> 
     """
     rubric, question = catalogue.rubric, answer.question
     measurements = answer.results.measurements
-    earlier = catalogue.earlier_runs.get(question.device, {}).get(entry.arm)
+    earlier = catalogue.earlier_runs.get(question.device, {}).get(left_out.arm)
     gains = earlier.gains if earlier else {}
     margin = catalogue.presets.builds.gain_margin
     limits = {
@@ -209,9 +209,9 @@ def potential_of(entry: UnmeasuredArm, answer: Answer, catalogue: Catalogue) -> 
     else:
         speedup = limits[sibling]
 
-    workflow = catalogue.by_id[entry.workflow]
+    workflow = catalogue.by_id[left_out.workflow]
     facts = {
-        **declared_facts(workflow.for_arm(entry.option or "")),
+        **declared_facts(workflow.for_arm(left_out.option or "")),
         "performance_portability": None,
         "speedup": speedup,
         "build_seconds": 0.0,

@@ -32,7 +32,7 @@ def without_current_directory(environment: Mapping[str, str]) -> dict[str, str]:
     An empty entry of `PYTHONPATH`, which a leading or trailing colon makes, is dropped. A directory
     that the user named stays.
     """
-    entries = [entry for entry in environment.get(PYTHON_PATH, "").split(os.pathsep) if entry]
-    absolute = os.pathsep.join(str(pathlib.Path(entry).absolute()) for entry in entries)
+    entries = [each for each in environment.get(PYTHON_PATH, "").split(os.pathsep) if each]
+    absolute = os.pathsep.join(str(pathlib.Path(each).absolute()) for each in entries)
     others = {name: value for name, value in environment.items() if name != PYTHON_PATH}
     return {**others, **({PYTHON_PATH: absolute} if absolute else {}), **SAFE_PATH}

@@ -219,16 +219,16 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
         device, input_format = question.device, input_format_of(question.model)
         fixed = getattr(question.model, "batch_size", None) is not None
         declared, arms = self.declared, dict(self.arms)
-        for entry in self.declared_where:
-            if entry.task not in {None, question.task} or entry.device not in {None, device}:
+        for case in self.declared_where:
+            if case.task not in {None, question.task} or case.device not in {None, device}:
                 continue
-            if entry.input_format not in {None, input_format} or entry.fixed not in {None, fixed}:
+            if case.input_format not in {None, input_format} or case.fixed not in {None, fixed}:
                 continue
-            if entry.arm is None:
-                declared = msgspec.structs.replace(declared, **entry.facts)
+            if case.arm is None:
+                declared = msgspec.structs.replace(declared, **case.facts)
             else:
-                facts = {**arms[entry.arm].declared, **entry.facts}
-                arms[entry.arm] = msgspec.structs.replace(arms[entry.arm], declared=facts)
+                facts = {**arms[case.arm].declared, **case.facts}
+                arms[case.arm] = msgspec.structs.replace(arms[case.arm], declared=facts)
         return msgspec.structs.replace(
             self,
             environment=self.environment_on.get(device, self.environment),

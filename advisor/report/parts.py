@@ -139,18 +139,18 @@ def _portability_table(answer: Answer) -> list[ReportTable]:
     head = ["application", *numbers, "portability", "of peak", "same code"]
     rows = [
         [
-            entry.application,
+            each.application,
             *(
                 format_number(value, decimals=2)
                 for value in (
-                    *(entry.efficiencies[platform.name] for platform in found.platforms),
-                    entry.performance_portability,
-                    entry.architectural_portability,
-                    entry.code_convergence,
+                    *(each.efficiencies[platform.name] for platform in found.platforms),
+                    each.performance_portability,
+                    each.architectural_portability,
+                    each.code_convergence,
                 )
             ),
         ]
-        for entry in found.applications
+        for each in found.applications
     ]
     legend = ", ".join(
         f"{number} {platform.name} (run {platform.run}, {platform.created[:10]})"

@@ -117,17 +117,17 @@ def _accuracy_chart(
 
 
 def cascade_chart(applications: Sequence[ApplicationPortability]) -> svg.Picture | None:
-    names = svg.short_names([entry.application for entry in applications])
+    names = svg.short_names([each.application for each in applications])
     series, most = [], 2
-    for number, entry in enumerate(applications):
-        known = sorted((s for s in entry.efficiencies.values() if s is not None), reverse=True)
-        most = max(most, len(entry.efficiencies))
+    for number, each in enumerate(applications):
+        known = sorted((s for s in each.efficiencies.values() if s is not None), reverse=True)
+        most = max(most, len(each.efficiencies))
         points = tuple(
-            Point(float(count), share, title=f"{entry.application}: {format_share(share)}")
+            Point(float(count), share, title=f"{each.application}: {format_share(share)}")
             for count, share in enumerate(known, start=1)
         )
         if points:
-            series.append(Series(svg.Mark(names[entry.application], *svg.place(number)), points))
+            series.append(Series(svg.Mark(names[each.application], *svg.place(number)), points))
     if not series:
         return None
     across = Axis(

@@ -141,8 +141,8 @@ class ModelStep(Step):
         catalogue = self.app.catalogue.models
         demo = catalogue.demo
         models = {demo.name: f"{demo.layers} encoder blocks, hidden {demo.hidden}"}
-        for name, entry in catalogue.configurations.items():
-            models[name] = f"{entry.config.get('model_type', '')}, {entry.dtype}"
+        for name, shipped in catalogue.configurations.items():
+            models[name] = f"{shipped.config.get('model_type', '')}, {shipped.dtype}"
         for name, family in catalogue.families.items():
             for block in SYNTHETIC_BLOCKS:
                 models[f"synthetic/{block}@{name}"] = f"synthetic block, hidden {family.hidden}"

@@ -134,7 +134,7 @@ class PlanStep(Step):
         if self._draft is None or row is None:
             return None
         installable = {
-            entry.workflow for entry in self._draft.plan.excluded if entry.status == INSTALLABLE
+            each.workflow for each in self._draft.plan.excluded if each.status == INSTALLABLE
         }
         workflow = find_workflow(self._draft, row) if row in installable else None
         return workflow if workflow and workflow.environment.kind == "own" else None

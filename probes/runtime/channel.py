@@ -97,7 +97,7 @@ def replace_non_finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: replace_non_finite(entry) for key, entry in value.items()}
+        return {key: replace_non_finite(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [replace_non_finite(entry) for entry in value]
+        return [replace_non_finite(each) for each in value]
     return value

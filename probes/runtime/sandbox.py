@@ -121,7 +121,7 @@ def enter(writable: Iterable[pathlib.Path], temporary: pathlib.Path) -> None:
 def limit_resources() -> None:
     """Limit the memory of each process to that of the machine, and the number of processes."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    own = sum(1 for entry in pathlib.Path("/proc").glob("[0-9]*") if is_own(entry))
+    own = sum(1 for directory in pathlib.Path("/proc").glob("[0-9]*") if is_own(directory))
     for limit, most in (
         (resource.RLIMIT_DATA, memory),
         (resource.RLIMIT_NPROC, own + MORE_PROCESSES),

@@ -95,12 +95,12 @@ def read_sequences(file: str, length: int, count: int, request: Request) -> Any:
     for number, line in enumerate(pathlib.Path(file).read_text(encoding="utf-8").splitlines(), 1):
         if len(stream) >= length * count:
             break
-        entry = parse_line(line, number, file)
-        if "tokens" in entry:
-            stream += entry["tokens"]
-        elif entry:
+        record = parse_line(line, number, file)
+        if "tokens" in record:
+            stream += record["tokens"]
+        elif record:
             tokenizer = tokenizer or open_tokenizer(request)
-            text = entry.get("prompt", "") + entry.get("continuation", "")
+            text = record.get("prompt", "") + record.get("continuation", "")
             stream += tokenizer(text)["input_ids"]
     windows = min(len(stream) // length, count)
     if windows < max(request.batch_sizes):
@@ -114,10 +114,10 @@ def parse_line(line: str, number: int, file: str) -> dict[str, Any]:
     if not line.strip():
         return {}
     try:
-        entry = json.loads(line)
+        record = json.loads(line)
     except ValueError:
-        entry = None
-    found = entry if isinstance(entry, dict) else {"tokens": None}
+        record = None
+    found = record if isinstance(record, dict) else {"tokens": None}
     texts = [found.get(name, "") for name in ("prompt", "continuation")]
     tokens = found.get("tokens", [])
     if (

@@ -76,7 +76,7 @@ class EngineGeneration(EngineProgram):
             top_logprobs_num=TOP_LOGPROBS,
         )
         tops = [
-            [{entry[1]: entry[0] for entry in position} for position in row[-tokens.shape[1] :]]
+            [{scored[1]: scored[0] for scored in position} for position in row[-tokens.shape[1] :]]
             for row in (output["meta_info"]["input_top_logprobs"] for output in outputs)
         ]
         return TokenLogprobs.of_top_tokens(tops, TOP_LOGPROBS)

@@ -152,7 +152,7 @@ class EngineGeneration(EngineProgram):
         sampling = greedy_sampling(max_tokens=1, prompt_logprobs=TOP_LOGPROBS)
         outputs = self.engine.generate(prompts, sampling, use_tqdm=False)
         tops = [
-            [{token: entry.logprob for token, entry in position.items()} for position in row]
+            [{token: scored.logprob for token, scored in position.items()} for position in row]
             for row in (output.prompt_logprobs[-tokens.shape[1] :] for output in outputs)
         ]
         return TokenLogprobs.of_top_tokens(tops, TOP_LOGPROBS)
