@@ -39,8 +39,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     #: Which arms are repeated: every arm that the races left open, the advised arm, its rivals and
     #: the baseline, or every arm.
     repeated: Literal["contenders", "leaders", "all"] = "contenders"
-    #: Whether arms that cannot lead are left out once there is an answer.
-    contenders_only: bool = False
+    #: Whether arms that cannot lead are neither built nor profiled once there is an answer.
+    skips_losing_arms: bool = False
     #: Seconds in total of calling the two best arms without a pause; 0 for none.
     sustained_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Whether every arm tries batch sizes and a length that were not built.

@@ -92,7 +92,7 @@ def waits_for_sibling(planned: Arm, ahead: Sequence[Arm], progress: RunInProgres
     return (
         not (is_quick and _promise(planned) > 0)
         and planned.id not in controls(progress.state)
-        and builds_contenders_only(progress.question)
+        and skips_losing_arms(progress.question)
         and any(one.workflow == planned.workflow and _rank(one) >= _rank(planned) for one in ahead)
     )
 
@@ -106,9 +106,9 @@ def without_waiting(arms: Iterable[Arm], progress: RunInProgress) -> list[Arm]:
     return chosen
 
 
-def builds_contenders_only(question: Question) -> bool:
+def skips_losing_arms(question: Question) -> bool:
     """Return whether arms that cannot lead are left out: the user did not ask for them."""
-    return question.budget.contenders_only and not question.all_arms and not question.workflows
+    return question.budget.skips_losing_arms and not question.all_arms and not question.workflows
 
 
 @dataclasses.dataclass
@@ -223,7 +223,7 @@ def arms_that_cannot_lead(answer: Answer, catalogue: Catalogue) -> dict[str, Fai
     """
     question, advice = answer.question, answer.recommendation
     if (
-        not builds_contenders_only(question)
+        not skips_losing_arms(question)
         or answer.advised is None
         or advice is None
         or advice.decision.word not in {"CLEAR", "LIKELY"}

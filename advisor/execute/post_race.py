@@ -28,7 +28,7 @@ def measure_further(progress: RunInProgress) -> Iterator[RunEvent]:
     session, question = progress.session, progress.question
     plan = progress.state.plan
     chosen = plan.arms
-    if question.budget.contenders_only and not question.all_arms:
+    if question.budget.skips_losing_arms and not question.all_arms:
         chosen = leaders_of(progress.answer_of(progress.state), plan)
     arms = [each.id for each in chosen if session.is_running(each.id) and each.duplicate_of is None]
     yield from sustain_fastest(progress)

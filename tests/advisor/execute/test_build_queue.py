@@ -155,7 +155,7 @@ def test_a_further_arm_waits_for_the_race_of_an_arm_of_its_workflow(
         expecting("compile/quick", 10.0, largest_speedup=2.0),
         expecting("compile/useless", 10.0, largest_speedup=1.0),
     ]
-    budget = replace(builders.question().budget, contenders_only=True)
+    budget = replace(builders.question().budget, skips_losing_arms=True)
     queue = queue_of(arms, 4, starts_at_once=True, session=BusySession(), budget=budget, **asked)
     found = [chosen(queue, 0) for _ in arms]
     expected = [each.id for each in arms] if built is None else [*built, None, None]
@@ -173,7 +173,7 @@ def test_an_arm_that_the_model_calls_for_precedes_its_siblings(called_for: str |
         expecting("compile", 20.0, largest_speedup=2.0),
         replace(expecting("compile/images", 30.0), largest_speedup=1.5, called_for=called_for),
     ]
-    budget = replace(builders.question().budget, contenders_only=True)
+    budget = replace(builders.question().budget, skips_losing_arms=True)
     queue = queue_of([], 4, starts_at_once=True, session=BusySession(), budget=budget)
     queue.waiting = build_queue.order_builds(arms, queue.progress.state, queue.progress.question)
     first = "compile/images" if called_for else "compile"
