@@ -196,7 +196,7 @@ class Request:
 
     def at(self, shape: Shape) -> Request:
         """Return the request with the lengths of this shape alone, and all batch sizes."""
-        if not shape.lengths:
+        if not shape.tokens:
             return self
         return dataclasses.replace(
             self,

@@ -27,19 +27,19 @@ class Shape:
         return (self.input_tokens or 0, self.output_tokens or 0, self.batch_size)
 
     @property
-    def lengths(self) -> str:
+    def tokens(self) -> str:
         """The lengths, such as `512` or `512+128`; empty in a run with one pair of them."""
         return "+".join(str(each) for each in (self.input_tokens, self.output_tokens) if each)
 
     @property
     def description(self) -> str:
         """The shape in words, such as `batch size 16` or `batch size 16 with 512+128 tokens`."""
-        tokens = f" with {self.lengths} tokens" if self.lengths else ""
+        tokens = f" with {self.tokens} tokens" if self.tokens else ""
         return f"batch size {self.batch_size}{tokens}"
 
     def __str__(self) -> str:
         """Return `16`, `16x512` for inputs of 512 tokens, or `16x512+128` with 128 new tokens."""
-        return f"{self.batch_size}x{self.lengths}" if self.lengths else str(self.batch_size)
+        return f"{self.batch_size}x{self.tokens}" if self.tokens else str(self.batch_size)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -150,7 +150,7 @@ def parse_load(
 
 def parse_request_lengths(text: str, rules: ServingRules) -> tuple[str, tuple[RequestLengths, ...]]:
     """Return the name of a mix of lengths, or of a file, and the lengths."""
-    mixes, name = rules.lengths, text or rules.default_lengths
+    mixes, name = rules.mixes, text or rules.default_mix
     if name in mixes:
         return name, mixes[name].requests
     example = '{"input_tokens": 512, "output_tokens": 128}'

@@ -301,13 +301,13 @@ def fastest_call_error(visits: Sequence[Sequence[float]]) -> float:
     """Return the standard error of the logarithm of `fastest_call`, by resampling the visits."""
     import numpy as np
 
-    lengths = np.array([len(each) for each in visits])
+    counts = np.array([len(each) for each in visits])
     calls = np.concatenate([np.array(each) for each in visits])
     order = np.argsort(calls)
     step = max(1, len(order) // MOST_VALUES)
-    owners = np.repeat(np.arange(len(visits)), lengths)[order[::step]]
+    owners = np.repeat(np.arange(len(visits)), counts)[order[::step]]
     stream = np.random.RandomState(0)
     drawn = stream.multinomial(len(visits), [1 / len(visits)] * len(visits), size=RESAMPLES)
     below = np.cumsum(drawn[:, owners], axis=1) * step
-    first = np.argmax(below >= FASTEST_CALL_SHARE * (drawn @ lengths)[:, np.newaxis], axis=1)
+    first = np.argmax(below >= FASTEST_CALL_SHARE * (drawn @ counts)[:, np.newaxis], axis=1)
     return float(np.std(np.log(calls[order[::step]][first]), ddof=1))

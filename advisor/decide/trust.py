@@ -126,7 +126,7 @@ def _missing_shapes(missing: Sequence[Shape]) -> list[str]:
         return []
     if len(missing) == 1:
         return [f"{missing[0].description} was not measured"]
-    kind = "shapes" if missing[0].lengths else "batch sizes"
+    kind = "shapes" if missing[0].tokens else "batch sizes"
     return [f"{kind} {', '.join(map(str, missing))} were not measured"]
 
 

@@ -52,8 +52,8 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
     generator_share: Share
     request_seconds: Annotated[float, msgspec.Meta(gt=0)]
     start_seconds: Annotated[float, msgspec.Meta(gt=0)]
-    default_lengths: str
-    lengths: dict[str, LengthMix]
+    default_mix: str
+    mixes: dict[str, LengthMix]
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
     def seconds_of_block(self, budget: str, ttft_seconds: float) -> float:

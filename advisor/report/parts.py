@@ -102,7 +102,7 @@ def _shape_table(answer: Answer) -> list[ReportTable]:
     """With one length, there is none where the advised arm scores most at each shape alone."""
     advice, weights = answer.recommendation, answer.question.shape_weights
     shapes = advice.advice_by_shape if advice is not None else ()
-    lengths = any(each.shape.lengths for each in shapes)
+    lengths = any(each.shape.tokens for each in shapes)
     if advice is None or not (lengths or any(each.arm != advice.arm for each in shapes)):
         return []
     shares = {
@@ -110,7 +110,7 @@ def _shape_table(answer: Answer) -> list[ReportTable]:
     }
     rows = [
         [
-            *((each.shape.lengths, shares[each.shape]) if lengths else ()),
+            *((each.shape.tokens, shares[each.shape]) if lengths else ()),
             str(each.shape.batch_size),
             each.arm,
             _speed_at(answer, each.arm, each.shape),

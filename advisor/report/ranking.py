@@ -103,7 +103,7 @@ def _call_columns(answer: Answer) -> list[RankingColumn]:
     unit = speed_unit(answer)
     figure, term = ("throughput",) * 2 if unit == "tok/s" else ("seconds_median", "call time")
     shapes = [cell.shape for cell in answer.ranked[0].cells] if answer.ranked else []
-    if len(shapes) > MOST_SHAPES and shapes[0].lengths:
+    if len(shapes) > MOST_SHAPES and shapes[0].tokens:
         return []
     return [
         RankingColumn(

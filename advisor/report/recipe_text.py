@@ -136,7 +136,7 @@ def shadows_import(name: str, text: str, found: FoundRecipe) -> bool:
 
 def snippet_cell(entry: RankedArm) -> Cell | None:
     """Return the figures of the snippet: the longest lengths, at the batch size that gains most."""
-    longest = [cell for cell in entry.cells if cell.shape.lengths == entry.cells[-1].shape.lengths]
+    longest = [cell for cell in entry.cells if cell.shape.tokens == entry.cells[-1].shape.tokens]
     return max(longest, key=lambda cell: cell.speedup.value, default=None)
 
 

@@ -98,7 +98,7 @@ def describe_shapes(answer: Answer, shapes: Sequence[Shape]) -> str:
         return own
     if len(shapes) == 1:
         return shapes[0].description
-    if len(shapes) == len(answer.question.shapes) or not shapes[0].lengths:
+    if len(shapes) == len(answer.question.shapes) or not shapes[0].tokens:
         sizes = [*dict.fromkeys(str(each.batch_size) for each in shapes)]
         return f"batch size{'s' if len(sizes) > 1 else ''} {join_names(sizes)}"
     return f"shapes {join_names([*map(str, shapes)])}"

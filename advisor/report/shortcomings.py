@@ -113,8 +113,8 @@ def new_shape_lines(answer: Answer) -> Section:
 
 
 def _worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
-    sizes = [result for result in results if not result.shape.lengths]
-    lengths = [result for result in results if result.shape.lengths]
+    sizes = [result for result in results if not result.shape.tokens]
+    lengths = [result for result in results if result.shape.tokens]
     return [
         max(each, key=lambda found: (OUTCOMES.index(found.outcome), found.first_call_seconds or 0))
         for each in (sizes, lengths)

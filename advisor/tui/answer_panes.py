@@ -116,7 +116,7 @@ def describe_question(question: Question, device: str, width: int) -> str:
     The clients of a server set its batch sizes.
     """
     task = TASK_NAMES.get(question.task, "") if width >= TASK_WIDTH else ""
-    lengths = dict.fromkeys(shape.lengths for shape in question.shapes if shape.lengths)
+    lengths = dict.fromkeys(shape.tokens for shape in question.shapes if shape.tokens)
     batch = "" if question.serves else f"batch {','.join(map(str, question.batch_sizes))}"
     tokens = f"{'/'.join(lengths)} tokens" if lengths else ""
     required = question.required.replace(",", "")

@@ -46,7 +46,7 @@ class Job:
 
     def at(self, shape: Shape) -> Job:
         request = self.request.at(shape)
-        subject = self.subject.at(request) if shape.lengths else self.subject
+        subject = self.subject.at(request) if shape.tokens else self.subject
         return dataclasses.replace(self, request=request, subject=subject)
 
 

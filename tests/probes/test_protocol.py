@@ -120,7 +120,7 @@ def test_a_request_is_read_as_the_advisor_writes_it(tmp_path: pathlib.Path) -> N
     ],
 )
 def test_a_shape_is_written_with_its_lengths(shape: Shape, text: str, lengths: str) -> None:
-    assert (str(shape), shape.lengths) == (text, lengths)
+    assert (str(shape), shape.tokens) == (text, lengths)
     assert lengths in shape.description
 
 

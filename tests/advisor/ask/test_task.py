@@ -117,7 +117,7 @@ def test_limits_and_lengths_become_values_of_the_question() -> None:
         parse_load(serve(lengths="rag", percentile=99, rate=2.5), "serve", MODEL, KNOWN)
     )
     assert (load.ttft_seconds, load.itl_seconds, load.share, load.rate) == (0.5, 0.05, 0.99, 2.5)
-    assert load.lengths == KNOWN.serving.lengths["rag"].requests
+    assert load.lengths == KNOWN.serving.mixes["rag"].requests
 
 
 def test_the_default_is_a_named_mix_and_95_percent() -> None:
@@ -177,7 +177,7 @@ def test_lengths_that_no_request_has_are_refused(tmp_path: pathlib.Path, line: s
 
 
 def test_every_named_mix_has_a_source_and_a_reason_where_it_is_not_confirmed() -> None:
-    for mix in KNOWN.serving.lengths.values():
+    for mix in KNOWN.serving.mixes.values():
         assert mix.source.startswith("https://")
         assert mix.basis == "stated" or mix.because
 
